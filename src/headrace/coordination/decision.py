@@ -1,0 +1,31 @@
+"""What a coordinator decides: entries for its log, and replies for whoever waits.
+
+The shell appends the entries as one batch, replays them into the coordinator at once, waits until the batch is committed, and only
+then sends the replies.  When the append fails nothing was replayed and every reply becomes an error.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.model.identity import ProducerIdentity
+
+Token = int
+"""Names one waiting request; chosen by the shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the request that was parked under a token."""
+
+    token: Token
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Entries to write, then replies to send.  Both may be empty: the request waits, or there is nothing to tell."""
+
+    entries: tuple[Any, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    # Offsets committed inside a transaction are written under the producer that owns it, and count only once its marker arrives.
+    producer: ProducerIdentity | None = None
