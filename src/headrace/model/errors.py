@@ -198,14 +198,8 @@ class RequestError(Exception):
 class StorageError(Exception):
     """The machine failed us: the partition goes offline, the broker lives."""
 
-    def __init__(
-        self, path: object, action: str, cause: BaseException | None = None
-    ) -> None:
-        super().__init__(
-            f"{action} failed on {path}: {cause}"
-            if cause
-            else f"{action} failed on {path}"
-        )
+    def __init__(self, path: object, action: str, cause: BaseException | None = None) -> None:
+        super().__init__(f"{action} failed on {path}: {cause}" if cause else f"{action} failed on {path}")
         self.path = path
         self.action = action
         self.cause = cause

@@ -1,0 +1,279 @@
+"""The settings of a broker, with Kafka's names and defaults where Kafka has them, and the parsed form that the broker works with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingTable, Value
+from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
+
+
+def _fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
+    return Setting(name=name, kind=kind, default=default, doc=doc, **limits)
+
+
+def _dynamic(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
+    return Setting(name=name, kind=kind, default=default, doc=doc, dynamic=True, **limits)
+
+
+_SERVER = (
+    _fixed("node.id", Kind.INT, 1, "This broker's number; unique in its cluster.", minimum=0),
+    _fixed("broker.rack", Kind.STRING, None, "The rack, room or zone this broker stands in; replicas are spread over racks."),
+    _fixed("listeners", Kind.STRING, "127.0.0.1:9092", "The address the broker listens on, HOST:PORT."),
+    _fixed("advertised.listeners", Kind.STRING, None, "The address clients are told to use; by default the one listened on."),
+    _fixed("log.dirs", Kind.STRING, "data", "The directory that holds the logs."),
+    _fixed("headrace.memory", Kind.BOOLEAN, False, "Whether everything is kept in memory and no file is written."),
+    _fixed(
+        "headrace.metadata",
+        Kind.STRING,
+        "embedded",
+        "Where the cluster's metadata lives: `embedded`, or etcd's endpoints as etcd://HOST:PORT,HOST:PORT.",
+    ),
+    _fixed("headrace.metadata.namespace", Kind.STRING, "headrace", "The prefix of this cluster's keys in etcd."),
+    _fixed("headrace.metadata.user", Kind.STRING, None, "The user that signs in to etcd."),
+    _fixed("headrace.metadata.password", Kind.PASSWORD, None, "The password that signs in to etcd."),
+    _fixed("headrace.metadata.ca", Kind.STRING, None, "The file with the authority that signed etcd's certificate."),
+    _fixed("headrace.metadata.certificate", Kind.STRING, None, "The file with this broker's certificate for etcd."),
+    _fixed("headrace.metadata.key", Kind.STRING, None, "The file with the key of this broker's certificate for etcd."),
+    _fixed(
+        "broker.session.timeout.ms", Kind.INT, 4000, "How long a broker may be silent before it counts as down.", minimum=2000
+    ),
+)
+_LIMITS = (
+    _fixed("socket.request.max.bytes", Kind.INT, 104_857_600, "The largest request that is read.", minimum=1),
+    _fixed("connections.max.idle.ms", Kind.LONG, 600_000, "How long a silent connection is kept open.", minimum=1000),
+    _fixed("max.connections", Kind.INT, 20_000, "The most connections at a time.", minimum=1),
+    _fixed(
+        "headrace.connection.requests.max",
+        Kind.INT,
+        128,
+        "The most requests of one connection under way at a time; beyond it the connection is not read.",
+        minimum=1,
+    ),
+    _fixed(
+        "headrace.connection.reply.bytes.max",
+        Kind.LONG,
+        67_108_864,
+        "The most reply bytes that may wait for one connection; beyond it the connection is not read.",
+        minimum=1024,
+    ),
+    _fixed(
+        "queued.max.request.bytes", Kind.LONG, 268_435_456, "The most request bytes held for all connections together.", minimum=1
+    ),
+    _fixed("fetch.max.bytes", Kind.INT, 57_671_680, "The most bytes one Fetch reply carries.", minimum=1024),
+    _fixed("headrace.partitions.max", Kind.INT, 100_000, "The most partitions one topic may have.", minimum=1),
+)
+_TOPICS = (
+    _dynamic("auto.create.topics.enable", Kind.BOOLEAN, True, "Whether a topic comes to be when a client first names it."),
+    _dynamic("num.partitions", Kind.INT, 1, "How many partitions a topic gets that does not say.", minimum=1),
+    _dynamic(
+        "default.replication.factor",
+        Kind.INT,
+        None,
+        "How many replicas a topic gets that does not say; 3 in a cluster that large.",
+        minimum=1,
+    ),
+    _dynamic("delete.topic.enable", Kind.BOOLEAN, True, "Whether topics may be deleted."),
+)
+_DEFAULTS_FOR_TOPICS = tuple(
+    Setting(
+        name=setting.synonyms[0],
+        kind=setting.kind,
+        default=setting.default,
+        doc=f"The default of the topic setting {setting.name}. {setting.doc}",
+        minimum=setting.minimum,
+        maximum=setting.maximum,
+        choices=setting.choices,
+        dynamic=True,
+    )
+    for setting in TOPIC_SETTINGS
+    if setting.synonyms
+)
+_DEFAULTS_IN_OTHER_UNITS = (
+    _fixed("log.retention.minutes", Kind.INT, None, "log.retention.ms in minutes; that one goes before this one."),
+    _fixed("log.retention.hours", Kind.INT, 168, "log.retention.ms in hours; those in smaller units go before this one."),
+    _fixed("log.roll.hours", Kind.INT, 168, "log.roll.ms in hours; that one goes before this one.", minimum=1),
+)
+_HOUSEKEEPING = (
+    _fixed("log.retention.check.interval.ms", Kind.LONG, 300_000, "How often old segments are looked for.", minimum=1),
+    _fixed("log.cleaner.enable", Kind.BOOLEAN, True, "Whether compaction runs."),
+    _dynamic(
+        "log.cleaner.backoff.ms", Kind.LONG, 15_000, "How long the cleaner rests when there is nothing to clean.", minimum=0
+    ),
+    _fixed("log.cleaner.dedupe.buffer.size", Kind.LONG, 134_217_728, "The memory for keys of one compaction.", minimum=1_048_576),
+    _fixed("log.flush.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often recovery points are written down.", minimum=1),
+    _fixed(
+        "log.flush.start.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often log starts are written down.", minimum=1
+    ),
+    _fixed("producer.id.expiration.ms", Kind.INT, 86_400_000, "How long an idle producer is remembered.", minimum=1),
+)
+_GROUPS = (
+    _fixed("offsets.topic.num.partitions", Kind.INT, 50, "Partitions of __consumer_offsets.", minimum=1),
+    _fixed(
+        "offsets.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        "Replicas of __consumer_offsets, as far as there are brokers.",
+        minimum=1,
+    ),
+    _fixed("offsets.topic.segment.bytes", Kind.INT, 104_857_600, "Segment size of __consumer_offsets.", minimum=1),
+    _fixed("offsets.retention.minutes", Kind.INT, 10_080, "How long an empty group's offsets are kept.", minimum=1),
+    _fixed("offsets.retention.check.interval.ms", Kind.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
+    _fixed("offset.metadata.max.bytes", Kind.INT, 4096, "The largest note beside a committed offset.", minimum=0),
+    _fixed("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session time-out a member may ask for.", minimum=1),
+    _fixed("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session time-out a member may ask for.", minimum=1),
+    _fixed("group.initial.rebalance.delay.ms", Kind.INT, 3000, "How long a new group waits for more members.", minimum=0),
+    _fixed("group.max.size", Kind.INT, INT_MAX, "The most members of a group.", minimum=1),
+    _fixed("group.consumer.session.timeout.ms", Kind.INT, 45_000, "Session time-out of the consumer protocol.", minimum=1),
+    _fixed("group.consumer.heartbeat.interval.ms", Kind.INT, 5000, "Heartbeat interval of the consumer protocol.", minimum=1),
+    _fixed("group.consumer.max.size", Kind.INT, INT_MAX, "The most members of a group in the consumer protocol.", minimum=1),
+    _fixed(
+        "group.consumer.assignors",
+        Kind.LIST,
+        ("uniform", "range"),
+        "Server-side assignors; the first is the default.",
+        choices=("uniform", "range"),
+    ),
+    _fixed(
+        "group.consumer.migration.policy",
+        Kind.STRING,
+        "bidirectional",
+        "Which way a group may move between the classic and the consumer protocol.",
+        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+    ),
+    _fixed(
+        "group.consumer.regex.refresh.interval.ms",
+        Kind.INT,
+        600_000,
+        "How often subscriptions by pattern are resolved anew.",
+        minimum=10,
+    ),
+)
+_TRANSACTIONS = (
+    _fixed("transaction.state.log.num.partitions", Kind.INT, 50, "Partitions of __transaction_state.", minimum=1),
+    _fixed(
+        "transaction.state.log.replication.factor",
+        Kind.SHORT,
+        3,
+        "Replicas of __transaction_state, as far as there are brokers.",
+        minimum=1,
+    ),
+    _fixed(
+        "transaction.state.log.min.isr",
+        Kind.INT,
+        2,
+        "In-sync replicas of __transaction_state, as far as there are brokers.",
+        minimum=1,
+    ),
+    _fixed("transaction.state.log.segment.bytes", Kind.INT, 104_857_600, "Segment size of __transaction_state.", minimum=1),
+    _fixed(
+        "transaction.max.timeout.ms", Kind.INT, 900_000, "The longest transaction time-out a producer may ask for.", minimum=1
+    ),
+    _fixed(
+        "transactional.id.expiration.ms", Kind.INT, 604_800_000, "How long an idle transactional id is remembered.", minimum=1
+    ),
+    _fixed(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Kind.INT,
+        10_000,
+        "How often transactions past their time-out are looked for.",
+        minimum=1,
+    ),
+    _fixed(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        3_600_000,
+        "How often expired transactional ids are looked for.",
+        minimum=1,
+    ),
+    _dynamic(
+        "transaction.partition.verification.enable", Kind.BOOLEAN, True, "Whether a write is checked against its transaction."
+    ),
+    _fixed(
+        "transaction.two.phase.commit.enable", Kind.BOOLEAN, False, "Whether producers may hold transactions without time-out."
+    ),
+)
+_REPLICATION = (
+    _fixed(
+        "replica.lag.time.max.ms", Kind.LONG, 10_000, "How long a follower may lag before it leaves the in-sync set.", minimum=1
+    ),
+    _fixed("replica.fetch.wait.max.ms", Kind.INT, 500, "How long a follower's fetch waits for new records.", minimum=1),
+    _fixed("replica.fetch.min.bytes", Kind.INT, 1, "How many bytes a follower's fetch waits for.", minimum=0),
+    _fixed(
+        "replica.fetch.max.bytes",
+        Kind.INT,
+        1_048_576,
+        "How many bytes of one partition a follower asks for at a time.",
+        minimum=0,
+    ),
+    _fixed("replica.fetch.response.max.bytes", Kind.INT, 10_485_760, "How many bytes a follower asks for at a time.", minimum=0),
+    _fixed("replica.fetch.backoff.ms", Kind.INT, 200, "How long a follower rests after a failed fetch.", minimum=0),
+    _fixed("num.replica.fetchers", Kind.INT, 1, "Fetchers per source broker.", minimum=1),
+    _fixed("replica.selector.class", Kind.STRING, None, "`rack` lets consumers read from a replica in their own rack."),
+    _fixed("auto.leader.rebalance.enable", Kind.BOOLEAN, True, "Whether leadership returns to preferred replicas by itself."),
+    _fixed("leader.imbalance.check.interval.seconds", Kind.LONG, 300, "How often leadership is balanced.", minimum=1),
+    _fixed("controlled.shutdown.enable", Kind.BOOLEAN, True, "Whether a stopping broker hands its leadership over first."),
+    _dynamic(
+        "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes per second served to throttled replicas.", minimum=0
+    ),
+    _dynamic(
+        "follower.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes per second fetched by throttled replicas.", minimum=0
+    ),
+)
+
+BROKER_SETTINGS = SettingTable(
+    _SERVER
+    + _LIMITS
+    + _TOPICS
+    + _DEFAULTS_FOR_TOPICS
+    + _DEFAULTS_IN_OTHER_UNITS
+    + _HOUSEKEEPING
+    + _GROUPS
+    + _TRANSACTIONS
+    + _REPLICATION
+)
+
+_MILLISECONDS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000, "log.roll.hours": 3_600_000}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """A broker's settings: what was given, over the defaults."""
+
+    # Texts as given in the file, the environment or by flags.
+    given: Mapping[str, str] = field(default_factory=dict)
+    # Texts set at run time through AlterConfigs; stronger than what was given.
+    altered: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        BROKER_SETTINGS.parse(self.given)
+        BROKER_SETTINGS.parse(self.altered)
+
+    def __getitem__(self, name: str) -> Any:
+        setting = BROKER_SETTINGS[name]
+        text = self.altered.get(name, self.given.get(name))
+        return setting.default if text is None else setting.parse(text)
+
+    def text(self, name: str) -> str | None:
+        return BROKER_SETTINGS[name].format(self[name])
+
+    def with_altered(self, texts: Mapping[str, str]) -> "BrokerConfig":
+        return BrokerConfig(self.given, dict(texts))
+
+    def topic_defaults(self) -> LogConfig:
+        """What a topic works with that sets nothing itself."""
+        texts: dict[str, str] = {}
+        for setting in TOPIC_SETTINGS:
+            for synonym in setting.synonyms:
+                given = self.altered.get(synonym, self.given.get(synonym))
+                if given is not None:
+                    texts[setting.name] = _in_milliseconds(synonym, given)
+                    break
+        return replace(LogConfig().overridden(texts), producer_id_expiration_ms=self["producer.id.expiration.ms"])
+
+
+def _in_milliseconds(synonym: str, text: str) -> str:
+    if synonym not in _MILLISECONDS:
+        return text
+    amount = int(text)
+    return str(amount if amount < 0 else amount * _MILLISECONDS[synonym])

@@ -1,0 +1,136 @@
+"""What a setting is: a name of Kafka's where Kafka has it, a kind, a default, a sentence, and the values it accepts.
+
+Values travel as text (files, environment, wire) and are parsed once; a wrong one is refused with its name and what would be right.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import IntEnum
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+
+Value = str | int | float | bool | tuple[str, ...] | None
+
+
+class Kind(IntEnum):
+    """How a value is read.  The numbers are DescribeConfigs' own."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class SettingError(ValueError):
+    """A setting that does not exist or a value it does not accept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting and what it accepts."""
+
+    name: str
+    kind: Kind
+    default: Value
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    # The broker-wide settings that give a topic setting its default, the strongest first.
+    synonyms: tuple[str, ...] = ()
+    # Whether a running broker takes a new value without a restart.
+    dynamic: bool = False
+
+    def parse(self, text: str) -> Value:
+        """The value that the text stands for."""
+        try:
+            value = _READERS[self.kind](text.strip())
+        except ValueError:
+            raise SettingError(f"{self.name}={text!r} is not a valid {self.kind.name.lower()}") from None
+        self._check(value)
+        return value
+
+    def _check(self, value: Value) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if self.minimum is not None and value < self.minimum:
+                raise SettingError(f"{self.name}={value} is below its minimum, {_number(self.minimum)}")
+            if self.maximum is not None and value > self.maximum:
+                raise SettingError(f"{self.name}={value} is above its maximum, {_number(self.maximum)}")
+        if self.choices:
+            for item in value if isinstance(value, tuple) else (value,):
+                if item not in self.choices:
+                    raise SettingError(f"{self.name}={item} is not one of: {', '.join(self.choices)}")
+
+    def format(self, value: Value) -> str | None:
+        """The text that stands for a value; None where the setting has none."""
+        match value:
+            case None:
+                return None
+            case bool():
+                return "true" if value else "false"
+            case tuple():
+                return ",".join(value)
+            case _:
+                return str(value)
+
+
+def _number(limit: float) -> str:
+    return str(int(limit)) if float(limit).is_integer() else str(limit)
+
+
+def _boolean(text: str) -> bool:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError(text)
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+_READERS: dict[Kind, Callable[[str], Value]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.STRING: str,
+    Kind.INT: int,
+    Kind.SHORT: int,
+    Kind.LONG: int,
+    Kind.DOUBLE: float,
+    Kind.LIST: _items,
+    Kind.CLASS: str,
+    Kind.PASSWORD: str,
+}
+
+
+class SettingTable:
+    """All settings of one kind of thing, by name."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        self.by_name: dict[str, Setting] = {setting.name: setting for setting in settings}
+
+    def __iter__(self) -> Iterator[Setting]:
+        return iter(self.by_name.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def __getitem__(self, name: str) -> Setting:
+        try:
+            return self.by_name[name]
+        except KeyError:
+            near = get_close_matches(name, self.by_name, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise SettingError(f"there is no setting {name}{hint}") from None
+
+    def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
+        """Parse every text; the first wrong one raises."""
+        return {name: self[name].parse(text) for name, text in texts.items()}

@@ -1,0 +1,307 @@
+"""The settings of a topic, with Kafka's names and defaults, and the parsed form that the log works with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingTable, Value
+
+_CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
+
+
+def _topic(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
+    return Setting(name=name, kind=kind, default=default, doc=doc, dynamic=True, **limits)
+
+
+TOPIC_SETTINGS = SettingTable(
+    (
+        _topic(
+            "cleanup.policy",
+            Kind.LIST,
+            ("delete",),
+            "What happens to old records: deleted by age and size, compacted to the last value per key, or both.",
+            choices=("delete", "compact"),
+            synonyms=("log.cleanup.policy",),
+        ),
+        _topic(
+            "compression.type",
+            Kind.STRING,
+            "producer",
+            "The codec batches are stored in; `producer` keeps what the producer sent.",
+            choices=_CODECS,
+            synonyms=("compression.type",),
+        ),
+        _topic(
+            "delete.retention.ms",
+            Kind.LONG,
+            86_400_000,
+            "How long a tombstone stays readable in a compacted topic.",
+            minimum=0,
+            synonyms=("log.cleaner.delete.retention.ms",),
+        ),
+        _topic(
+            "file.delete.delay.ms",
+            Kind.LONG,
+            60_000,
+            "How long a removed segment's file is kept before it is deleted from the disk.",
+            minimum=0,
+            synonyms=("log.segment.delete.delay.ms",),
+        ),
+        _topic(
+            "flush.messages",
+            Kind.LONG,
+            1_000,
+            "With flush mode `interval`: flush after this many messages.",
+            minimum=1,
+            synonyms=("log.flush.interval.messages",),
+        ),
+        _topic(
+            "flush.ms",
+            Kind.LONG,
+            1_000,
+            "With flush mode `interval`: flush at the latest after this many milliseconds.",
+            minimum=0,
+            synonyms=("log.flush.interval.ms",),
+        ),
+        _topic(
+            "follower.replication.throttled.replicas",
+            Kind.LIST,
+            (),
+            "Replicas (`partition:broker`, or `*`) whose fetching is throttled during a reassignment.",
+        ),
+        _topic(
+            "headrace.flush",
+            Kind.STRING,
+            "ack",
+            "When records reach the disk: before they are acknowledged, at intervals, or when the operating system writes them.",
+            choices=("ack", "interval", "os"),
+            synonyms=("headrace.flush",),
+        ),
+        _topic(
+            "headrace.ttl.enable",
+            Kind.BOOLEAN,
+            False,
+            "Whether records may carry a time to live in the header `headrace-ttl-ms`.",
+            synonyms=("headrace.ttl.enable",),
+        ),
+        _topic(
+            "index.interval.bytes",
+            Kind.INT,
+            4_096,
+            "How many bytes of log lie between two entries of the offset index.",
+            minimum=0,
+            synonyms=("log.index.interval.bytes",),
+        ),
+        _topic(
+            "leader.replication.throttled.replicas",
+            Kind.LIST,
+            (),
+            "Replicas (`partition:broker`, or `*`) whose serving is throttled during a reassignment.",
+        ),
+        _topic(
+            "max.compaction.lag.ms",
+            Kind.LONG,
+            LONG_MAX,
+            "The longest a record may stay uncompacted.",
+            minimum=1,
+            synonyms=("log.cleaner.max.compaction.lag.ms",),
+        ),
+        _topic(
+            "max.message.bytes",
+            Kind.INT,
+            1_048_588,
+            "The largest batch that is accepted, as stored.",
+            minimum=0,
+            maximum=INT_MAX,
+            synonyms=("message.max.bytes",),
+        ),
+        _topic(
+            "memory.full.policy",
+            Kind.STRING,
+            "reject",
+            "In memory: whether a full partition refuses new records or drops its oldest.",
+            choices=("reject", "drop-oldest"),
+            synonyms=("memory.full.policy",),
+        ),
+        _topic(
+            "memory.max.bytes",
+            Kind.LONG,
+            268_435_456,
+            "In memory: the most bytes one partition holds.",
+            minimum=1,
+            synonyms=("memory.max.bytes",),
+        ),
+        _topic(
+            "memory.max.messages",
+            Kind.LONG,
+            10_000_000,
+            "In memory: the most messages one partition holds.",
+            minimum=1,
+            synonyms=("memory.max.messages",),
+        ),
+        _topic(
+            "message.timestamp.after.max.ms",
+            Kind.LONG,
+            3_600_000,
+            "How far in the future a record's timestamp may lie.",
+            minimum=0,
+            synonyms=("log.message.timestamp.after.max.ms",),
+        ),
+        _topic(
+            "message.timestamp.before.max.ms",
+            Kind.LONG,
+            LONG_MAX,
+            "How far in the past a record's timestamp may lie.",
+            minimum=0,
+            synonyms=("log.message.timestamp.before.max.ms",),
+        ),
+        _topic(
+            "message.timestamp.type",
+            Kind.STRING,
+            "CreateTime",
+            "Whether records keep the producer's timestamp or get the broker's.",
+            choices=("CreateTime", "LogAppendTime"),
+            synonyms=("log.message.timestamp.type",),
+        ),
+        _topic(
+            "min.cleanable.dirty.ratio",
+            Kind.DOUBLE,
+            0.5,
+            "How much of a compacted log must be uncompacted before compaction starts.",
+            minimum=0,
+            maximum=1,
+            synonyms=("log.cleaner.min.cleanable.ratio",),
+        ),
+        _topic(
+            "min.compaction.lag.ms",
+            Kind.LONG,
+            0,
+            "How long a record stays uncompacted at the least.",
+            minimum=0,
+            synonyms=("log.cleaner.min.compaction.lag.ms",),
+        ),
+        _topic(
+            "min.insync.replicas",
+            Kind.INT,
+            1,
+            "How many replicas must be in sync for a write with acks=all.",
+            minimum=1,
+            synonyms=("min.insync.replicas",),
+        ),
+        _topic(
+            "preallocate",
+            Kind.BOOLEAN,
+            False,
+            "Accepted for compatibility; segments grow as they are written.",
+            synonyms=("log.preallocate",),
+        ),
+        _topic(
+            "retention.bytes",
+            Kind.LONG,
+            -1,
+            "The most bytes a partition keeps; -1 for no limit.",
+            minimum=-1,
+            synonyms=("log.retention.bytes",),
+        ),
+        _topic(
+            "retention.ms",
+            Kind.LONG,
+            604_800_000,
+            "How long records are kept; -1 for ever.",
+            minimum=-1,
+            synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        ),
+        _topic(
+            "segment.bytes",
+            Kind.INT,
+            1_073_741_824,
+            "How large a segment file grows before a new one is begun.",
+            minimum=14,
+            synonyms=("log.segment.bytes",),
+        ),
+        _topic(
+            "segment.index.bytes",
+            Kind.INT,
+            10_485_760,
+            "How large an index file grows before a new segment is begun.",
+            minimum=4,
+            synonyms=("log.index.size.max.bytes",),
+        ),
+        _topic(
+            "segment.jitter.ms",
+            Kind.LONG,
+            0,
+            "How much of the time to the next segment is left to chance.",
+            minimum=0,
+            synonyms=("log.roll.jitter.ms",),
+        ),
+        _topic(
+            "segment.ms",
+            Kind.LONG,
+            604_800_000,
+            "How old a segment grows before a new one is begun.",
+            minimum=1,
+            synonyms=("log.roll.ms", "log.roll.hours"),
+        ),
+        _topic(
+            "unclean.leader.election.enable",
+            Kind.BOOLEAN,
+            False,
+            "Whether a replica outside the in-sync set may become leader, at the price of records.",
+            synonyms=("unclean.leader.election.enable",),
+        ),
+    )
+)
+
+_FIELDS = {"headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """The settings one partition works with, parsed."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_type: str = "producer"
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = 1000
+    flush_ms: int = 1000
+    flush: str = "ack"
+    message_ttl_enable: bool = False
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = LONG_MAX
+    max_message_bytes: int = 1_048_588
+    memory_full_policy: str = "reject"
+    memory_max_bytes: int = 268_435_456
+    memory_max_messages: int = 10_000_000
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    producer_id_expiration_ms: int = 86_400_000
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    def overridden(self, texts: Mapping[str, str]) -> "LogConfig":
+        """These settings with a topic's own on top; SettingError names the first wrong one."""
+        changes: dict[str, Any] = {}
+        for name, value in TOPIC_SETTINGS.parse(texts).items():
+            field = _FIELDS.get(name, name.replace(".", "_"))
+            if field in _KNOWN_FIELDS:
+                changes[field] = frozenset(value) if isinstance(value, tuple) else value
+        return replace(self, **changes)
+
+
+_KNOWN_FIELDS = frozenset(field.name for field in fields(LogConfig))
