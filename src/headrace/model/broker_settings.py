@@ -1,4 +1,4 @@
-"""The settings of a broker, with Kafka's names and defaults where Kafka has them, and the parsed form that the broker works with."""
+"""The settings of a broker, with Kafka's names and defaults where Kafka has them, parsed for the broker to work with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -267,13 +267,14 @@ class BrokerConfig:
             for synonym in setting.synonyms:
                 given = self.altered.get(synonym, self.given.get(synonym))
                 if given is not None:
-                    texts[setting.name] = _in_milliseconds(synonym, given)
+                    texts[setting.name] = in_topic_units(synonym, given) or ""
                     break
         return replace(LogConfig().overridden(texts), producer_id_expiration_ms=self["producer.id.expiration.ms"])
 
 
-def _in_milliseconds(synonym: str, text: str) -> str:
-    if synonym not in _MILLISECONDS:
+def in_topic_units(synonym: str, text: str | None) -> str | None:
+    """A broker setting's text as its topic setting has it: some are in hours or minutes, topics count milliseconds."""
+    if text is None or synonym not in _MILLISECONDS:
         return text
     amount = int(text)
     return str(amount if amount < 0 else amount * _MILLISECONDS[synonym])

@@ -1,6 +1,6 @@
 """What a setting is: a name of Kafka's where Kafka has it, a kind, a default, a sentence, and the values it accepts.
 
-Values travel as text (files, environment, wire) and are parsed once; a wrong one is refused with its name and what would be right.
+Values travel as text (files, environment, wire) and are parsed once; a wrong one is refused with its name and what is right.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,0 +1,98 @@
+# Headrace: every way to run, test and measure it.  `make` alone lists the targets.
+#
+# Everything Python goes into .venv; a stamp file per set of packages makes the second `make` instant.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+CACHE  := .cache
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+LISTEN ?= 127.0.0.1:9092
+DATA   ?= ./data
+JOBS   ?= 4
+SEED   ?= 1
+ARGS   ?=
+
+PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+SOURCES := src tests benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check torture bench bench-spark bench-peers compat-java demo docs references simulate simulate-long clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, DATA=, ARGS=)
+	@$(BIN)/headrace serve --listen $(LISTEN) --data $(DATA) $(ARGS)
+
+test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node ## Every test
+	@$(PYTEST) $(ARGS)
+
+check: $(STAMPS)/test ## Format, lint, types, architecture and unit tests
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/mypy
+	@$(PYTEST) tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
+
+torture: $(STAMPS)/test ## Kill and starve the broker at random for a long time
+	@HEADRACE_TORTURE=1 $(BIN)/python -m pytest tests/integration -k 'kill or torture' --timeout 7200 $(ARGS)
+
+bench: $(STAMPS)/test ## Figures of the broker, as a table (ARGS=--quick for a short run)
+	@$(BIN)/python -m benchmarks.broker $(ARGS)
+
+bench-spark: $(STAMPS)/test $(STAMPS)/spark ## Figures of the Spark source and sink
+	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
+bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEER=host:port
+	@$(BIN)/python -m benchmarks.broker --peer $(PEER) $(ARGS)
+
+compat-java: $(STAMPS)/test ## The official Java client, and Kafka's dump tool on our segment files (needs Maven and a JDK)
+	@$(BIN)/python -m tests.compat.java $(ARGS)
+
+demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
+	@$(BIN)/headrace demo $(ARGS)
+
+references: $(STAMPS)/run ## Write docs/settings.md and docs/wire.md anew
+	@$(BIN)/python docs/generate.py
+
+docs: $(STAMPS)/docs references ## Build the documentation site into ./site
+	@$(BIN)/mkdocs build --quiet --strict --site-dir site
+
+simulate: $(STAMPS)/test ## Replay one simulated cluster: SEED=7
+	@HEADRACE_SEED=$(SEED) $(BIN)/python -m pytest tests/simulation -k seed $(ARGS)
+
+simulate-long: $(STAMPS)/test ## Simulate seed after seed until stopped
+	@HEADRACE_SIMULATE_LONG=1 $(BIN)/python -m pytest tests/simulation -k seed --timeout 0 $(ARGS)
+
+clean: ## Remove what was built, not ./data
+	rm -rf $(VENV) $(CACHE) build dist site .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@PYTHON=$(PYTHON) sh .ci/virtual-environment $(VENV)
+
+$(STAMPS)/run: $(BIN)/python pyproject.toml constraints.txt
+	@$(PIP) -e .
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/test: $(STAMPS)/run
+	@$(PIP) -e '.[test,check]'
+	@touch $@
+
+$(STAMPS)/spark: $(STAMPS)/run
+	@$(PIP) -e '.[spark]'
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/run
+	@$(PIP) -e '.[docs]'
+	@touch $@
+
+$(STAMPS)/debian: .ci/debian-packages | $(STAMPS)/run
+	@sh .ci/debian-packages kcat etcd-server openjdk-17-jre-headless
+	@touch $@
+
+$(STAMPS)/node: tests/compat/kafkajs/package.json .ci/node-packages | $(STAMPS)/run
+	@sh .ci/node-packages tests/compat/kafkajs/package.json $(CACHE)/kafkajs
+	@touch $@

@@ -1,0 +1,189 @@
+"""A broker: its parts, in the order in which they start and stop.
+
+A single node is a cluster of one: the same metadata, the same partitions, only the store differs.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.broker.dispatch import Dispatcher
+from headrace.broker.flushing import LANES, Flusher
+from headrace.broker.housekeeping import Housekeeping
+from headrace.broker.listeners import CLIENTS, parse_address
+from headrace.broker.replicas import Replicas
+from headrace.broker.routes import ROUTES
+from headrace.broker.server import Server
+from headrace.broker.settings_view import BrokerSources
+from headrace.broker.storage import DiskStorage, MemoryStorage, Storage
+from headrace.broker.topics import Topics
+from headrace.broker.verification import Verification
+from headrace.controller.changes import BrokerConfigsChanged, Change
+from headrace.controller.entries import BrokerRegistration, Endpoint
+from headrace.controller.image import ClusterImage
+from headrace.host.clock import Clock, SystemClock
+from headrace.host.disk import Disk, SystemDisk
+from headrace.host.entropy import Entropy, SystemEntropy
+from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.membership import BrokerMembership
+from headrace.metadata.memory import MemoryStore
+from headrace.metadata.sqlite import SqliteStore
+from headrace.metadata.store import MetadataStore
+from headrace.model.broker_settings import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+# Flushes, cold reads and file work share these; flushes alone may take as many as they have lanes.
+THREADS = LANES + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a broker stands on."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=SystemDisk)
+    entropy: Entropy = field(default_factory=SystemEntropy)
+
+
+class Broker:
+    """Make one, `await start()`, let it serve, `await stop()`."""
+
+    def __init__(self, config: BrokerConfig, host: Host | None = None) -> None:
+        self.host = host or Host()
+        self.config = config
+        self.clock = self.host.clock
+        self.broker_id: int = config["node.id"]
+        self.fetch_bytes_max: int = config["fetch.max.bytes"]
+        self.topics = Topics(self)
+        self.housekeeping = Housekeeping(self)
+        self.verification: Verification | None = None
+        self.address = ("", 0)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.cluster.image
+
+    def setting_sources(self) -> BrokerSources:
+        return BrokerSources(self.config, self.image, self.broker_id)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the event loop's present work; it ends with the broker at the latest."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- starting
+
+    async def start(self) -> None:
+        """Return when clients are served."""
+        self.loop = asyncio.get_running_loop()
+        self.storage = await self.loop.run_in_executor(None, self._open_storage)
+        self.store = await self._open_store()
+        self.cluster = ClusterMetadata(self.store, self.host.entropy)
+        await self.cluster.start()
+        await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)
+        self._take_run_time_settings()
+        self.flusher = Flusher(self.loop)
+        self.replicas = Replicas(self.broker_id, lambda: self.image, self.storage, self.flusher, self.topics.config_of, self.loop)
+        self.dispatcher = Dispatcher(self, ROUTES)
+        self.server = Server(self.config, self.dispatcher.start, self.loop)
+        await self._join()
+
+    async def _join(self) -> None:
+        """Listen, so that the address is known; register it; take up what the metadata places here; then answer."""
+        self.address = await self.server.listen(*parse_address(self.config["listeners"]))
+        registration = BrokerRegistration(
+            broker_id=self.broker_id,
+            incarnation=str(self.host.entropy.uuid()),
+            endpoints={CLIENTS: self._advertised()},
+            rack=self.config["broker.rack"],
+        )
+        self.membership = BrokerMembership(
+            self.cluster,
+            registration,
+            on_lost=self._on_lease_lost,
+            lease_ttl_s=self.config["broker.session.timeout.ms"] / 1000,
+        )
+        await self.membership.join()
+        self.cluster.on_change(self._on_changes)
+        await self.replicas.start()
+        self.housekeeping.start()
+
+    def _open_storage(self) -> Storage:
+        if self.config["headrace.memory"]:
+            return MemoryStorage(self.clock)
+        return DiskStorage(Path(self.config["log.dirs"]), self.host.disk, self.clock)
+
+    async def _open_store(self) -> MetadataStore:
+        if self.config["headrace.memory"]:
+            return MemoryStore()
+        return await SqliteStore.open(Path(self.config["log.dirs"]) / "metadata.sqlite")
+
+    def _advertised(self) -> Endpoint:
+        if (text := self.config["advertised.listeners"]) is not None:
+            host, port = parse_address(text)
+            return Endpoint(host=host, port=port or self.address[1])
+        host, port = self.address
+        return Endpoint(host="127.0.0.1" if host in ("0.0.0.0", "::") else host, port=port)
+
+    # -- changes
+
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if isinstance(change, BrokerConfigsChanged):
+                self._take_run_time_settings()
+            self.replicas.submit(change)
+
+    def _take_run_time_settings(self) -> None:
+        self.config = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
+
+    def _on_lease_lost(self) -> None:
+        logger.error("broker %d lost its place in the cluster and is registering anew", self.broker_id)
+
+    # -- stopping
+
+    async def stop(self) -> None:
+        """Finish what is acknowledged, write everything down, leave a mark that the end was clean."""
+        await self.housekeeping.close()
+        self.server.stop_listening()
+        await self.flusher.drain()
+        await self.server.close()
+        await self.dispatcher.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.replicas.close()
+        await self.membership.leave()
+        await self.cluster.close()
+        high_watermarks, logs = self.housekeeping.positions()
+        await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
+        await self.store.close()
+
+
+async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    broker = Broker(config)
+    await broker.start()
+    on_ready(broker)
+    await stopping.wait()
+    await broker.stop()
+
+
+def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
+    """Run a broker in this process until it is told to stop."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(config, on_ready))

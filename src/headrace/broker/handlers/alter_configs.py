@@ -1,0 +1,48 @@
+"""AlterConfigs: replaces all settings of a resource.  Old; clients of today send IncrementalAlterConfigs."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.resources import alter
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(broker: "Broker", request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    responses = []
+    for resource in request.resources:
+        code, message = ErrorCode.NONE, None
+        try:
+            texts = _texts(resource)
+            await alter(
+                broker,
+                resource.resource_type,
+                resource.resource_name,
+                lambda before, texts=texts: texts,  # type: ignore[misc]
+                validate_only=request.validate_only,
+            )
+        except RequestError as error:
+            code, message = error.code, error.message
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=resource.resource_type, resource_name=resource.resource_name
+            )
+        )
+    return AlterConfigsResponse(responses=tuple(responses))
+
+
+def _texts(resource: AlterConfigsResource) -> dict[str, str]:
+    texts = {}
+    for config in resource.configs:
+        if config.value is None:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"The setting {config.name} has no value.")
+        texts[config.name] = config.value
+    return texts

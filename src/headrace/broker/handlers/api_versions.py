@@ -1,0 +1,47 @@
+"""ApiVersions: what this broker serves.  A client that asks in a version we do not know is told in version 0."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+# What groups and transactions can do, in the words of KIP-584: clients choose their protocol by these levels.
+FEATURES = {"group.version": 1, "transaction.version": 2}
+
+
+def handle(broker: "Broker", request: ApiVersionsRequest | None, context: RequestContext) -> ApiVersionsResponse:
+    """`request` is None when its version is unknown to us."""
+    error = ErrorCode.NONE
+    if request is None:
+        error = ErrorCode.UNSUPPORTED_VERSION
+    elif context.api_version >= 3 and not (request.client_software_name and request.client_software_version):
+        error = ErrorCode.INVALID_REQUEST
+    elif request.cluster_id not in (None, "", broker.cluster.cluster_id) or request.node_id not in (-1, broker.broker_id):
+        # A client that kept an old address reached somebody else's broker (KIP-1242).
+        error = ErrorCode.REBOOTSTRAP_REQUIRED
+    served = tuple(
+        ApiVersion(api_key=key, min_version=route.versions.start, max_version=route.versions.stop - 1)
+        for key, route in sorted(broker.dispatcher.routes.items())
+        if route.public
+    )
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=served,
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES.items()
+        ),
+        finalized_features_epoch=0,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level) for name, level in FEATURES.items()
+        ),
+    )

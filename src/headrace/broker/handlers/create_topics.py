@@ -1,0 +1,65 @@
+"""CreateTopics: each topic is made or refused by itself; one bad setting fails its own topic only."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.settings_view import topic_results
+from headrace.broker.topics import NewTopic
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(broker: "Broker", request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    names = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        try:
+            if names[topic.name] > 1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
+            results.append(await _create(broker, topic, request.validate_only))
+        except RequestError as error:
+            results.append(CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message))
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    wanted = NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=_assignments(topic),
+        configs=_configs(topic),
+    )
+    spec, _ = await broker.topics.create(wanted, validate_only=validate_only)
+    assignments = spec.assignments
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=spec.topic_id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=spec.partition_count if assignments is None else len(assignments),
+        replication_factor=spec.replication_factor if assignments is None else len(assignments[0]),
+        configs=topic_results(broker.setting_sources(), spec.configs),
+    )
+
+
+def _assignments(topic: CreatableTopic) -> dict[int, tuple[int, ...]] | None:
+    if not topic.assignments:
+        return None
+    assignments = {given.partition_index: tuple(given.broker_ids) for given in topic.assignments}
+    if len(assignments) != len(topic.assignments):
+        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition stands twice in the assignment.")
+    return assignments
+
+
+def _configs(topic: CreatableTopic) -> dict[str, str]:
+    configs: dict[str, str] = {}
+    for config in topic.configs:
+        if config.value is None:
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"The setting {config.name} has no value.")
+        configs[config.name] = config.value
+    return configs

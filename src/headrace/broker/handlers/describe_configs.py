@@ -1,0 +1,58 @@
+"""DescribeConfigs: settings of topics and brokers with their source, default, type, synonyms and documentation."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.resources import ResourceType, require_broker
+from headrace.broker.settings_view import describe_broker, describe_topic
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+def handle(broker: "Broker", request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=tuple(_answer(broker, request, resource) for resource in request.resources))
+
+
+def _answer(broker: "Broker", request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    code, message = ErrorCode.NONE, None
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+    try:
+        configs = _describe(broker, request, resource)
+    except RequestError as error:
+        code, message = error.code, error.message
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
+
+
+def _describe(
+    broker: "Broker", request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    keys, sources = resource.configuration_keys, broker.setting_sources()
+    synonyms, documentation = request.include_synonyms, request.include_documentation
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            topic = broker.image.topics.get(resource.resource_name)
+            if topic is None:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{resource.resource_name}' does not exist.")
+            return describe_topic(topic.configs, sources, keys, synonyms=synonyms, documentation=documentation)
+        case ResourceType.BROKER:
+            require_broker(broker, resource.resource_name)
+            return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
+        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return ()
+        case _:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")

@@ -1,0 +1,50 @@
+"""DescribeLogDirs: how much of the disk each partition takes."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition import Partition
+from headrace.model.errors import ErrorCode
+from headrace.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+def handle(broker: "Broker", request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    by_topic: dict[str, list[Partition]] = defaultdict(list)
+    wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    for partition in broker.replicas:
+        if wanted is None or (partition.identity.topic, partition.identity.partition) in wanted:
+            by_topic[partition.identity.topic].append(partition)
+    total, usable = broker.storage.space()
+    return DescribeLogDirsResponse(
+        results=(
+            DescribeLogDirsResult(
+                error_code=ErrorCode.NONE,
+                log_dir=broker.storage.name,
+                topics=tuple(
+                    DescribeLogDirsTopic(name=name, partitions=tuple(map(_describe, partitions)))
+                    for name, partitions in by_topic.items()
+                ),
+                total_bytes=total,
+                usable_bytes=usable,
+            ),
+        )
+    )
+
+
+def _describe(partition: Partition) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=partition.identity.partition,
+        partition_size=partition.log.size_bytes,
+        offset_lag=max(0, partition.high_watermark - partition.log.end_offset),
+        is_future_key=False,
+    )

@@ -1,0 +1,280 @@
+"""Fetch: whole batches to consumers and followers, waiting for new ones where there are too few.
+
+The handler is direct: records go from the log to the socket without being looked at.  A reply is made only when every earlier
+request of the connection is answered, so a client holds at most one large reply.  Fetch sessions are declined, as the protocol
+allows: session id 0 tells the client to name its partitions each time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.broker.connection import PendingReply
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.leader_hints import leader_hint
+from headrace.broker.partition import Partition
+from headrace.broker.reading import is_warm
+from headrace.broker.waiting import Readers
+from headrace.host.disk import Buffer
+from headrace.log.interface import CorruptBatch
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.wire.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    read_fetch_request,
+    write_fetch_response,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+TOPIC_IDS_FROM = 13
+REPLICA_STATE_FROM = 15
+READ_COMMITTED = 1
+
+
+def start(broker: "Broker", frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+    """Begin a Fetch request."""
+    request = read_fetch_request(frame, position, context.api_version)
+    if request.session_id != 0:
+        _send(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=()), context, reply)
+        return
+    fetch = _Fetch(broker, request, context, reply)
+    reply.when_at_head(fetch.begin)
+
+
+def _send(response: FetchResponse, context: RequestContext, reply: PendingReply) -> None:
+    reply.send((context.response_header(), *write_fetch_response(response, context.api_version)))
+
+
+class _Fetch:
+    """One request under way.  It reads, and if there is too little, waits to be woken or for its time to be over."""
+
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_grown_from",
+        "_grown_needed",
+        "_partitions",
+        "_reading",
+        "_reply",
+        "_request",
+        "_timer",
+        "_woken",
+    )
+
+    def __init__(self, broker: "Broker", request: FetchRequest, context: RequestContext, reply: PendingReply) -> None:
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._reply = reply
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken = False
+        self._reading = False
+        self._partitions: list[Partition] = []
+        self._grown_from = 0
+        self._grown_needed = 0
+
+    # -- reading, waiting, answering
+
+    def begin(self) -> None:
+        if self._all_warm():
+            self._finish_attempt(self._read_all())
+        else:
+            self._broker.spawn(self._read_in_thread())
+
+    async def _read_in_thread(self) -> None:
+        self._reading = True
+        try:
+            results = await self._broker.loop.run_in_executor(None, self._read_all)
+        except Exception:
+            logger.exception("a fetch failed")
+            self._reply.abandon("its fetch failed in the broker")
+            return
+        finally:
+            self._reading = False
+        self._finish_attempt(results)
+
+    def _finish_attempt(self, results: list[FetchableTopicResponse]) -> None:
+        size = sum(len(data.records or b"") for topic in results for data in topic.partitions)
+        failed = any(data.error_code or data.diverging_epoch.epoch >= 0 for topic in results for data in topic.partitions)
+        if failed or size >= self._request.min_bytes or self._is_over() or not self._partitions_named():
+            self._answer(results)
+        else:
+            self._wait(size)
+
+    def _wait(self, size: int) -> None:
+        self._grown_needed = self._request.min_bytes - size
+        self._grown_from = self._log_bytes()
+        if not self._partitions:
+            self._partitions = list(self._found())
+            for partition in self._partitions:
+                self._queue_of(partition).add(self)
+            self._timer = self._broker.loop.call_later(self._request.max_wait_ms / 1000, self._time_over)
+        self._woken = False
+
+    def wake(self) -> None:
+        """A partition has something new.  Looked at once per turn of the loop, however many partitions moved."""
+        if not self._woken and not self._reading:
+            self._woken = True
+            self._broker.loop.call_soon(self._try_again)
+
+    def _try_again(self) -> None:
+        if not self._reply.is_wanted:
+            self._leave()
+        elif self._partitions and not self._reading:
+            if self._log_bytes() - self._grown_from < self._grown_needed and not self._lost_something():
+                self._woken = False
+            else:
+                self.begin()
+
+    def _lost_something(self) -> bool:
+        return any(partition.failure is not None or not partition.is_leader for partition in self._partitions)
+
+    def _time_over(self) -> None:
+        self._timer = None
+        if not self._reading:
+            self.begin()
+
+    def _is_over(self) -> bool:
+        return self._request.max_wait_ms <= 0 or (bool(self._partitions) and self._timer is None)
+
+    def _answer(self, results: list[FetchableTopicResponse]) -> None:
+        self._leave()
+        _send(FetchResponse(responses=tuple(results), node_endpoints=self._hints(results)), self._context, self._reply)
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._partitions:
+            self._queue_of(partition).discard(self)
+        self._partitions = []
+
+    def _queue_of(self, partition: Partition) -> Readers:
+        return partition.replica_readers if self._is_replica else partition.readers
+
+    # -- partitions
+
+    @property
+    def _replica_id(self) -> int:
+        if self._context.api_version >= REPLICA_STATE_FROM:
+            return self._request.replica_state.replica_id
+        return self._request.replica_id
+
+    @property
+    def _is_replica(self) -> bool:
+        return self._replica_id >= 0
+
+    def _partitions_named(self) -> bool:
+        return any(topic.partitions for topic in self._request.topics)
+
+    def _find(self, topic: FetchTopic, index: int) -> Partition:
+        if self._context.api_version >= TOPIC_IDS_FROM:
+            return self._broker.replicas.find_by_id(topic.topic_id, index)
+        return self._broker.replicas.find(topic.topic, index)
+
+    def _found(self) -> Iterator[Partition]:
+        for topic in self._request.topics:
+            for wanted in topic.partitions:
+                try:
+                    yield self._find(topic, wanted.partition)
+                except RequestError:
+                    continue
+
+    def _log_bytes(self) -> int:
+        return sum(partition.log.size_bytes for partition in self._partitions or self._found())
+
+    def _all_warm(self) -> bool:
+        for topic in self._request.topics:
+            for wanted in topic.partitions:
+                try:
+                    partition = self._find(topic, wanted.partition)
+                except RequestError:
+                    continue
+                if not is_warm(partition, wanted.fetch_offset):
+                    return False
+        return True
+
+    # -- reading
+
+    def _read_all(self) -> list[FetchableTopicResponse]:
+        left = min(self._request.max_bytes, self._broker.fetch_bytes_max)
+        nothing_yet = True
+        results = []
+        for topic in self._request.topics:
+            answers = []
+            for wanted in topic.partitions:
+                data = self._read(topic, wanted, left, nothing_yet)
+                if size := len(data.records or b""):
+                    left -= size
+                    nothing_yet = False
+                answers.append(data)
+            results.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=tuple(answers)))
+        return results
+
+    def _read(self, topic: FetchTopic, wanted: FetchPartition, left: int, nothing_yet: bool) -> PartitionData:
+        try:
+            partition = self._find(topic, wanted.partition)
+            partition.require_leader(wanted.current_leader_epoch)
+            return self._read_partition(partition, wanted, left, nothing_yet)
+        except RequestError as error:
+            return PartitionData(partition_index=wanted.partition, error_code=error.code)
+        except StorageError as error:
+            logger.error("a read failed: %s", error)
+            code = ErrorCode.CORRUPT_MESSAGE if isinstance(error, CorruptBatch) else ErrorCode.KAFKA_STORAGE_ERROR
+            return PartitionData(partition_index=wanted.partition, error_code=code)
+
+    def _read_partition(self, partition: Partition, wanted: FetchPartition, left: int, nothing_yet: bool) -> PartitionData:
+        log = partition.log
+        data = PartitionData(
+            partition_index=wanted.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=None,
+        )
+        if wanted.last_fetched_epoch >= 0:
+            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch)
+            if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
+                return data
+        committed_only = self._request.isolation_level == READ_COMMITTED
+        up_to = log.end_offset if self._is_replica else partition.readable_to(committed_only=committed_only)
+        if left <= 0 and not nothing_yet:
+            return data
+        max_bytes = max(0, min(wanted.partition_max_bytes, left))
+        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, up_to=up_to, at_least_one=nothing_yet)
+        data.records = read.data
+        if committed_only and not self._is_replica:
+            data.aborted_transactions = tuple(
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in (log.aborted_transactions(wanted.fetch_offset, read.next_offset) if read.data else ())
+            )
+        return data
+
+    def _hints(self, results: list[FetchableTopicResponse]) -> tuple[NodeEndpoint, ...]:
+        hints: dict[int, NodeEndpoint] = {}
+        for topic in results:
+            for data in topic.partitions:
+                if not data.error_code:
+                    continue
+                known = self._broker.image.topics_by_id.get(topic.topic_id)
+                name = known.name if known is not None else topic.topic
+                hint = leader_hint(self._broker, name, data.partition_index, data.error_code)
+                if hint is not None:
+                    data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+                    hints[hint.leader_id] = NodeEndpoint(node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack)
+        return tuple(hints.values())

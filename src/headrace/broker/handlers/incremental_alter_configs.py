@@ -1,0 +1,83 @@
+"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single settings of a resource."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.resources import ResourceType, alter
+from headrace.model.broker_settings import BROKER_SETTINGS
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.settings import Kind, Setting, SettingError
+from headrace.model.topic_settings import TOPIC_SETTINGS
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+async def handle(
+    broker: "Broker", request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    responses = []
+    for resource in request.resources:
+        code, message = ErrorCode.NONE, None
+        try:
+            _check_named_once(resource)
+            change = partial(_changed, resource)
+            await alter(broker, resource.resource_type, resource.resource_name, change, validate_only=request.validate_only)
+        except RequestError as error:
+            code, message = error.code, error.message
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=resource.resource_type, resource_name=resource.resource_name
+            )
+        )
+    return IncrementalAlterConfigsResponse(responses=tuple(responses))
+
+
+def _check_named_once(resource: AlterConfigsResource) -> None:
+    names = [config.name for config in resource.configs]
+    if len(set(names)) != len(names):
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A setting stands twice in the request.")
+
+
+def _changed(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mapping[str, str]:
+    table = TOPIC_SETTINGS if resource.resource_type == ResourceType.TOPIC else BROKER_SETTINGS
+    after = dict(before)
+    for config in resource.configs:
+        try:
+            setting = table[config.name]
+        except SettingError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
+        _apply(setting, config, after)
+    return after
+
+
+def _apply(setting: Setting, config: AlterableConfig, texts: dict[str, str]) -> None:
+    if config.config_operation == DELETE:
+        texts.pop(config.name, None)
+        return
+    if config.value is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"The setting {config.name} has no value.")
+    if config.config_operation == SET:
+        texts[config.name] = config.value
+        return
+    if setting.kind != Kind.LIST or config.config_operation not in (APPEND, SUBTRACT):
+        raise RequestError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: it can be set and deleted, nothing else.")
+    current = texts.get(config.name, setting.format(setting.default) or "")
+    items = [item for item in current.split(",") if item]
+    given = [item.strip() for item in config.value.split(",") if item.strip()]
+    if config.config_operation == APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    texts[config.name] = ",".join(items)

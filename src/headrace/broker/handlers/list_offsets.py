@@ -1,0 +1,76 @@
+"""ListOffsets: the offset at the start, at the end, at a time, or of the latest time.
+
+A search by time reads the log, so it runs beside the event loop.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition import Partition
+from headrace.broker.reading import in_thread_if_cold
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+CONSUMER = -1
+READ_COMMITTED = 1
+
+
+async def handle(broker: "Broker", request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    topics = []
+    for topic in request.topics:
+        answers = [await _answer(broker, request, topic.name, wanted, context.api_version) for wanted in topic.partitions]
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
+    return ListOffsetsResponse(topics=tuple(topics))
+
+
+async def _answer(
+    broker: "Broker", request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, version: int
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    try:
+        partition = broker.replicas.find(topic, index)
+        partition.require_leader(wanted.current_leader_epoch)
+        timestamp, offset, epoch = await _find(broker, partition, request, wanted.timestamp)
+    except RequestError as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        old_style_offsets=(offset,) if version == 0 and offset >= 0 else (),
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+async def _find(broker: "Broker", partition: Partition, request: ListOffsetsRequest, timestamp: int) -> tuple[int, int, int]:
+    log = partition.log
+    if request.replica_id != CONSUMER:
+        up_to = log.end_offset
+    else:
+        up_to = partition.readable_to(committed_only=request.isolation_level == READ_COMMITTED)
+    match timestamp:
+        case -1:
+            return -1, up_to, log.epochs.latest
+        case -2 | -4:
+            return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
+        case -5 | -6:
+            # Nothing is kept in an object store.
+            return -1, -1, -1
+        case -3:
+            found = await in_thread_if_cold(broker.loop, partition, log.offset_of_max_timestamp, up_to)
+        case _ if timestamp < 0:
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        case _:
+            found = await in_thread_if_cold(broker.loop, partition, log.offset_for_timestamp, timestamp, up_to)
+    return (-1, -1, -1) if found is None else (found.timestamp, found.offset, found.leader_epoch)

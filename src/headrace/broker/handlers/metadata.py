@@ -1,0 +1,98 @@
+"""Metadata: brokers, topics and who leads their partitions.  Where it is allowed, a topic comes to be when a client names it."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.listeners import endpoint_of
+from headrace.controller.image import Topic
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
+from headrace.model.names import INTERNAL_TOPICS, why_not_a_topic_name
+from headrace.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(broker: "Broker", request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    # Version 0 has no null array: an empty one asks for all topics.
+    everything = request.topics is None or (context.api_version == 0 and not request.topics)
+    if everything:
+        topics = tuple(_describe(broker, topic) for topic in list(broker.image.topics.values()))
+    else:
+        may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+        topics = tuple([await _answer(broker, wanted, may_create) for wanted in request.topics or ()])
+    return MetadataResponse(
+        brokers=tuple(
+            MetadataResponseBroker(node_id=member.broker_id, host=endpoint.host, port=endpoint.port, rack=member.rack)
+            for member in broker.image.brokers.values()
+            if (endpoint := endpoint_of(member)) is not None
+        ),
+        cluster_id=broker.cluster.cluster_id,
+        controller_id=controller_of(broker),
+        topics=topics,
+    )
+
+
+def controller_of(broker: "Broker") -> int:
+    """The controller, for clients that send administration there; any broker can carry it out."""
+    known = broker.image.controller_id
+    return known if known != NO_BROKER else broker.broker_id
+
+
+async def _answer(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+    if wanted.name is None:
+        topic = broker.image.topics_by_id.get(wanted.topic_id)
+        if topic is None:
+            return _refusal(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
+        return _describe(broker, topic)
+    topic = broker.image.topics.get(wanted.name)
+    if topic is not None:
+        return _describe(broker, topic)
+    if why_not_a_topic_name(wanted.name) is not None:
+        return _refusal(wanted.name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
+    if not may_create:
+        return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
+    try:
+        return _describe(broker, await broker.topics.ensure(wanted.name))
+    except RequestError as error:
+        return _refusal(wanted.name, error.code, wanted)
+
+
+def _refusal(name: str | None, code: ErrorCode, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=wanted.topic_id if name is None else NO_TOPIC_ID,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=(),
+    )
+
+
+def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
+    alive = broker.image.brokers
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=state.leader if state.leader in alive else NO_BROKER,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=state.replicas,
+                isr_nodes=state.isr,
+                offline_replicas=tuple(replica for replica in state.replicas if replica not in alive),
+            )
+            for index, state in enumerate(topic.partitions)
+        ),
+    )

@@ -1,0 +1,40 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that others find where their logs part from ours (KIP-101, KIP-320)."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+def handle(broker: "Broker", request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=tuple(_answer(broker, topic.topic, wanted) for wanted in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _answer(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.replicas.find(topic, wanted.partition)
+        partition.require_leader(wanted.current_leader_epoch)
+    except RequestError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+    if wanted.leader_epoch == partition.leader_epoch:
+        epoch, end = partition.leader_epoch, partition.log.end_offset
+    else:
+        epoch, end = partition.log.epochs.end_offset_for(wanted.leader_epoch)
+    return EpochEndOffset(error_code=ErrorCode.NONE, partition=wanted.partition, leader_epoch=epoch, end_offset=end)

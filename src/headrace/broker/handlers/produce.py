@@ -1,0 +1,214 @@
+"""Produce: batches from producers, written as they came.
+
+The handler is direct: it takes the frame apart itself, hands each partition's batch to its log without a copy, and replies when
+everything is as durable as the producer asked.  acks=0 gets no reply; where there would be an error, the connection ends.
+
+Appends to one partition happen in the order in which their requests arrived.  Those that must first be looked into (a compacted
+topic, another codec, a transaction to be verified) take a place in the partition's queue, and who comes after them waits there.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from headrace.broker.connection import PendingReply
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.leader_hints import LeaderHint, leader_hint
+from headrace.broker.partition import Partition
+from headrace.host.disk import Buffer
+from headrace.log.interface import Appended
+from headrace.log.validation import deep, needs_deep_validation
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.names import INTERNAL_TOPICS
+from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION
+from headrace.wire.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+    read_produce_request,
+    write_produce_response,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+TOPIC_IDS_FROM = 13
+# The client's own tools may write to internal topics under this name, as Kafka has it.
+ADMIN_CLIENT_ID = "__admin_client"
+
+
+def start(broker: "Broker", frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+    """Begin a Produce request."""
+    request = read_produce_request(frame, position, context.api_version)
+    _Produce(broker, request, context, reply).start()
+
+
+class _Produce:
+    """One request under way: the answers so far, and how many are still to come."""
+
+    __slots__ = ("_broker", "_context", "_pending", "_reply", "_request", "_results", "_timer")
+
+    def __init__(self, broker: "Broker", request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._reply = reply
+        self._pending = 1
+        self._results: list[TopicProduceResponse] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        for topic in self._request.topic_data:
+            results = tuple(
+                PartitionProduceResponse(index=data.index, error_code=ErrorCode.NONE) for data in topic.partition_data
+            )
+            self._results.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
+            for data, result in zip(topic.partition_data, results, strict=True):
+                self._start_partition(topic, data, result)
+        self._settle()
+        if self._pending and self._request.acks:
+            self._timer = self._broker.loop.call_later(max(0, self._request.timeout_ms) / 1000, self._time_out)
+
+    def _start_partition(self, topic: TopicProduceData, data: PartitionProduceData, result: PartitionProduceResponse) -> None:
+        try:
+            partition = self._find(topic.name, topic.topic_id, data.index)
+            records = _require_one_batch(data.records)
+            if self._request.acks == -1:
+                partition.require_replicas()
+            if partition.appending.locked() or self._must_look_inside(partition, records):
+                self._pending += 1
+                self._broker.spawn(self._append_later(partition, records, result))
+            else:
+                self._appended(partition, partition.append(records), result)
+        except RequestError as error:
+            self._refuse(result, error)
+
+    def _find(self, topic: str, topic_id: UUID, index: int) -> Partition:
+        if self._request.acks not in (-1, 0, 1):
+            raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
+        if self._context.api_version >= TOPIC_IDS_FROM:
+            partition = self._broker.replicas.find_by_id(topic_id, index)
+        else:
+            partition = self._broker.replicas.find(topic, index)
+        if partition.identity.topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT_ID:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {partition.identity.topic}.")
+        return partition
+
+    def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
+        verification = self._broker.verification
+        return needs_deep_validation(partition.config, records, self._broker.clock.wall_ms()) or (
+            verification is not None and verification.is_needed(partition, records)
+        )
+
+    async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
+        try:
+            async with partition.appending:
+                partition.require_leader()
+                verification = self._broker.verification
+                if verification is not None and verification.is_needed(partition, records):
+                    await verification.verify(partition, records, self._request.transactional_id, self._context.api_version)
+                now = self._broker.clock.wall_ms()
+                if needs_deep_validation(partition.config, records, now):
+                    records = await self._broker.loop.run_in_executor(None, deep, records, partition.config, now)
+                self._appended(partition, partition.append(records), result)
+        except RequestError as error:
+            self._refuse(result, error)
+        except Exception:
+            logger.exception("an append to %s failed", partition.identity)
+            self._refuse(result, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        self._settle()
+
+    def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:
+        result.base_offset = appended.base_offset
+        result.log_append_time_ms = appended.log_append_time
+        result.log_start_offset = appended.log_start_offset
+        acks = self._request.acks
+        if not acks:
+            return
+
+        def durable(code: ErrorCode) -> None:
+            if code == ErrorCode.NONE:
+                result.error_code = ErrorCode.NONE
+            else:
+                self._refuse(result, RequestError(code))
+            self._settle()
+
+        if not partition.when_durable(appended.last_offset + 1, acks, durable):
+            self._pending += 1
+            # What the producer hears when its time is over before the wait is.
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def _refuse(self, result: PartitionProduceResponse, error: RequestError) -> None:
+        result.error_code = error.code
+        result.error_message = error.message
+        result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
+        if (index := getattr(error, "record_index", None)) is not None:
+            result.record_errors = (BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message),)
+
+    def _settle(self) -> None:
+        self._pending -= 1
+        if not self._pending:
+            self._answer()
+
+    def _time_out(self) -> None:
+        self._timer = None
+        for topic in self._results:
+            for result in topic.partition_responses:
+                if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
+                    self._refuse(result, RequestError(ErrorCode.REQUEST_TIMED_OUT))
+        self._answer()
+
+    def _answer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._request.acks:
+            self._answer_nothing()
+            return
+        version = self._context.api_version
+        response = ProduceResponse(responses=tuple(self._results), node_endpoints=self._leaders())
+        self._reply.send((self._context.response_header(), write_produce_response(response, version)))
+
+    def _answer_nothing(self) -> None:
+        failed = [result for topic in self._results for result in topic.partition_responses if result.error_code]
+        if failed:
+            self._reply.abandon(
+                f"a write with acks=0 failed ({ErrorCode(failed[0].error_code).name}), and this is how it is told"
+            )
+        else:
+            self._reply.skip()
+
+    def _leaders(self) -> tuple[NodeEndpoint, ...]:
+        hints: dict[int, NodeEndpoint] = {}
+        for topic in self._results:
+            for result in topic.partition_responses:
+                if result.error_code and (hint := self._hint(topic, result)) is not None:
+                    result.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+                    hints[hint.leader_id] = NodeEndpoint(node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack)
+        return tuple(hints.values())
+
+    def _hint(self, topic: TopicProduceResponse, result: PartitionProduceResponse) -> LeaderHint | None:
+        known = self._broker.image.topics_by_id.get(topic.topic_id)
+        name = known.name if known is not None else topic.name
+        return leader_hint(self._broker, name, result.index, result.error_code)
+
+
+def _require_one_batch(records: Buffer | None) -> Buffer:
+    """The one batch that a producer sends per partition.  What is in it is for the log to check."""
+    if not records:
+        raise RequestError(ErrorCode.INVALID_RECORD, "There is no batch for this partition.")
+    if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != MAGIC:
+        raise RequestError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "Only record batches (format v2) are taken, not the older message sets."
+        )
+    if len(records) >= FRAME_BYTES and int.from_bytes(records[8:12], "big") + FRAME_BYTES != len(records):
+        raise RequestError(ErrorCode.INVALID_RECORD, "Produce takes exactly one whole batch per partition.")
+    return records

@@ -1,0 +1,87 @@
+"""What a broker does when nobody asks: old segments go, compacted topics are compacted, and offsets are written down.
+
+All of it in the background: decisions on the event loop, files in threads, compaction in a worker process.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.partition import Partition
+from headrace.log.interface import PartitionLog, RemovedSegment
+from headrace.model.errors import StorageError
+from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+# Between two partitions the loop gets a turn, so that a thousand of them are not one long silence.
+PARTITIONS_PER_TURN = 20
+
+
+class Housekeeping:
+    """The broker's background work."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        config = self._broker.config
+        self._repeat("retention", config["log.retention.check.interval.ms"], self.apply_retention)
+        self._repeat("checkpoints", config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _repeat(self, name: str, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        async def loop() -> None:
+            while True:
+                await asyncio.sleep(interval_ms / 1000)
+                try:
+                    await work()
+                except Exception:
+                    logger.exception("%s failed; it is tried again in %d ms", name, interval_ms)
+
+        self._tasks.append(asyncio.create_task(loop(), name=name))
+
+    # -- retention
+
+    async def apply_retention(self) -> None:
+        """Remove whole segments that are too old or too many."""
+        for turn, partition in enumerate(self._online()):
+            try:
+                removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
+            except StorageError as error:
+                partition.on_storage_failure(error)
+                continue
+            self.unlink_soon(removed)
+            if turn % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
+        """Let the files of removed segments go, beside the event loop."""
+        for segment in removed:
+            logger.info(
+                "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
+            )
+            self._broker.loop.run_in_executor(None, segment.unlink)
+
+    # -- offsets on disk
+
+    async def checkpoint(self) -> None:
+        """Write high watermarks, recovery points and log starts down."""
+        high_watermarks, logs = self.positions()
+        await self._broker.loop.run_in_executor(None, self._broker.storage.checkpoint, high_watermarks, logs)
+
+    def positions(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionLog]]:
+        online = list(self._online())
+        return {p.identity: p.high_watermark for p in online}, {p.identity: p.log for p in online}
+
+    def _online(self) -> Iterator[Partition]:
+        return (partition for partition in self._broker.replicas if partition.failure is None)

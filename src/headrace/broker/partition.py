@@ -1,0 +1,250 @@
+"""One replica of a partition on this broker: its log, its part in the cluster, and those who wait for it.
+
+Always: log start <= last stable offset <= high watermark <= log end; `_move_high_watermark` is the one place that moves it.
+With flush mode `ack` the high watermark passes only what is flushed, so no reader sees what a crash could take back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.broker.flushing import Flusher
+from headrace.broker.waiting import OffsetQueue, Readers
+from headrace.controller.entries import PartitionState
+from headrace.host.disk import Buffer
+from headrace.log.interface import Appended, Origin, PartitionLog
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import TopicId, TopicPartition
+from headrace.model.topic_settings import LogConfig
+
+logger = logging.getLogger(__name__)
+
+
+class Leadership(Protocol):
+    """What the leader of a partition knows of its followers."""
+
+    def high_watermark(self, local: int) -> int:
+        """How far every in-sync replica has got, given how far this one has."""
+        ...
+
+    def in_sync_count(self) -> int: ...
+
+
+class Alone:
+    """The leadership of a replica without followers."""
+
+    def high_watermark(self, local: int) -> int:
+        return local
+
+    def in_sync_count(self) -> int:
+        return 1
+
+
+class Partition:
+    """A replica and everything that happens to it on this broker's event loop."""
+
+    def __init__(
+        self, identity: TopicPartition, topic_id: TopicId, log: PartitionLog, *, flusher: Flusher, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.identity = identity
+        self.topic_id = topic_id
+        self.log = log
+        self.state = PartitionState(replicas=())
+        self.is_leader = False
+        self.leadership: Leadership = Alone()
+        self.failure: StorageError | None = None
+        self.high_watermark = log.start_offset
+        self.flushed = OffsetQueue()
+        self.committed = OffsetQueue()
+        self.readers = Readers()
+        self.replica_readers = Readers()
+        self.on_high_watermark: list[Callable[[], None]] = []
+        self.on_failure: list[Callable[[Partition], None]] = []
+        self._flusher = flusher
+        self._loop = loop
+        self._interval_timer: asyncio.TimerHandle | None = None
+        self.appending = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<partition {self.identity}>"
+
+    # -- role
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch
+
+    def lead(self, state: PartitionState, leadership: Leadership) -> None:
+        """Become, or go on as, leader under this state."""
+        newly = not self.is_leader or state.leader_epoch != self.state.leader_epoch
+        self.state = state
+        self.leadership = leadership
+        self.is_leader = True
+        if newly and self.failure is None:
+            self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+            self._settle()
+        self.advance()
+
+    def follow(self, state: PartitionState) -> None:
+        """Become, or go on as, follower; whoever waits here must look for the leader."""
+        self.state = state
+        if self.is_leader:
+            self.is_leader = False
+            self._dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def require_leader(self, current_epoch: int = -1) -> None:
+        """Raise what a client must hear when this replica cannot serve it as leader under the epoch it believes in."""
+        self.require_online()
+        if current_epoch >= 0 and current_epoch < self.state.leader_epoch:
+            raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
+        if current_epoch > self.state.leader_epoch:
+            raise RequestError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if not self.is_leader:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def require_online(self) -> None:
+        if self.failure is not None:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.identity} is offline: {self.failure}")
+
+    # -- writing
+
+    @property
+    def config(self) -> LogConfig:
+        return self.log.config
+
+    def append(self, records: Buffer, origin: Origin = Origin.CLIENT) -> Appended:
+        """Write batches at the end of the log, as leader.  They are not yet durable and not yet visible."""
+        self.require_leader()
+        try:
+            appended = self.log.append(records, self.state.leader_epoch, origin=origin)
+        except StorageError as error:
+            self.on_storage_failure(error)
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.identity} is offline: {error}") from error
+        if not appended.duplicate:
+            self.after_append()
+        return appended
+
+    def after_append(self) -> None:
+        """The log has grown: flush as the topic says, and tell who waits."""
+        match self.log.config.flush:
+            case "ack":
+                self._flusher.request(self)
+            case "interval":
+                self._flush_at_interval()
+                self.advance()
+            case _:
+                self.advance()
+        if self.replica_readers:
+            self.replica_readers.wake()
+
+    def require_replicas(self) -> None:
+        """Raise when a write with acks=all may not begin."""
+        if self.leadership.in_sync_count() < min(self.config.min_insync_replicas, max(1, len(self.state.replicas))):
+            raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def when_durable(self, offset: int, acks: int, outcome: Callable[[ErrorCode], None]) -> bool:
+        """True when what lies below `offset` is already as safe as `acks` asks; else `outcome` is called when it is."""
+        if acks == -1:
+            reached, queue = self.high_watermark, self.committed
+        elif self.config.flush == "ack":
+            reached, queue = self.log.flushed_offset, self.flushed
+        else:
+            return True
+        if offset <= reached:
+            return True
+        queue.wait(offset, outcome)
+        return False
+
+    # -- flushing, for the Flusher
+
+    def sync(self) -> int:
+        return self.log.sync()
+
+    def on_flushed(self, offset: int) -> None:
+        self.flushed.advance(offset)
+        self.advance()
+
+    def on_storage_failure(self, error: StorageError) -> None:
+        """The disk failed: this partition is offline until a restart; everybody else goes on."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        logger.error("%s is offline: %s; restart the broker when the disk is well again", self.identity, error)
+        self._dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
+        for listener in self.on_failure:
+            listener(self)
+
+    def _flush_at_interval(self) -> None:
+        if self.log.unflushed_messages >= self.config.flush_messages:
+            self._flusher.request(self)
+        elif self._interval_timer is None:
+            self._interval_timer = self._loop.call_later(self.config.flush_ms / 1000, self._flush_interval_over)
+
+    def _flush_interval_over(self) -> None:
+        self._interval_timer = None
+        if self.failure is None and self.log.unflushed_messages:
+            self._flusher.request(self)
+
+    # -- watermarks
+
+    @property
+    def safe_end(self) -> int:
+        """How far this replica alone would let readers see."""
+        return self.log.flushed_offset if self.config.flush == "ack" else self.log.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.log.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def readable_to(self, *, committed_only: bool) -> int:
+        return self.last_stable_offset if committed_only else self.high_watermark
+
+    def advance(self) -> None:
+        """Let the high watermark catch up with the in-sync replicas."""
+        if self.is_leader and self.failure is None:
+            self._move_high_watermark(self.leadership.high_watermark(self.safe_end))
+
+    def follow_high_watermark(self, leader_high_watermark: int) -> None:
+        """As follower: learn how far the leader's high watermark is."""
+        self._move_high_watermark(min(leader_high_watermark, self.log.end_offset))
+
+    def _move_high_watermark(self, target: int) -> None:
+        if target <= self.high_watermark:
+            return
+        assert target <= self.log.end_offset, f"{self.identity}: high watermark {target} beyond the end {self.log.end_offset}"
+        self.high_watermark = target
+        self.log.on_high_watermark(target)
+        self.committed.advance(target)
+        self.readers.wake()
+        for listener in self.on_high_watermark:
+            listener()
+
+    def restore_high_watermark(self, checkpoint: int) -> None:
+        """After a start: what was written down, as far as the log has it."""
+        self.high_watermark = max(self.log.start_offset, min(checkpoint, self.log.end_offset))
+
+    def on_truncated(self) -> None:
+        """The log was cut below what was once its end."""
+        self.high_watermark = max(self.log.start_offset, min(self.high_watermark, self.log.end_offset))
+
+    def _settle(self) -> None:
+        # A new leader's log may hold records nobody flushed here; they count only once they are.
+        if self.config.flush == "ack" and self.log.flushed_offset < self.log.end_offset:
+            self._flusher.request(self)
+
+    # -- the end
+
+    def _dismiss(self, code: ErrorCode) -> None:
+        self.flushed.fail(code)
+        self.committed.fail(code)
+        self.readers.wake()
+        self.replica_readers.wake()
+
+    def retire(self) -> None:
+        """This replica is going away: its topic was deleted, or it moved."""
+        self.is_leader = False
+        if self._interval_timer is not None:
+            self._interval_timer.cancel()
+        self._dismiss(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,0 +1,203 @@
+"""All replicas on this broker: opened, led, followed and removed as the cluster's metadata says.
+
+Changes of the metadata are carried out one after the other, the slow part of each (files) in a thread, so that the event loop and
+every other partition go on meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from uuid import UUID
+
+from headrace.broker.flushing import Flusher
+from headrace.broker.partition import Alone, Leadership, Partition
+from headrace.broker.storage import Storage
+from headrace.controller.changes import (
+    BrokerConfigsChanged,
+    Change,
+    PartitionChanged,
+    TopicConfigsChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicGrew,
+)
+from headrace.controller.entries import PartitionState
+from headrace.controller.image import ClusterImage
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+
+logger = logging.getLogger(__name__)
+
+# Logs are opened in a thread this many at a time, so that a topic of thousands is not one long silence.
+OPEN_CHUNK = 100
+
+Lead = Callable[[Partition, PartitionState], Leadership]
+
+
+class Replicas:
+    """Partitions by name and by id."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: Callable[[], ClusterImage],
+        storage: Storage,
+        flusher: Flusher,
+        config_of: Callable[[str], LogConfig],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._storage = storage
+        self._flusher = flusher
+        self._config_of = config_of
+        self._loop = loop
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._changes: asyncio.Queue[Change] = asyncio.Queue()
+        self._worker: asyncio.Task[None] | None = None
+        # How a leader keeps track of its followers; a broker of its own has none.
+        self.lead: Lead = lambda partition, state: Alone()
+        # Told after a partition's role has changed, and before it goes away.
+        self.on_role: list[Callable[[Partition], None]] = []
+        self.on_removed: list[Callable[[Partition], None]] = []
+
+    # -- looking up
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The replica of this partition here; RequestError says what a client should make of it when there is none."""
+        try:
+            return self._topics[topic][index]
+        except KeyError:
+            raise RequestError(self._why_missing(topic, index)) from None
+
+    def find_by_id(self, topic_id: UUID, index: int) -> Partition:
+        topic = self._image().topics_by_id.get(topic_id)
+        if topic is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self.find(topic.name, index)
+        if partition.topic_id != topic_id:
+            raise RequestError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return partition
+
+    def _why_missing(self, topic: str, index: int) -> ErrorCode:
+        known = self._image().partition(topic, index) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in list(self._topics.values()):
+            yield from list(partitions.values())
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        return list(self._topics.get(topic, {}).values())
+
+    # -- carrying out changes
+
+    async def start(self) -> None:
+        """Open everything the metadata places here, and remove what it does not know."""
+        image = self._image()
+        wanted = [
+            (topic.name, topic.topic_id, index) for topic, index, state in image.partitions() if self._broker_id in state.replicas
+        ]
+        await self._open(wanted)
+        await self._loop.run_in_executor(None, self._storage.remove_unknown, {(name, index): id for name, id, index in wanted})
+        self._worker = asyncio.create_task(self._work())
+
+    def submit(self, change: Change) -> None:
+        """Have a change of the metadata carried out, after those before it."""
+        self._changes.put_nowait(change)
+
+    async def settled(self) -> None:
+        """Return when everything submitted so far is carried out."""
+        await self._changes.join()
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            change = await self._changes.get()
+            try:
+                await self._carry_out(change)
+            except Exception:
+                logger.exception("could not carry out %s", change)
+            finally:
+                self._changes.task_done()
+
+    async def _carry_out(self, change: Change) -> None:
+        match change:
+            case TopicCreated(name, topic_id, count):
+                await self._open(self._placed_here(name, topic_id, range(count)))
+            case TopicGrew(name, topic_id, old_count, new_count):
+                await self._open(self._placed_here(name, topic_id, range(old_count, new_count)))
+            case TopicDeleted(name, topic_id, _):
+                await self._remove([p for p in self.of_topic(name) if p.topic_id == topic_id])
+            case TopicConfigsChanged(name, _, _, _):
+                self._reconfigure(name)
+            case BrokerConfigsChanged(_):
+                for name in list(self._topics):
+                    self._reconfigure(name)
+            case PartitionChanged(name, topic_id, index, _, after):
+                await self._on_partition_changed(name, topic_id, index, after)
+
+    def _placed_here(self, name: str, topic_id: UUID, indexes: range) -> list[tuple[str, UUID, int]]:
+        topic = self._image().topics_by_id.get(topic_id)
+        if topic is None:
+            return []
+        return [(name, topic_id, index) for index in indexes if self._broker_id in topic.partitions[index].replicas]
+
+    async def _on_partition_changed(self, name: str, topic_id: UUID, index: int, after: PartitionState) -> None:
+        here = self._topics.get(name, {}).get(index)
+        if self._broker_id not in after.replicas:
+            await self._remove([here] if here is not None else [])
+        elif here is None:
+            await self._open([(name, topic_id, index)])
+        else:
+            self._assume_role(here)
+
+    async def _open(self, wanted: list[tuple[str, UUID, int]]) -> None:
+        for start in range(0, len(wanted), OPEN_CHUNK):
+            chunk = wanted[start : start + OPEN_CHUNK]
+            configs = {name: self._config_of(name) for name, _, _ in chunk}
+            opened = await self._loop.run_in_executor(None, self._storage.open_many, chunk, configs)
+            for (name, topic_id, index), (log, failure) in zip(chunk, opened, strict=True):
+                partition = Partition(TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop)
+                partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
+                if failure is not None:
+                    partition.on_storage_failure(failure)
+                self._topics.setdefault(name, {})[index] = partition
+                self._assume_role(partition)
+
+    def _assume_role(self, partition: Partition) -> None:
+        topic = self._image().topics_by_id.get(partition.topic_id)
+        if topic is None:
+            return
+        state = topic.partitions[partition.identity.partition]
+        if state.leader == self._broker_id:
+            partition.lead(state, self.lead(partition, state))
+        else:
+            partition.follow(state)
+        for listener in self.on_role:
+            listener(partition)
+
+    def _reconfigure(self, name: str) -> None:
+        config = self._config_of(name)
+        for partition in self.of_topic(name):
+            partition.log.reconfigure(config)
+            partition.advance()
+
+    async def _remove(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            for listener in self.on_removed:
+                listener(partition)
+            name, index = partition.identity.topic, partition.identity.partition
+            self._topics.get(name, {}).pop(index, None)
+            if not self._topics.get(name):
+                self._topics.pop(name, None)
+            partition.retire()
+            try:
+                await self._loop.run_in_executor(None, self._storage.remove, partition.identity, partition.log)
+            except (StorageError, OSError) as error:
+                logger.error("could not remove the files of %s: %s", partition.identity, error)

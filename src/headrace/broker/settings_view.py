@@ -1,0 +1,128 @@
+"""Settings as DescribeConfigs shows them: every one, with where its value comes from and what else it could have come from."""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.controller.image import ClusterImage
+from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig, in_topic_units
+from headrace.model.settings import Kind, Setting
+from headrace.model.topic_settings import TOPIC_SETTINGS
+from headrace.wire.messages.create_topics import CreatableTopicConfigs
+from headrace.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+
+
+class Source(IntEnum):
+    """Where a value comes from.  The numbers are the protocol's."""
+
+    TOPIC = 1
+    BROKER_AT_RUN_TIME = 2
+    ALL_BROKERS_AT_RUN_TIME = 3
+    BROKER_AT_START = 4
+    DEFAULT = 5
+
+
+class Origin(NamedTuple):
+    """One place that gives a setting a value."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class BrokerSources:
+    """All places that give a broker's settings their values."""
+
+    def __init__(self, config: BrokerConfig, image: ClusterImage, broker_id: int) -> None:
+        self._own = image.broker_configs.get(broker_id, {})
+        self._shared = image.default_broker_configs
+        self._given = config.given
+
+    def of(self, name: str) -> Iterator[Origin]:
+        """The places that name this setting, the strongest first; its default last."""
+        for texts, source in (
+            (self._own, Source.BROKER_AT_RUN_TIME),
+            (self._shared, Source.ALL_BROKERS_AT_RUN_TIME),
+            (self._given, Source.BROKER_AT_START),
+        ):
+            if name in texts:
+                yield Origin(name, texts[name], source)
+        setting = BROKER_SETTINGS[name]
+        if setting.default is not None:
+            yield Origin(name, setting.format(setting.default), Source.DEFAULT)
+
+
+def describe_topic(
+    configs: Mapping[str, str], sources: BrokerSources, keys: tuple[str, ...] | None, *, synonyms: bool, documentation: bool
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """Every setting of a topic, or those asked for."""
+    results = []
+    for setting in TOPIC_SETTINGS:
+        if keys is None or setting.name in keys:
+            origins = list(_topic_origins(setting, configs, sources))
+            value = in_topic_units(origins[0].name, origins[0].value)
+            results.append(_result(setting, value, origins, read_only=False, synonyms=synonyms, documentation=documentation))
+    return tuple(results)
+
+
+def _topic_origins(setting: Setting, configs: Mapping[str, str], sources: BrokerSources) -> Iterator[Origin]:
+    if setting.name in configs:
+        yield Origin(setting.name, configs[setting.name], Source.TOPIC)
+    defaults = []
+    for synonym in setting.synonyms:
+        for origin in sources.of(synonym):
+            if origin.source == Source.DEFAULT:
+                defaults.append(origin)
+            else:
+                yield origin
+    # A default in hours is the same default once more.
+    yield defaults[0] if defaults else Origin(setting.name, setting.format(setting.default), Source.DEFAULT)
+
+
+def describe_broker(
+    sources: BrokerSources, keys: tuple[str, ...] | None, *, synonyms: bool, documentation: bool
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """Every setting of a broker, or those asked for."""
+    results = []
+    for setting in BROKER_SETTINGS:
+        if keys is None or setting.name in keys:
+            origins = list(sources.of(setting.name)) or [Origin(setting.name, None, Source.DEFAULT)]
+            read_only = not setting.dynamic
+            results.append(
+                _result(setting, origins[0].value, origins, read_only=read_only, synonyms=synonyms, documentation=documentation)
+            )
+    return tuple(results)
+
+
+def _result(
+    setting: Setting, value: str | None, origins: list[Origin], *, read_only: bool, synonyms: bool, documentation: bool
+) -> DescribeConfigsResourceResult:
+    secret = setting.kind == Kind.PASSWORD
+    return DescribeConfigsResourceResult(
+        name=setting.name,
+        value=None if secret else value,
+        read_only=read_only,
+        is_default=origins[0].source == Source.DEFAULT,
+        config_source=origins[0].source,
+        is_sensitive=secret,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=origin.name, value=None if secret else origin.value, source=origin.source)
+            for origin in (origins if synonyms else ())
+        ),
+        config_type=setting.kind,
+        documentation=setting.doc if documentation else None,
+    )
+
+
+def topic_results(sources: BrokerSources, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+    """A new topic's settings, as CreateTopics reports them."""
+    return tuple(
+        CreatableTopicConfigs(
+            name=result.name,
+            value=result.value,
+            read_only=result.read_only,
+            config_source=result.config_source,
+            is_sensitive=result.is_sensitive,
+        )
+        for result in describe_topic(configs, sources, None, synonyms=False, documentation=False)
+    )

@@ -1,0 +1,187 @@
+"""Topics made and changed on behalf of clients and of the broker itself: names, counts and settings are checked here."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.controller.image import Topic
+from headrace.controller.topics import TopicSpec, create_partitions, create_topic
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
+from headrace.model.settings import SettingError
+from headrace.model.topic_settings import LogConfig
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+REPLICATION_FACTOR_IN_A_CLUSTER = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What was asked for; -1 means: as the broker is set."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, tuple[int, ...]] | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Topics:
+    """The broker's hand in making topics."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._being_made: dict[str, asyncio.Future[None]] = {}
+
+    def config_of(self, name: str) -> LogConfig:
+        """The settings a topic works with: its own over the broker's."""
+        topic = self._broker.image.topics.get(name)
+        defaults = self._broker.config.topic_defaults()
+        return defaults.overridden(topic.configs) if topic is not None else defaults
+
+    async def create(self, wanted: NewTopic, *, validate_only: bool = False) -> tuple[TopicSpec, LogConfig]:
+        """Make a topic and wait until it can be used here."""
+        config = self._check(wanted)
+        spec = self._spec(wanted)
+        if validate_only:
+            create_topic(self._broker.image, spec)
+            return spec, config
+        await self._broker.cluster.create_topic(spec)
+        await self._broker.replicas.settled()
+        return spec, config
+
+    async def ensure(self, name: str) -> Topic:
+        """The topic, made first if it has to be.  Many may ask at once; one makes it."""
+        while (topic := self._broker.image.topics.get(name)) is None:
+            if (made := self._being_made.get(name)) is not None:
+                await asyncio.wait([made])
+                continue
+            self._being_made[name] = made = asyncio.get_running_loop().create_future()
+            try:
+                await self.create(self._as_broker_is_set(name))
+            except RequestError as error:
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+            finally:
+                del self._being_made[name]
+                made.set_result(None)
+        return topic
+
+    async def grow(self, name: str, count: int, assignments: list[tuple[int, ...]] | None, *, validate_only: bool) -> None:
+        """Give a topic more partitions."""
+        if count > (limit := self._broker.config["headrace.partitions.max"]):
+            raise RequestError(ErrorCode.INVALID_PARTITIONS, f"A topic may have at most {limit} partitions.")
+        if validate_only:
+            create_partitions(self._broker.image, name, count, assignments)
+            return
+        await self._broker.cluster.create_partitions(name, count, assignments)
+        await self._broker.replicas.settled()
+
+    async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
+        """Change a topic's settings; nothing is changed when one of them is wrong."""
+        topic = self._broker.image.topics.get(name)
+        if topic is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+
+        def checked(before: Mapping[str, str]) -> Mapping[str, str]:
+            after = change(before)
+            self._checked_config(after)
+            return after
+
+        checked(topic.configs)
+        if not validate_only:
+            await self._broker.cluster.alter_topic_configs(name, checked)
+            await self._broker.replicas.settled()
+
+    def _as_broker_is_set(self, name: str) -> NewTopic:
+        config = self._broker.config
+        match name:
+            case "__consumer_offsets":
+                return self._internal(name, "offsets.topic")
+            case "__transaction_state":
+                minimum = min(
+                    config["transaction.state.log.min.isr"], self._replicas_at_most("transaction.state.log.replication.factor")
+                )
+                return self._internal(name, "transaction.state.log", {"min.insync.replicas": str(minimum)})
+            case _:
+                return NewTopic(name=name)
+
+    def _internal(self, name: str, prefix: str, more: Mapping[str, str] | None = None) -> NewTopic:
+        assert name in (CONSUMER_OFFSETS, TRANSACTION_STATE)
+        config = self._broker.config
+        return NewTopic(
+            name=name,
+            partition_count=config[f"{prefix}.num.partitions"],
+            replication_factor=self._replicas_at_most(f"{prefix}.replication.factor"),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config[f"{prefix}.segment.bytes"]),
+                **(more or {}),
+            },
+        )
+
+    def _replicas_at_most(self, setting: str) -> int:
+        wanted: int = self._broker.config[setting]
+        return max(1, min(wanted, len(self._broker.image.brokers)))
+
+    def _check(self, wanted: NewTopic) -> LogConfig:
+        if (wrong := why_not_a_topic_name(wanted.name)) is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        if wanted.name in self._broker.image.topics:
+            raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+        self._check_collision(wanted.name)
+        self._check_counts(wanted)
+        return self._checked_config(wanted.configs)
+
+    def _check_collision(self, name: str) -> None:
+        if "." not in name and "_" not in name:
+            return
+        for other in self._broker.image.topics:
+            if collides_with(name, other):
+                raise RequestError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' collides with existing topic '{other}': '.' and '_' count as one.",
+                )
+
+    def _check_counts(self, wanted: NewTopic) -> None:
+        limit = self._broker.config["headrace.partitions.max"]
+        if wanted.assignments is not None:
+            if wanted.partition_count != -1 or wanted.replication_factor != -1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Give either counts or assignments of replicas, not both.")
+            if len(wanted.assignments) > limit:
+                raise RequestError(ErrorCode.INVALID_PARTITIONS, f"A topic may have at most {limit} partitions.")
+            return
+        if wanted.partition_count != -1 and not 1 <= wanted.partition_count <= limit:
+            raise RequestError(
+                ErrorCode.INVALID_PARTITIONS, f"The number of partitions must be between 1 and {limit}, or -1 for the default."
+            )
+        if wanted.replication_factor != -1 and not 1 <= wanted.replication_factor <= 32767:
+            raise RequestError(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be 1 or more, or -1 for the default."
+            )
+
+    def _checked_config(self, texts: Mapping[str, str]) -> LogConfig:
+        try:
+            return self._broker.config.topic_defaults().overridden(texts)
+        except SettingError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
+
+    def _spec(self, wanted: NewTopic) -> TopicSpec:
+        config = self._broker.config
+        return TopicSpec(
+            name=wanted.name,
+            topic_id=self._broker.cluster.new_topic_id(),
+            partition_count=config["num.partitions"] if wanted.partition_count == -1 else wanted.partition_count,
+            replication_factor=self._default_factor(config) if wanted.replication_factor == -1 else wanted.replication_factor,
+            assignments=wanted.assignments,
+            configs=dict(wanted.configs),
+        )
+
+    def _default_factor(self, config: BrokerConfig) -> int:
+        factor: int | None = config["default.replication.factor"]
+        return factor or min(REPLICATION_FACTOR_IN_A_CLUSTER, max(1, len(self._broker.image.brokers)))

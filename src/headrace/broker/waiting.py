@@ -1,0 +1,80 @@
+"""Those who wait for a partition to get somewhere: producers for a flush or for the replicas, readers for new records.
+
+Callbacks run on the event loop, in the order in which they began to wait.  Whoever waits sets a deadline of its own and leaves.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.model.errors import ErrorCode
+
+Outcome = Callable[[ErrorCode], None]
+
+
+class OffsetQueue:
+    """Waits for an offset to be passed.  Offsets arrive in rising order, as a log gives them out, so the head is always next."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Outcome]] = deque()
+
+    def wait(self, offset: int, outcome: Outcome) -> None:
+        """Call `outcome` when everything below `offset` is through."""
+        waiting = self._waiting
+        if waiting and offset < waiting[-1][0]:
+            # A duplicate waits for the offset of its first writing, which lies behind the tail of the queue.
+            self._insert(offset, outcome)
+        else:
+            waiting.append((offset, outcome))
+
+    def _insert(self, offset: int, outcome: Outcome) -> None:
+        position = len(self._waiting)
+        while position and self._waiting[position - 1][0] > offset:
+            position -= 1
+        self._waiting.insert(position, (offset, outcome))
+
+    def advance(self, reached: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= reached:
+            waiting.popleft()[1](ErrorCode.NONE)
+
+    def fail(self, code: ErrorCode) -> None:
+        """Nobody will ever be let through: tell them."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, outcome in waiting:
+            outcome(code)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+class Reader(Protocol):
+    """Somebody who waits for records."""
+
+    def wake(self) -> None:
+        """Something the reader may want has happened."""
+        ...
+
+
+class Readers:
+    """Readers that wait for a partition to have something new."""
+
+    __slots__ = ("_readers",)
+
+    def __init__(self) -> None:
+        self._readers: dict[Reader, None] = {}
+
+    def add(self, reader: Reader) -> None:
+        self._readers[reader] = None
+
+    def discard(self, reader: Reader) -> None:
+        self._readers.pop(reader, None)
+
+    def wake(self) -> None:
+        for reader in list(self._readers):
+            reader.wake()
+
+    def __bool__(self) -> bool:
+        return bool(self._readers)

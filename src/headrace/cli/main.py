@@ -1,0 +1,139 @@
+"""The `headrace` command: which commands there are, and what becomes of an error.
+
+Every command lives in a module of its own and is loaded when it is asked for: `headrace topic list` does not pay for Spark.
+A person sees one sentence and what to do next, never a traceback (unless HEADRACE_DEBUG is set).
+Exit codes: 0 it worked, 1 it failed, 2 it was asked for wrongly.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from headrace.cli.failure import Failure
+
+# name on the command line -> module:attribute.  The attribute is a Typer application (a group of commands) or a function (one
+# command).  The order is the order of the help.
+COMMANDS = {
+    "serve": "headrace.cli.serve:serve",
+    "topic": "headrace.cli.topic:app",
+    "produce": "headrace.cli.produce:produce",
+    "consume": "headrace.cli.consume:consume",
+    "group": "headrace.cli.group:app",
+    "transaction": "headrace.cli.transaction:app",
+    "producer": "headrace.cli.transaction:producer_app",
+    "dead-letter": "headrace.cli.dead_letter:app",
+    "pipeline": "headrace.cli.pipeline:app",
+    "cluster": "headrace.cli.cluster:app",
+    "log": "headrace.cli.log:app",
+    "demo": "headrace.cli.demo:demo",
+}
+
+
+class LazyCommands(typer.core.TyperGroup):
+    """The table above as a group of commands, each imported at its first use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in COMMANDS if self.get_command(ctx, name)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands and cmd_name in COMMANDS:
+            module, attribute = COMMANDS[cmd_name].split(":")
+            if find_spec(module) is not None:
+                self.commands[cmd_name] = _command(cmd_name, getattr(import_module(module), attribute))
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS:
+            self.list_commands(ctx)  # "did you mean" looks only at what is loaded
+        return super().resolve_command(ctx, args)
+
+
+def _command(name: str, target: typer.Typer | Callable[..., Any]) -> Any:
+    if isinstance(target, typer.Typer):
+        group = typer.main.get_group(target)
+        group.name = name
+        return group
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    single.command(name)(target)
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(
+    cls=LazyCommands,
+    name="headrace",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with [bold]headrace serve[/bold] in one terminal and [bold]headrace produce hello[/bold] in another. "
+    "[bold]headrace COMMAND --help[/bold] shows examples.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A durable, partitioned log that speaks Kafka's wire protocol."""
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit code."""
+    try:
+        app(arguments, prog_name="headrace")
+    except SystemExit as exit:
+        return _exit_code(exit.code)
+    except Failure as failure:
+        print(f"headrace: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has had enough (`| head`): nothing failed.  Python must not try to flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("HEADRACE_DEBUG"):
+            raise
+        print(f"headrace: {_sentence(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _sentence(error: Exception) -> str:
+    """Our own errors are sentences already; of others, say what they are and how to see more."""
+    from headrace.client.errors import HeadraceError
+    from headrace.model.errors import RequestError, StorageError
+    from headrace.model.settings import SettingError
+
+    if isinstance(error, HeadraceError | RequestError | StorageError | SettingError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (set HEADRACE_DEBUG=1 to see where)"
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1

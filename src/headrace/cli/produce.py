@@ -1,0 +1,196 @@
+"""`headrace produce`: lines from standard input become records.
+
+Nothing is reported as written before the broker acknowledged it.  Memory stays bounded: when librdkafka's queue is full we wait.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from headrace.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    Properties,
+    TopicName,
+    key_values,
+    producer_client,
+    sentence,
+)
+from headrace.cli.failure import Failure
+from headrace.cli.output import remark, show_json
+from headrace.model.time_to_live import TTL_HEADER
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+DELIVERY_TIMEOUT_MS = 30_000
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the records so far."""
+
+    written: int = 0
+    failed: int = 0
+    first_error: Any = None
+    partitions: dict[int, int] = field(default_factory=dict)
+
+    def count(self, error: Any, message: Any) -> None:
+        """librdkafka reports one delivery."""
+        if error is not None:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            return
+        self.written += 1
+        self.partitions[message.partition()] = self.partitions.get(message.partition(), 0) + 1
+
+
+def produce(
+    topic: TopicName,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-k", help="What stands between key and value in a line.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="One key for all records.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for all records; may be repeated.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="The partition; chosen by the key if not given.")
+    ] = None,
+    timestamp: Annotated[
+        int | None, typer.Option("--timestamp", min=0, help="Milliseconds since 1970 for all records; now if not given.")
+    ] = None,
+    ttl_ms: Annotated[
+        int | None, typer.Option("--ttl-ms", min=1, help="Records expire after this long (topics with headrace.ttl.enable).")
+    ] = None,
+    null_marker: Annotated[
+        str | None, typer.Option("--null", metavar="TEXT", help="A value of exactly this text means no value: a tombstone.")
+    ] = None,
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
+    acks: Annotated[str, typer.Option("--acks", help="0, 1 or all.")] = "all",
+    as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    property: Properties = None,
+) -> None:
+    """Write lines from standard input to a topic, one record each.
+
+    Examples:
+
+      echo hello | headrace produce greetings
+
+      headrace produce users --key-separator : --header source=import < users.txt
+
+      printf 'alice:NULL' | headrace produce users --key-separator : --null NULL   (a tombstone)
+    """
+    if key is not None and key_separator is not None:
+        raise typer.BadParameter("Give --key or --key-separator, not both.")
+    if compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
+        raise typer.BadParameter(f"--compression {compression} is not one of none, gzip, snappy, lz4, zstd.")
+    if acks not in ("0", "1", "all"):
+        raise typer.BadParameter(f"--acks {acks} is not one of 0, 1, all.")
+    headers = [(name, value.encode()) for name, value in key_values(header, "--header").items()]
+    if ttl_ms is not None:
+        headers.append((TTL_HEADER, str(ttl_ms).encode()))
+    placement: dict[str, Any] = {"headers": headers}
+    if partition is not None:
+        placement["partition"] = partition
+    if timestamp is not None:
+        placement["timestamp"] = timestamp
+    producer = _producer(bootstrap, property, compression=compression, acks=acks)
+    if sys.stdin.isatty():
+        remark(f"Type lines for {topic}; Ctrl-D ends.")
+    null = None if null_marker is None else null_marker.encode()
+    pairs = key_value_pairs(sys.stdin.buffer, key, None if key_separator is None else key_separator.encode(), null)
+    _report(topic, _send_all(producer, topic, pairs, placement), as_json)
+
+
+def _producer(bootstrap: str, properties: list[str] | None, *, compression: str, acks: str) -> "Producer":
+    return producer_client(
+        bootstrap,
+        properties,
+        acks=acks,
+        # With acks all a retry must not write twice; with less, idempotence is not on offer.
+        enable_idempotence=acks == "all",
+        compression_type=compression,
+        # A person's line should be there when they look; a file still fills large batches.
+        linger_ms=5,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+        # The Java client's choice, so that one key is in one partition whoever wrote it.
+        partitioner="murmur2_random",
+        **{"topic.metadata.propagation.max.ms": 5_000},
+    )
+
+
+def key_value_pairs(
+    lines: BinaryIO, key: str | None, separator: bytes | None, null: bytes | None
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """The key and value of each line, without its line end."""
+    fixed = None if key is None else key.encode()
+    for number, line in enumerate(lines, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        record_key, value = fixed, text
+        if separator is not None:
+            record_key, found, value = text.partition(separator)
+            if not found:
+                raise Failure(f"line {number} has no key separator {separator.decode()!r}: {_shortened(text)}")
+        yield record_key, None if value == null else value
+
+
+def _shortened(text: bytes) -> str:
+    shown = text.decode("utf-8", "backslashreplace")
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _send_all(
+    producer: "Producer", topic: str, pairs: Iterator[tuple[bytes | None, bytes | None]], placement: dict[str, Any]
+) -> Tally:
+    tally = Tally()
+    try:
+        for key, value in pairs:
+            _send(producer, topic, key, value, placement, tally)
+            if tally.first_error is not None:
+                break  # what is wrong for one is wrong for the next: stop instead of failing a whole file line by line
+    finally:
+        # Also on Ctrl-C and on a bad line: what was read before it is delivered or counted as failed.
+        tally.failed += producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+    return tally
+
+
+def _send(
+    producer: "Producer", topic: str, key: bytes | None, value: bytes | None, placement: dict[str, Any], tally: Tally
+) -> None:
+    from confluent_kafka import KafkaException
+
+    while True:
+        try:
+            producer.produce(topic, value=value, key=key, on_delivery=tally.count, **placement)
+        except BufferError:
+            producer.poll(0.1)
+            continue
+        except KafkaException as error:
+            raise Failure(f"writing to {topic} failed: {sentence(error)}") from None
+        producer.poll(0)
+        return
+
+
+def _report(topic: str, tally: Tally, as_json: bool) -> None:
+    if as_json:
+        show_json(
+            {
+                "topic": topic,
+                "written": tally.written,
+                "failed": tally.failed,
+                "partitions": dict(sorted(tally.partitions.items())),
+            }
+        )
+    if tally.failed:
+        reason = sentence(tally.first_error) if tally.first_error else "the broker did not answer in time."
+        raise Failure(f"{tally.written} records were written to {topic} and {tally.failed} were not: {reason}")
+    if not as_json:
+        remark(f"{tally.written:,} {'record' if tally.written == 1 else 'records'} written to {topic}.")

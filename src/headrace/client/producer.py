@@ -1,0 +1,374 @@
+"""Writing records.
+
+`send` returns at once with a future; librdkafka gathers records into batches (100 of them or 100 ms, whichever is first) and keeps
+trying each until `delivery_timeout`.  Always: a future resolves, with a Delivery or with an error, within `delivery_timeout` of
+its `send` or when the producer is closed; the buffer never holds more than `buffer_messages` and `buffer_bytes`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Producer as Librdkafka
+
+from headrace.client.arguments import Duration, bootstrap_address, milliseconds, seconds, timestamp_ms, topic_name, whole_number
+from headrace.client.errors import BrokerTimeout, BufferFull, Closed, DeliveryFailed, InvalidArgument, TopicNotFound, WrongState, delivery_error
+from headrace.client.partitioners import KeyHash, Partitioner
+from headrace.client.producer_settings import configuration
+from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, delivery_of, serving
+from headrace.client.record import Delivery, HeadersGiven, headers_for_sending
+from headrace.client.serialization import Format, codec, encoded
+from headrace.client.transaction import Transaction, Transactions
+
+if TYPE_CHECKING:
+    from headrace.client.consumer import Consumer
+
+log = logging.getLogger("headrace.client")
+Report = Callable[[KafkaError | None, Message], None]
+T = TypeVar("T", Delivery, Deliveries)
+
+SLICE_S = 0.1  # librdkafka's waits do not see Ctrl-C, so ours are made of short ones
+INTERRUPTED_FLUSH_S = 5.0  # how long a `with` block that ends in an exception waits for the broker
+PARTITION_COUNT_AGE_S = 60.0
+UNKNOWN_TOPIC_PATIENCE_S = 5.0  # a topic that is just being created is unknown for a moment
+UNSEEN_FAILURES_MAX = 100
+BATCH_CHUNK = 1000
+ANY_PARTITION = -1
+
+
+class Producer:
+    """Sends records.  Use it in a `with` block, which waits at its end until everything is acknowledged; share it between threads."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str] | None = None,
+        *,
+        keys: Format = bytes,
+        values: Format = bytes,
+        acks: Literal["all", 0, 1] = "all",
+        idempotent: bool | None = None,
+        compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none",
+        linger: Duration = 0.1,
+        batch_messages: int = 100,
+        batch_bytes: int = 1_000_000,
+        buffer_messages: int = 100_000,
+        buffer_bytes: int = 64 * 1024 * 1024,
+        when_full: Literal["block", "raise"] = "block",
+        delivery_timeout: Duration = 30.0,
+        retry_backoff: Duration = 0.1,
+        retry_backoff_max: Duration = 1.0,
+        partitioner: Partitioner | None = None,
+        transactional_id: str | None = None,
+        transaction_timeout: Duration = 60.0,
+        client_id: str = "headrace",
+        librdkafka: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.bootstrap = bootstrap_address(bootstrap)
+        self._keys = codec("keys", keys)
+        self._values = codec("values", values)
+        self._partitioner = KeyHash() if partitioner is None else partitioner
+        if not callable(self._partitioner):
+            raise InvalidArgument(f"partitioner={partitioner!r} is not accepted; accepted: KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable")
+        self._native_partitioner = getattr(self._partitioner, "native", None)
+        self._delivery_timeout = seconds("delivery_timeout", delivery_timeout, at_least=0.001)
+        config = configuration(
+            bootstrap=self.bootstrap,
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            linger=linger,
+            batch_messages=batch_messages,
+            batch_bytes=batch_bytes,
+            buffer_messages=buffer_messages,
+            buffer_bytes=buffer_bytes,
+            when_full=when_full,
+            delivery_timeout=self._delivery_timeout,
+            retry_backoff=retry_backoff,
+            retry_backoff_max=retry_backoff_max,
+            native_partitioner=self._native_partitioner,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=milliseconds("transaction_timeout", transaction_timeout, at_least=1),
+            client_id=client_id,
+            extra=librdkafka,
+        )
+        self._blocks = when_full == "block"
+        self._last_error: str | None = None
+        self._closed = False
+        self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
+        self._partition_counts: dict[str, tuple[int, float]] = {}
+        self._client = _open(config, self._note_error)
+        self._transactions = Transactions(self, self._client, seconds("transaction_timeout", transaction_timeout)) if transactional_id else None
+        self._stopping = threading.Event()
+        self._server = threading.Thread(target=_serve, args=(self._client, self._stopping), name="headrace-producer", daemon=True)
+        self._server.start()
+
+    # Sending
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersGiven | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        ttl: float | timedelta | None = None,
+    ) -> DeliveryFuture[Delivery]:
+        """Hand one record over.  The future has its Delivery once it is acknowledged; a `value` of None is a tombstone."""
+        message = self._prepare(topic, value, key, headers, partition, timestamp, ttl)
+        future: DeliveryFuture[Delivery] = DeliveryFuture(self.bootstrap)
+        self._hand_over(message, partial(self._resolve, future), wait=self._blocks)
+        return future
+
+    def send_many(
+        self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, partition: int | None = None
+    ) -> DeliveryFuture[Deliveries]:
+        """Hand many records of one topic over: much cheaper than as many `send`s.  One future for all; `keys` goes along with `values`."""
+        self._check_open()
+        topic_name("topic", topic)
+        receipt = BatchReceipt(topic, self.bootstrap, self._failure)
+        count, chunk = 0, list[dict[str, Any]]()
+        try:
+            for message in self._batch_messages(topic, values, keys, partition):
+                chunk.append(message)
+                if len(chunk) == BATCH_CHUNK:
+                    count += self._hand_over_chunk(topic, chunk, receipt)
+                    chunk = []
+            count += self._hand_over_chunk(topic, chunk, receipt)
+        finally:
+            # Also when a value in the middle does not encode: what was handed over before it still resolves the future.
+            receipt.expect(count)
+        return receipt.future
+
+    def flush(self, timeout: Duration | None = None) -> None:
+        """Return when every record handed over is acknowledged or given up; BrokerTimeout when `timeout` passes first."""
+        self._check_open()
+        if not self._flush(None if timeout is None else seconds("timeout", timeout)):
+            raise BrokerTimeout(f"{len(self._client)} records are not yet acknowledged by {self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})")
+
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
+        """A `with` block whose records become visible together at its end, or not at all.
+
+        With a `consumer`, the offsets of what it has handed out are part of the transaction, and after an abort it reads them again.
+        """
+        self._check_open()
+        if self._transactions is None:
+            raise WrongState("this producer has no transactions; give it a name that stays the same over restarts: Producer(transactional_id='…')")
+        return Transaction(self._transactions, consumer)
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has, asked at most once a minute."""
+        known = self._partition_counts.get(topic)
+        if known is None or known[1] < time.monotonic():
+            known = self._ask_partition_count(topic), time.monotonic() + PARTITION_COUNT_AGE_S
+            self._partition_counts[topic] = known
+        return known[0]
+
+    # Ending
+
+    def close(self, timeout: Duration | None = None) -> None:
+        """Wait for what is on its way (at most `timeout`), then let go.  Raises a delivery failure nobody has looked at.  Again is nothing."""
+        if self._closed:
+            return
+        failure = self._shut_down(None if timeout is None else seconds("timeout", timeout))
+        if failure is not None:
+            raise failure
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+        elif not self._closed and (failure := self._shut_down(INTERRUPTED_FLUSH_S)) is not None:
+            # The exception on its way out says more than this one, which must not hide it.
+            log.warning("%s", failure)
+
+    def __del__(self) -> None:
+        stopping = getattr(self, "_stopping", None)
+        if stopping is not None:
+            stopping.set()
+
+    def __len__(self) -> int:
+        """Records handed over and not yet acknowledged."""
+        return 0 if self._closed else len(self._client)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _shut_down(self, timeout: float | None) -> DeliveryFailed | None:
+        self._closed = True
+        try:
+            self._flush(timeout)
+        finally:
+            # Whatever is left is given up: its futures say so instead of waiting for ever.
+            self._client.purge()
+            self._client.flush(1.0)
+            self._stopping.set()
+            if threading.current_thread() is not self._server:
+                self._server.join()
+        return next((failure for future, failure in self._unseen_failures if not future.observed), None)
+
+    def _flush(self, timeout: float | None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._client.flush(SLICE_S) > 0:
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        return True
+
+    # Handing over
+
+    def _prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersGiven | None,
+        partition: int | None,
+        timestamp: datetime | int | None,
+        ttl: float | timedelta | None,
+    ) -> dict[str, Any]:
+        self._check_open()
+        self._check_transaction()
+        topic_name("topic", topic)
+        raw_key, raw_value = encoded(self._keys, "key", key, topic), encoded(self._values, "value", value, topic)
+        message: dict[str, Any] = {"topic": topic, "value": raw_value, "key": raw_key, "partition": self._choose(topic, raw_key, raw_value, partition)}
+        if timestamp is not None:
+            message["timestamp"] = timestamp_ms("timestamp", timestamp)
+        if headers is not None or ttl is not None:
+            message["headers"] = headers_for_sending(headers, ttl)
+        return message
+
+    def _batch_messages(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None) -> Iterable[dict[str, Any]]:
+        self._check_transaction()
+        plain = self._native_partitioner is not None and partition is None
+        if keys is None and plain:
+            for value in values:
+                yield {"value": encoded(self._values, "value", value, topic)}
+            return
+        pairs = ((None, value) for value in values) if keys is None else zip(keys, values, strict=True)
+        for key, value in pairs:
+            raw_key, raw_value = encoded(self._keys, "key", key, topic), encoded(self._values, "value", value, topic)
+            yield {"value": raw_value, "key": raw_key, "partition": self._choose(topic, raw_key, raw_value, partition)}
+
+    def _choose(self, topic: str, key: bytes | None, value: bytes | None, given: int | None) -> int:
+        if given is not None:
+            return whole_number("partition", given, at_least=0)
+        if self._native_partitioner is not None:
+            return ANY_PARTITION
+        count = self.partition_count(topic)
+        chosen = self._partitioner(topic, key, value, count)
+        if not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise InvalidArgument(f"the partitioner chose {chosen!r} for topic '{topic}'; accepted: 0 to {count - 1}")
+        return chosen
+
+    def _hand_over(self, message: dict[str, Any], report: Report, *, wait: bool) -> None:
+        deadline = time.monotonic() + self._delivery_timeout
+        while True:
+            try:
+                self._client.produce(on_delivery=report, **message)
+                return
+            except BufferError:
+                self._wait_for_room(message["topic"], deadline, wait)
+            except KafkaException as error:
+                raise self._refused(error.args[0], message["topic"]) from None
+
+    def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt) -> int:
+        """All of a chunk, in its order; the number handed over."""
+        taken = self._client.produce_batch(topic, chunk, on_delivery=receipt.report) if chunk else 0
+        if taken == len(chunk):
+            return taken
+        # librdkafka marks those it had no room for.  Each goes its own way, in order; an error here leaves the others taken.
+        for message in chunk:
+            if message.pop("_error", None) is not None:
+                self._hand_over({"topic": topic, **message}, receipt.report, wait=self._blocks)
+                taken += 1
+        return taken
+
+    def _wait_for_room(self, topic: str, deadline: float, wait: bool) -> None:
+        if not wait:
+            raise BufferFull(f"the buffer is full ({len(self._client)} records wait for {self.bootstrap}); raise buffer_messages, or send more slowly")
+        self._check_open()
+        if time.monotonic() >= deadline:
+            said = self._last_error or "no answer"
+            raise BrokerTimeout(f"the buffer for topic '{topic}' stayed full for {self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})")
+        self._client.poll(0.01)
+
+    def _refused(self, error: KafkaError, topic: str) -> Exception:
+        if error.name() == "_STATE" and self._transactions is not None:
+            return WrongState("a transactional producer sends inside 'with producer.transaction():'")
+        if error.name() in ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
+            return TopicNotFound(f"topic '{topic}' has no such partition ({error.str()})", code=error.code(), name=error.name())
+        return self._failure(error, topic)
+
+    # Reports
+
+    def _resolve(self, future: DeliveryFuture[Delivery], error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            future.set_result(delivery_of(message))
+            return
+        failure = self._failure(error, message.topic() or "")
+        if not future.observed and len(self._unseen_failures) < UNSEEN_FAILURES_MAX:
+            self._unseen_failures.append((future, failure))
+        future.set_exception(failure)
+
+    def _failure(self, error: KafkaError, topic: str) -> DeliveryFailed:
+        if error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
+            sentence = f"a record for topic '{topic}' was given up when the producer closed before {self.bootstrap} acknowledged it"
+            return DeliveryFailed(sentence, topic=topic, name=error.name())
+        return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error)
+
+    def _note_error(self, error: KafkaError) -> None:
+        self._last_error = error.str()
+        log.debug("%s: %s", self.bootstrap, self._last_error)
+
+    def _ask_partition_count(self, topic: str) -> int:
+        topic_name("topic", topic)
+        deadline = time.monotonic() + min(self._delivery_timeout, UNKNOWN_TOPIC_PATIENCE_S)
+        said = "no answer"
+        while True:
+            try:
+                found = self._client.list_topics(topic, timeout=min(1.0, self._delivery_timeout)).topics[topic]
+                if found.error is None and found.partitions:
+                    return len(found.partitions)
+                unknown, said = True, str(found.error)
+            except KafkaException as error:
+                unknown, said = False, error.args[0].str()
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.05)
+        if unknown:
+            raise TopicNotFound(f"topic '{topic}' is not there ({said})", code=3, name="UNKNOWN_TOPIC_OR_PART")
+        raise BrokerTimeout(f"could not ask for the partitions of topic '{topic}': no answer from {self.bootstrap} in time ({said})")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("this producer is closed; open a new one to send more")
+
+    def _check_transaction(self) -> None:
+        if self._transactions is not None and not self._transactions.open:
+            raise WrongState("a transactional producer sends inside 'with producer.transaction():'")
+
+
+def _open(config: dict[str, Any], note_error: Callable[[KafkaError], None]) -> Librdkafka:
+    try:
+        return Librdkafka({**config, "error_cb": note_error}, logger=log)
+    except KafkaException as error:
+        raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
+
+
+def _serve(client: Librdkafka, stopping: threading.Event) -> None:
+    """Bring delivery reports until told to stop.  Knows only the client, so that a forgotten Producer can be collected."""
+    serving.here = True
+    while not stopping.is_set():
+        client.poll(SLICE_S)

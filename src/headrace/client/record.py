@@ -1,0 +1,169 @@
+"""A record as a reader sees it, and the receipt for one that was written.
+
+A Record is immutable.  It keeps librdkafka's message and looks into it only for what is asked: a reader of values does not pay for
+headers.  A record with a time to live that has run out is never shown by the SDK; `expired` is how its readers tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+
+from headrace.client.arguments import as_datetime, milliseconds
+from headrace.client.errors import DecodeFailed, InvalidArgument
+from headrace.client.serialization import BYTES, Codec
+from headrace.model.identity import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+Headers = list[tuple[str, bytes | None]]
+HeadersGiven = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+TTL_HEADER = "headrace-ttl-ms"
+
+
+class Delivery(NamedTuple):
+    """Where an acknowledged record is.  `offset` is -1 with acks=0, where nobody says; `timestamp` is in milliseconds since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Record(Generic[K, V]):
+    """One record: `topic`, `partition`, `offset`, `timestamp` (milliseconds), `time`, `key`, `value`, `headers`."""
+
+    __slots__ = ("_message", "key", "value")
+    key: K
+    value: V
+
+    def __init__(self, message: Message, key: Any, value: Any) -> None:
+        self._message = message
+        self.key = key
+        self.value = value
+
+    @classmethod
+    def of(
+        cls, topic: str, value: Any, *, key: Any = None, partition: int = 0, offset: int = 0, timestamp: int = 0, headers: HeadersGiven | None = None
+    ) -> Record[Any, Any]:
+        """A record made by hand, for the tests of somebody's handler.  Its raw bytes are there when key and value are bytes or str."""
+        raw = [part.encode() if isinstance(part, str) else part if isinstance(part, bytes) else None for part in (key, value)]
+        message: Message = Message(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            key=raw[0],
+            value=raw[1],
+            headers=headers_for_sending(headers, None),
+            timestamp=(TIMESTAMP_CREATE_TIME, timestamp),
+        )
+        return Record(message, key, value)
+
+    @property
+    def topic(self) -> str:
+        return self._message.topic() or ""
+
+    @property
+    def partition(self) -> int:
+        partition = self._message.partition()
+        return -1 if partition is None else partition
+
+    @property
+    def offset(self) -> int:
+        offset = self._message.offset()
+        return -1 if offset is None else offset
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def timestamp(self) -> int:
+        return self._message.timestamp()[1]
+
+    @property
+    def time(self) -> datetime:
+        return as_datetime(max(self.timestamp, 0))
+
+    @property
+    def headers(self) -> Headers:
+        return list(self._message.headers() or ())  # type: ignore[arg-type]
+
+    def header(self, name: str) -> bytes | None:
+        """The last value of a header, as Kafka's own clients read it; None when it is not there."""
+        return next((value for each, value in reversed(self.headers) if each == name), None)
+
+    @property
+    def raw_key(self) -> bytes | None:
+        return self._message.key()
+
+    @property
+    def raw_value(self) -> bytes | None:
+        return self._message.value()
+
+    def __repr__(self) -> str:
+        return f"Record({self.topic}[{self.partition}]@{self.offset}, key={self.key!r}, value={self.value!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        mine = (self.topic, self.partition, self.offset, self.timestamp, self.key, self.value, self.headers)
+        return mine == (other.topic, other.partition, other.offset, other.timestamp, other.key, other.value, other.headers)
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset))
+
+
+def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
+    """The record in a message, or DecodeFailed with the record as bytes."""
+    key, value = message.key(), message.value()
+    part, using = "key", keys
+    try:
+        if key is not None and keys is not BYTES:
+            key = keys.decode(key)
+        part, using = "value", values
+        if value is not None and values is not BYTES:
+            value = values.decode(value)
+    except Exception as error:
+        raw = Record[Any, Any](message, message.key(), message.value())
+        where = f"{raw.topic}[{raw.partition}]@{raw.offset}"
+        raise DecodeFailed(f"the {part} of the record {where} is not {using.name}: {error}", raw) from error
+    return Record(message, key, value)
+
+
+def expired(message: Message, now_ms: int | None = None) -> bool:
+    """Whether a message's time to live has run out.  A header that is not a number is no time to live."""
+    headers = message.headers()
+    if not headers:
+        return False
+    for name, value in headers:
+        if name == TTL_HEADER and isinstance(value, bytes) and value.isdigit():
+            return message.timestamp()[1] + int(value) <= (now_ms or time.time_ns() // 1_000_000)
+    return False
+
+
+def headers_for_sending(given: HeadersGiven | None, ttl: float | timedelta | None) -> list[tuple[str, bytes | None]] | None:
+    """Headers as librdkafka takes them, with the time to live among them."""
+    if given is None and ttl is None:
+        return None
+    items = given.items() if isinstance(given, Mapping) else given or ()
+    headers = [_header(item) for item in items]
+    if ttl is not None:
+        headers = [each for each in headers if each[0] != TTL_HEADER]
+        headers.append((TTL_HEADER, b"%d" % milliseconds("ttl", ttl, at_least=0.001)))
+    return headers
+
+
+def _header(item: object) -> tuple[str, bytes | None]:
+    match item:
+        case (str() as name, None):
+            return name, None
+        case (str() as name, bytes() as value):
+            return name, value
+        case (str() as name, str() as value):
+            return name, value.encode()
+    raise InvalidArgument(f"headers holds {item!r}; accepted: pairs of a str and bytes, str or None, in a dict or a list")

@@ -1,0 +1,140 @@
+"""Transactions of a producer: records in several partitions, and the offsets they were made from, together or not at all.
+
+Always: a transaction that was begun ends in a commit or an abort, whatever leaves its `with` block.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as Librdkafka
+from confluent_kafka import TopicPartition as Position
+
+from headrace.client.errors import BrokerTimeout, Fenced, HeadraceError, TransactionAborted, WrongState, translate
+from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.client.consumer import Consumer
+    from headrace.client.producer import Producer
+    from headrace.client.receipts import DeliveryFuture
+    from headrace.client.record import Delivery
+
+log = logging.getLogger("headrace.client")
+SLICE_S = 1.0  # librdkafka continues an operation that is called again after a time-out, so Ctrl-C waits no longer than this
+
+
+class Transactions:
+    """The one transactional identity of a producer, and whether a transaction is open on it."""
+
+    def __init__(self, producer: Producer, client: Librdkafka, timeout: float) -> None:
+        self.producer = producer
+        self.open = False
+        self._client = client
+        self._timeout = timeout
+        self._initialised = False
+
+    def begin(self) -> None:
+        if self.open:
+            raise WrongState("a transaction is already open on this producer; end it first, or use a second producer")
+        if not self._initialised:
+            self._patiently("begin a transaction", self._client.init_transactions)
+            self._initialised = True
+        self._patiently("begin a transaction", lambda _timeout: self._client.begin_transaction())
+        self.open = True
+
+    def send_offsets(self, positions: list[Position], group_metadata: Any) -> None:
+        self._patiently(
+            "send offsets to the transaction", lambda timeout: self._client.send_offsets_to_transaction(positions, group_metadata, timeout)
+        )
+
+    def commit(self) -> None:
+        try:
+            self._patiently("commit the transaction", self._client.commit_transaction)
+        except TransactionAborted:
+            self.abort()
+            raise
+        self.open = False
+
+    def abort(self) -> None:
+        try:
+            self._patiently("abort the transaction", self._client.abort_transaction)
+        finally:
+            self.open = False
+
+    def _patiently(self, action: str, call: Callable[[float], None]) -> None:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return call(SLICE_S)
+            except KafkaException as error:
+                self._raise_unless_worth_another_try(error.args[0], action, deadline)
+
+    def _raise_unless_worth_another_try(self, error: KafkaError, action: str, deadline: float) -> None:
+        bootstrap = self.producer.bootstrap
+        if error.txn_requires_abort():
+            raise TransactionAborted(f"could not {action}: {error.str()}") from None
+        if error.fatal():
+            translated = translate(error, action, bootstrap)
+            raise translated if isinstance(translated, Fenced) else Fenced(f"could not {action}, and this producer cannot go on: {error.str()}") from None
+        if not error.retriable() and error.name() != "_TIMED_OUT":
+            raise translate(error, action, bootstrap) from None
+        if time.monotonic() >= deadline:
+            raise BrokerTimeout(f"could not {action}: no answer from {bootstrap} within {self._timeout:g} s ({error.str()})") from None
+
+
+class Transaction:
+    """One `with` block.  What is sent inside is visible to `read_committed` readers when the block has ended well."""
+
+    def __init__(self, transactions: Transactions, consumer: Consumer[Any, Any] | None) -> None:
+        self._transactions = transactions
+        self._consumer = consumer
+
+    def send(self, topic: str, value: Any, **options: Any) -> DeliveryFuture[Delivery]:
+        """The same as the producer's own `send`."""
+        return self._transactions.producer.send(topic, value, **options)
+
+    def send_offsets(self, consumer: Consumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Make the consumer's offsets part of this transaction: those of all it has handed out, or the `offsets` given."""
+        positions = consumer.positions() if offsets is None else offsets
+        if positions:
+            partitions = [Position(each.topic, each.partition, offset) for each, offset in positions.items()]
+            self._transactions.send_offsets(partitions, consumer.group_metadata())
+
+    def __enter__(self) -> Self:
+        self._transactions.begin()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self._commit()
+        else:
+            self._abort_quietly()
+
+    def _commit(self) -> None:
+        try:
+            if self._consumer is not None:
+                self.send_offsets(self._consumer)
+            self._transactions.commit()
+        except BaseException as error:
+            if self._transactions.open and not isinstance(error, Fenced):
+                self._abort_quietly()
+            else:
+                self._rewind()
+            raise
+
+    def _abort_quietly(self) -> None:
+        """Roll back.  A failure here must not hide the reason for rolling back; the broker ends the transaction by its time-out."""
+        try:
+            self._transactions.abort()
+        except HeadraceError as failure:
+            log.warning("%s", failure)
+        self._rewind()
+
+    def _rewind(self) -> None:
+        if self._consumer is not None:
+            self._consumer.rewind_to_committed()

@@ -1,0 +1,297 @@
+"""What is kept in the metadata store: keys, values and the operations that change them.
+
+Every value is a JSON object.  A key names one thing, so that two brokers that change different things never collide:
+
+    brokers/<id>               a live broker, under its lease; the key's create revision is the broker epoch
+    members/<id>               a broker that has ever joined, live or not; removed by UnregisterBroker
+    admitted/<id>              the broker epoch that the controller last admitted; an unadmitted broker leads nothing
+    controller                 who is controller, under its broker's lease
+    controller-epoch           how often that changed
+    topics/<name>              id, partition count and settings: a topic exists when this key does
+    partitions/<topic id>/<n>  replicas, leader, in-sync set
+    creations/<topic id>       a topic too large for one transaction is being written; else partitions without a topic are garbage
+    configs/broker/<id>        settings of one broker, or of all under `default`
+    quotas/<entity>            limits of a user, client id or topic
+    producer-ids               the next block of producer ids
+    cluster-id                 the cluster's name for itself
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from headrace.model.identity import NO_BROKER
+
+CLUSTER_ID: Final = "cluster-id"
+CONTROLLER: Final = "controller"
+CONTROLLER_EPOCH: Final = "controller-epoch"
+PRODUCER_IDS: Final = "producer-ids"
+BROKERS: Final = "brokers/"
+MEMBERS: Final = "members/"
+ADMITTED: Final = "admitted/"
+TOPICS: Final = "topics/"
+PARTITIONS: Final = "partitions/"
+CREATIONS: Final = "creations/"
+BROKER_CONFIGS: Final = "configs/broker/"
+QUOTAS: Final = "quotas/"
+DEFAULT_BROKER: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """One key as the store holds it.  Revisions are the store's own count of transactions."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A key was written, or (item is None) removed, at a revision."""
+
+    key: str
+    item: KeyValue | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Holds when the key was last written at this revision; 0 means that there is no such key."""
+
+    key: str
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareCreated:
+    """Holds when the key was created at this revision, however often it was written since.  It fences by broker epoch."""
+
+    key: str
+    create_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Holds while there is such a key."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: str
+    value: bytes
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePrefix:
+    """Remove every key that begins so, as one operation."""
+
+    prefix: str
+
+
+Condition = Compare | CompareCreated | Exists
+Operation = Put | Delete | DeletePrefix
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """All operations happen, or, when one condition does not hold, none."""
+
+    conditions: tuple[Condition, ...]
+    operations: tuple[Operation, ...]
+
+
+def absent(key: str) -> Compare:
+    return Compare(key, 0)
+
+
+def topic_key(name: str) -> str:
+    return TOPICS + name
+
+
+def partition_key(topic_id: UUID, index: int) -> str:
+    return f"{PARTITIONS}{topic_id}/{index}"
+
+
+def partitions_prefix(topic_id: UUID) -> str:
+    return f"{PARTITIONS}{topic_id}/"
+
+
+def creation_key(topic_id: UUID) -> str:
+    return f"{CREATIONS}{topic_id}"
+
+
+def broker_key(broker_id: int) -> str:
+    return f"{BROKERS}{broker_id}"
+
+
+def member_key(broker_id: int) -> str:
+    return f"{MEMBERS}{broker_id}"
+
+
+def admitted_key(broker_id: int) -> str:
+    return f"{ADMITTED}{broker_id}"
+
+
+def broker_config_key(broker_id: int | None) -> str:
+    """Settings of one broker, or of all of them (None)."""
+    return BROKER_CONFIGS + (DEFAULT_BROKER if broker_id is None else str(broker_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a broker listens, as clients are told."""
+
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """A live broker.  `epoch` comes from the store when the key is created and is not part of the value."""
+
+    broker_id: int
+    epoch: int = -1
+    incarnation: str = ""
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    rack: str | None = None
+    shutting_down: bool = False  # gives its leaderships away and gets no new ones
+    started_clean: bool = True  # False: the process before this one was killed, and may have forgotten what was not flushed
+    degraded: tuple[str, ...] = ()  # reasons, for people
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return self.endpoints.get(listener)
+
+    def to_value(self) -> bytes:
+        return orjson.dumps(
+            {
+                "incarnation": self.incarnation,
+                "endpoints": {
+                    name: {"host": e.host, "port": e.port, "security_protocol": e.security_protocol}
+                    for name, e in self.endpoints.items()
+                },
+                "rack": self.rack,
+                "shutting_down": self.shutting_down,
+                "started_clean": self.started_clean,
+                "degraded": list(self.degraded),
+            }
+        )
+
+    @classmethod
+    def from_value(cls, broker_id: int, epoch: int, value: bytes) -> "BrokerRegistration":
+        data = orjson.loads(value)
+        return cls(
+            broker_id=broker_id,
+            epoch=epoch,
+            incarnation=data["incarnation"],
+            endpoints={name: Endpoint(**e) for name, e in data["endpoints"].items()},
+            rack=data["rack"],
+            shutting_down=data["shutting_down"],
+            started_clean=data["started_clean"],
+            degraded=tuple(data["degraded"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntry:
+    """What `topics/<name>` holds."""
+
+    topic_id: UUID
+    partition_count: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    def to_value(self) -> bytes:
+        return orjson.dumps({"id": str(self.topic_id), "partition_count": self.partition_count, "configs": dict(self.configs)})
+
+    @classmethod
+    def from_value(cls, value: bytes) -> "TopicEntry":
+        data = orjson.loads(value)
+        return cls(topic_id=UUID(data["id"]), partition_count=data["partition_count"], configs=data["configs"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Who holds a partition and who leads it.
+
+    Always: isr and elr are disjoint subsets of replicas; the leader is in the isr or NO_BROKER; adding and removing are disjoint
+    subsets of replicas.  `partition_epoch` grows with every change, `leader_epoch` with every change of leader.
+    """
+
+    replicas: tuple[int, ...]  # in order of preference; adding ones included
+    leader: int = NO_BROKER
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()  # left the in-sync set below min.insync.replicas, yet hold everything committed (KIP-966)
+    last_known_leader: int = NO_BROKER  # with isr and elr empty, the one that led last
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovering: bool = False  # elected uncleanly; cleared by the leader
+    partition_epoch: int = 0
+
+    def changed(self, **fields: Any) -> "PartitionState":
+        """A successor, with the next partition epoch."""
+        return replace(self, partition_epoch=self.partition_epoch + 1, **fields)
+
+    def to_value(self) -> bytes:
+        return orjson.dumps(
+            {
+                "replicas": self.replicas,
+                "leader": self.leader,
+                "leader_epoch": self.leader_epoch,
+                "isr": self.isr,
+                "elr": self.elr,
+                "last_known_leader": self.last_known_leader,
+                "adding": self.adding,
+                "removing": self.removing,
+                "recovering": self.recovering,
+                "partition_epoch": self.partition_epoch,
+            }
+        )
+
+    @classmethod
+    def from_value(cls, value: bytes) -> "PartitionState":
+        data = orjson.loads(value)
+        return cls(
+            replicas=tuple(data["replicas"]),
+            leader=data["leader"],
+            leader_epoch=data["leader_epoch"],
+            isr=tuple(data["isr"]),
+            elr=tuple(data["elr"]),
+            last_known_leader=data["last_known_leader"],
+            adding=tuple(data["adding"]),
+            removing=tuple(data["removing"]),
+            recovering=data["recovering"],
+            partition_epoch=data["partition_epoch"],
+        )
+
+
+def encode_configs(configs: Mapping[str, str]) -> bytes:
+    return orjson.dumps(dict(configs))
+
+
+def decode_configs(value: bytes) -> dict[str, str]:
+    configs: dict[str, str] = orjson.loads(value)
+    return configs
+
+
+def encode_number(number: int) -> bytes:
+    return orjson.dumps({"next": number})
+
+
+def decode_number(value: bytes) -> int:
+    number: int = orjson.loads(value)["next"]
+    return number

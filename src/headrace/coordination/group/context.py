@@ -1,0 +1,51 @@
+"""What every decision about a group works with: settings, deadlines, the cluster's topics, and a place for what it decides."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.coordination.decision import Decision, Reply, Token
+from headrace.coordination.group.entries import Entry
+from headrace.coordination.group.settings import GroupSettings
+from headrace.coordination.group.timers import Timer, TimerKey, Timers
+from headrace.coordination.group.topics import TopicCatalog
+from headrace.coordination.moment import Moment
+from headrace.model.identity import ProducerIdentity
+
+# A deadline whose outcome could not be written comes again after this long.
+RETRY_MS = 500
+
+
+@dataclass(slots=True)
+class Context:
+    """Shared by all groups of a shard."""
+
+    settings: GroupSettings
+    timers: Timers = field(default_factory=Timers)
+    topics: TopicCatalog = field(default_factory=TopicCatalog)
+
+    def hear_from(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
+        """A member is alive: it has that long until it must be heard of again."""
+        self.timers.set(TimerKey(Timer.SESSION, group_id, member_id), now.after_ms(timeout_ms))
+
+
+class Outcome:
+    """Gathers entries and replies while a decision is made."""
+
+    __slots__ = ("entries", "replies")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.replies: list[Reply] = []
+
+    def write(self, *entries: Entry) -> None:
+        self.entries += entries
+
+    def write_all(self, entries: Iterable[Entry]) -> None:
+        self.entries += entries
+
+    def reply(self, token: Token, message: Any) -> None:
+        self.replies.append(Reply(token, message))
+
+    def decision(self, producer: ProducerIdentity | None = None) -> Decision:
+        return Decision(tuple(self.entries), tuple(self.replies), producer)

@@ -1,0 +1,46 @@
+"""Which committed offsets nobody needs any more.
+
+An offset expires when its group has not used it for the retention time: counted from when the group became empty, or from the
+commit where the group has no members of its own or reads other topics by now.
+"""
+
+from collections.abc import Iterator
+
+from headrace.coordination.group.entries import CommittedOffset, OffsetEntry
+from headrace.coordination.group.members import ConsumerGroup
+from headrace.coordination.group.offsets import OffsetStore
+from headrace.coordination.group.settings import GroupSettings
+from headrace.coordination.group.state import ClassicGroup, ClassicState
+
+Group = ClassicGroup | ConsumerGroup
+
+
+def may_expire(group: Group) -> bool:
+    """Whether the group's offsets can expire at all as it is now."""
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None or group.state is ClassicState.EMPTY:
+        return True
+    # Members are at work: only topics that none of them reads any more may go, and only if we know what they read.
+    return group.uses_consumer_protocol and group.subscribed_topics is not None and group.state is ClassicState.STABLE
+
+
+def expired_offsets(group: Group, store: OffsetStore, settings: GroupSettings, wall_ms: int) -> Iterator[OffsetEntry]:
+    """The entries that remove what has expired."""
+    if not may_expire(group):
+        return
+    for (topic, partition), stored in store.of_group(group.group_id).items():
+        if group.is_subscribed_to(topic) or store.is_open(group.group_id, (topic, partition)):
+            continue
+        if _is_expired(group, stored.value, settings, wall_ms):
+            yield OffsetEntry(group.group_id, topic, partition, None)
+
+
+def _is_expired(group: Group, value: CommittedOffset, settings: GroupSettings, wall_ms: int) -> bool:
+    if value.expire_timestamp_ms != -1:
+        return wall_ms >= value.expire_timestamp_ms
+    return wall_ms - _unused_since(group, value) >= settings.offsets_retention_ms
+
+
+def _unused_since(group: Group, value: CommittedOffset) -> int:
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None and group.state is ClassicState.EMPTY:
+        return value.commit_timestamp_ms if group.state_timestamp_ms is None else group.state_timestamp_ms
+    return value.commit_timestamp_ms

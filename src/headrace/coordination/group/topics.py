@@ -1,0 +1,77 @@
+"""What a group coordinator knows of the cluster's topics: names, ids and partition counts, as of one version of the metadata."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as assignors see it."""
+
+    name: str
+    topic_id: UUID
+    partition_count: int
+    # For each partition the racks of its replicas, sorted; empty where brokers name no rack.
+    racks: tuple[tuple[str, ...], ...] = ()
+
+
+class TopicCatalog:
+    """All topics at one version of the cluster's metadata.  Never changes: news come as a new catalog."""
+
+    def __init__(self, topics: Iterable[Topic] = (), *, version: int = 0, version_with_new_topics: int = 0) -> None:
+        self._by_name: Mapping[str, Topic] = {topic.name: topic for topic in topics}
+        self._by_id: Mapping[UUID, Topic] = {topic.topic_id: topic for topic in self._by_name.values()}
+        self.version = version
+        # The last version that brought a topic: patterns resolved at an older one may match more today.
+        self.version_with_new_topics = version_with_new_topics
+        self._hashes: dict[str, int] = {}
+
+    def named(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def identified(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def names(self) -> Iterable[str]:
+        return self._by_name.keys()
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+        """The ids of those topics that exist."""
+        return frozenset(topic.topic_id for name in names if (topic := self._by_name.get(name)) is not None)
+
+    def changed_from(self, older: "TopicCatalog") -> set[str]:
+        """The names of topics that came, went, or have other partitions than in an older catalog."""
+        names = self._by_name.keys() | older._by_name.keys()
+        return {name for name in names if self._by_name.get(name) != older._by_name.get(name)}
+
+    def gone_since(self, older: "TopicCatalog") -> list[Topic]:
+        """The topics of an older catalog that do not exist any more, by id."""
+        return [topic for topic_id, topic in older._by_id.items() if topic_id not in self._by_id]
+
+    def subscription_hash(self, names: Iterable[str]) -> int:
+        """A number that changes when one of these topics changes in a way that matters to its readers; 0 without topics.
+
+        It is kept in the group's log, so it depends on nothing but the topics.
+        """
+        digests = [(name, self._topic_hash(name)) for name in sorted(names)]
+        if not digests:
+            return 0
+        return _hash64(b"".join(digest.to_bytes(8, "big", signed=True) for _, digest in digests))
+
+    def _topic_hash(self, name: str) -> int:
+        if name not in self._hashes:
+            self._hashes[name] = _hash_of(self._by_name.get(name))
+        return self._hashes[name]
+
+
+def _hash_of(topic: Topic | None) -> int:
+    if topic is None:
+        return 0
+    racks = repr(topic.racks).encode()
+    return _hash64(b"\0".join((topic.topic_id.bytes, topic.name.encode(), str(topic.partition_count).encode(), racks)))
+
+
+def _hash64(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)

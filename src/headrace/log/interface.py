@@ -1,0 +1,202 @@
+"""What the log of one partition does, on disk or in memory, and the values it speaks in.
+
+All calls are synchronous.  All but `sync` belong to the event loop's thread; `sync` may run in another while appends go on.
+Errors: `RequestError` when the caller's bytes or offsets are wrong, `StorageError` when the machine failed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from headrace.host.disk import Buffer
+from headrace.log.epochs import EpochCache
+from headrace.log.producer_state import ProducerStates
+from headrace.model.errors import StorageError
+from headrace.model.topic_settings import LogConfig
+
+
+class Origin(Enum):
+    """Who appends.  Only clients are held to sequence numbers and may not write control batches."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class CorruptBatch(StorageError):
+    """Bytes on disk are not the batch that was written.  Counted; never served."""
+
+    def __init__(self, path: object, position: int, offset: int, reason: str) -> None:
+        super().__init__(path, f"reading the batch at position {position} (offset {offset}: {reason})")
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+class Appended(NamedTuple):
+    """What became of an append."""
+
+    base_offset: int
+    last_offset: int
+    # The time given to the records where the topic asks for the broker's time, else -1.
+    log_append_time: int
+    log_start_offset: int
+    # The batch was already there: offsets are those of the first time, nothing was written.
+    duplicate: bool
+    batches: int
+    records: int
+    size_bytes: int
+
+
+class Read(NamedTuple):
+    """Whole batches, ready for the wire."""
+
+    data: bytes | memoryview
+    # The base offset of the first batch, at or below the offset asked for; -1 when there is no data.
+    first_offset: int
+    # Where the next read goes on: after the last batch; the offset asked for when there is no data.
+    next_offset: int
+
+
+class FoundOffset(NamedTuple):
+    """A record found by its time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class AbortedTransaction(NamedTuple):
+    """A range of offsets in which one producer's records do not count."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedSegment:
+    """A segment that has left the log: renamed already, its files still to be unlinked where that may take its time."""
+
+    base_offset: int
+    size_bytes: int
+    # "retention.ms", "retention.bytes", "log start", "compaction" or "truncation"
+    reason: str
+    unlink: Callable[[], None]
+
+
+class PartitionLog(Protocol):
+    """The log of one partition."""
+
+    config: LogConfig
+    epochs: EpochCache
+    producers: ProducerStates
+    # Broken batches found in recovery and in reads since the log was opened.
+    corruption_count: int
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset the next record gets."""
+        ...
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is on the medium."""
+        ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def segment_count(self) -> int: ...
+
+    @property
+    def unflushed_messages(self) -> int: ...
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log is offline; None while it works."""
+        ...
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction begins that is open, or whose end is not below the high watermark yet."""
+        ...
+
+    def reconfigure(self, config: LogConfig) -> None: ...
+
+    def append(
+        self, records: Buffer, leader_epoch: int, *, origin: Origin = Origin.CLIENT, transaction_verified: bool = True
+    ) -> Appended:
+        """Check, stamp and write batches as the leader.  All of them or none.
+
+        `transaction_verified=False` refuses the first transactional batch of a transaction with INVALID_TXN_STATE: the
+        broker then asks the transaction coordinator and tries again (KIP-890).
+        """
+        ...
+
+    def append_as_follower(self, records: Buffer) -> Appended:
+        """Write batches as the leader has them, offsets and epochs included.  They must begin at or after the end."""
+        ...
+
+    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+        """Whole batches from the one that holds `offset`, none reaching `up_to`, at most `max_bytes` of them except that the
+        first is returned whatever its size when `at_least_one`."""
+        ...
+
+    def sync(self) -> int:
+        """Make everything appended before the call durable; the new flushed offset."""
+        ...
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Transactions that ended below it are decided for good."""
+        ...
+
+    def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
+        """The first record at or after a time, below `up_to`."""
+        ...
+
+    def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
+        """The record with the greatest timestamp, below `up_to`."""
+        ...
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Those with records in [start, end)."""
+        ...
+
+    def delete_before(self, offset: int) -> list[RemovedSegment]:
+        """Move the log start up; segments that lie wholly below leave the log."""
+        ...
+
+    def truncate_to(self, offset: int) -> list[RemovedSegment]:
+        """Remove everything at and after an offset."""
+        ...
+
+    def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
+        """Remove everything; the next record gets `offset`."""
+        ...
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
+        """Remove whole segments that are too old, too many, or below the log start.  Cheap: unlink what is returned elsewhere."""
+        ...
+
+    def roll(self) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        ...
+
+    def close(self) -> None:
+        """Make everything durable, write down producers and epochs, and let the files go."""
+        ...
+
+    def delete(self) -> None:
+        """Remove the log with its files."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """A few numbers for people."""
+        ...

@@ -1,0 +1,237 @@
+"""This broker's view of the cluster and its hand in changing it.
+
+One task watches the store and keeps the image current; listeners hear of each change after the image has it.  A command decides
+against the image, writes by compare-and-swap, decides anew when somebody was faster, and returns only when this broker's own
+image shows what was written: what a client was told, its next question sees.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from headrace.controller import topics
+from headrace.controller.changes import Change
+from headrace.controller.entries import (
+    CLUSTER_ID,
+    PRODUCER_IDS,
+    Compare,
+    Condition,
+    Event,
+    Put,
+    Transaction,
+    absent,
+    decode_number,
+    encode_number,
+)
+from headrace.controller.image import ClusterImage, Topic
+from headrace.host.entropy import Entropy
+from headrace.metadata.store import MetadataStore, RevisionCompacted, StoreUnavailable, TransactionResult
+from headrace.model.errors import ErrorCode, RequestError
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 20
+CATCH_UP_TIMEOUT_S = 30.0
+CONFLICT_WAIT_S = 1.0
+RELIST_PAUSE_S = 0.5
+
+Listener = Callable[[Sequence[Change]], None]
+Decide = Callable[[ClusterImage], Sequence[Transaction]]
+
+
+class ClusterMetadata:
+    """Make one, `await start()`, read `image`, `await close()`."""
+
+    def __init__(self, store: MetadataStore, entropy: Entropy) -> None:
+        self.store = store
+        self.image = ClusterImage()
+        self._entropy = entropy
+        self._listeners: list[Listener] = []
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def cluster_id(self) -> str:
+        return self.image.cluster_id
+
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener` with the changes of each revision, in the loop's thread.  It must not block or raise."""
+        self._listeners.append(listener)
+
+    async def start(self) -> None:
+        """Read everything, name the cluster if it has no name, and keep watching."""
+        listing = await self.store.list("")
+        self.image = ClusterImage.from_items(listing.items, listing.revision)
+        self._task = asyncio.get_running_loop().create_task(self._watch())
+        if not self.image.cluster_id:
+            await self._submit(self._name_cluster)
+
+    async def close(self) -> None:
+        """Stop watching.  The store stays open: it is not ours."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def create_topic(self, spec: topics.TopicSpec) -> UUID:
+        """Make a topic; answer its id.  Raises RequestError."""
+        await self._submit(lambda image: topics.create_topic(image, spec, self.store.operations_max))
+        return spec.topic_id
+
+    def new_topic_id(self) -> UUID:
+        return self._entropy.uuid()
+
+    async def delete_topic(self, name: str) -> None:
+        await self._submit(lambda image: [topics.delete_topic(image, _existing(image, name))])
+
+    async def create_partitions(self, name: str, new_count: int, assignments: list[tuple[int, ...]] | None = None) -> None:
+        operations_max = self.store.operations_max
+        await self._submit(lambda image: topics.create_partitions(image, name, new_count, assignments, operations_max))
+
+    async def alter_topic_configs(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        """Replace a topic's settings by what `change` makes of them.  It may be called again when somebody else was faster."""
+        await self._submit(lambda image: [topics.alter_topic_configs(image, name, change(_existing(image, name).configs))])
+
+    async def alter_broker_configs(self, broker_id: int | None, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        """Replace run-time settings of one broker, or (None) the default of all, by what `change` makes of them."""
+        await self._submit(lambda image: [topics.alter_broker_configs(image, broker_id, change(_own_configs(image, broker_id)))])
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        """A block of producer ids that nobody else has or ever had."""
+        for _ in range(ATTEMPTS_MAX):
+            item = await self.store.get(PRODUCER_IDS)
+            first = decode_number(item.value) if item else 0
+            unchanged = Compare(PRODUCER_IDS, item.mod_revision if item else 0)
+            if (await self.store.transact([unchanged], [Put(PRODUCER_IDS, encode_number(first + count))])).succeeded:
+                return range(first, first + count)
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Producer ids are contended; try again.")
+
+    async def collect_garbage(self) -> int:
+        """Remove partitions whose topic was never finished; answer how many topics that were."""
+        garbage = self.image.garbage()
+        for topic_id in garbage:
+            await self.commit(topics.clean_up(self.image, topic_id))
+        return len(garbage)
+
+    async def commit(self, transaction: Transaction) -> bool:
+        """Write one transaction decided elsewhere; True when it succeeded, and the image then shows it."""
+        result = await self.store.transact(transaction.conditions, transaction.operations)
+        if result.succeeded:
+            await self._until(lambda: self.image.revision >= result.revision, CATCH_UP_TIMEOUT_S)
+        else:
+            await self._see_conflict(transaction.conditions)
+        return result.succeeded
+
+    async def submit(self, decide: Decide) -> None:
+        """Decide against the image and write; when somebody was faster, decide again."""
+        await self._submit(decide)
+
+    async def _submit(self, decide: Decide) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            transactions = decide(self.image)
+            if await self._commit_all(transactions):
+                return
+        raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "The cluster's metadata is contended; try again.")
+
+    async def _commit_all(self, transactions: Sequence[Transaction]) -> bool:
+        result = TransactionResult(True, 0)
+        for transaction in transactions:
+            try:
+                result = await self.store.transact(transaction.conditions, transaction.operations)
+            except StoreUnavailable as error:
+                raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"The metadata store does not answer: {error}") from error
+            if not result.succeeded:
+                await self._see_conflict(transaction.conditions)
+                return False
+        await self._until(lambda: self.image.revision >= result.revision, CATCH_UP_TIMEOUT_S)
+        return True
+
+    async def _see_conflict(self, conditions: Sequence[Condition]) -> None:
+        """Wait until the image shows why a transaction failed: deciding again before that would only fail again."""
+        try:
+            await self._until(lambda: not all(self.image.holds(condition) for condition in conditions), CONFLICT_WAIT_S)
+        except RequestError:
+            # What stood in the way came and went between two looks, or the watch lags: trying again is right in both cases.
+            return
+
+    async def wait_until(self, holds: Callable[[ClusterImage], bool], timeout_s: float) -> None:
+        """Return when the image satisfies `holds`; raise REQUEST_TIMED_OUT after the time."""
+        await self._until(lambda: holds(self.image), timeout_s)
+
+    async def _until(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not holds():
+                    await self._next_change()
+        except TimeoutError as error:
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "This broker's view of the metadata lags.") from error
+
+    async def _next_change(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async for batch in self.store.watch("", self.image.revision + 1):
+                    self._take(batch.events, batch.revision)
+                return
+            except RevisionCompacted:
+                logger.info("the store forgot what we missed; reading everything again")
+                await self._relist()
+            except Exception as error:
+                self._failure = error
+                self._wake()
+                raise
+
+    async def _relist(self) -> None:
+        try:
+            listing = await self.store.list("")
+        except StoreUnavailable:
+            await asyncio.sleep(RELIST_PAUSE_S)
+            return
+        self._take(self.image.events_towards(listing.items, listing.revision), listing.revision)
+
+    def _take(self, events: Sequence[Event], revision: int) -> None:
+        changes: list[Change] = []
+        for event in events:
+            changes += self.image.apply(event)
+        self.image.revision = max(self.image.revision, revision)
+        if changes:
+            for listener in self._listeners:
+                listener(changes)
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _name_cluster(self, image: ClusterImage) -> Sequence[Transaction]:
+        if image.cluster_id:
+            return []
+        return [Transaction((absent(CLUSTER_ID),), (Put(CLUSTER_ID, _short(self._entropy.uuid()).encode()),))]
+
+
+def _existing(image: ClusterImage, name: str) -> Topic:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+    return topic
+
+
+def _own_configs(image: ClusterImage, broker_id: int | None) -> Mapping[str, str]:
+    return image.default_broker_configs if broker_id is None else image.broker_configs.get(broker_id, {})
+
+
+def _short(identifier: UUID) -> str:
+    """Kafka writes identifiers in 22 characters."""
+    return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode()

@@ -1,0 +1,195 @@
+"""Requests to a group of etcd members over their JSON gateway.
+
+One member is used until it fails, then the next.  Only members that know a leader answer (`hasleader`): one that is cut off from
+the others refuses instead of serving the past.  A failure says whether the request can have reached the server.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+
+from headrace.metadata.store import StoreUnavailable
+
+ATTEMPT_TIMEOUT_S = 2.0
+PAUSE_AFTER_ROUND_S = 0.1
+UNAUTHENTICATED = 16
+UNAVAILABLE_CODES = frozenset({4, 14})  # deadline exceeded, unavailable: another member may do better
+LINE_BYTES_MAX = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdAddress:
+    """How to reach etcd: `http(s)://host:port` of each member, a trust store and a password where it wants them."""
+
+    endpoints: tuple[str, ...]
+    user: str | None = None
+    password: str | None = None
+    ssl_context: ssl.SSLContext | None = None
+
+
+class EtcdError(Exception):
+    """etcd answered, and refused."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Unanswered(Exception):
+    """No answer from this member.  `reached`: whether the request may have been carried out all the same."""
+
+    def __init__(self, message: str, *, reached: bool) -> None:
+        super().__init__(message)
+        self.reached = reached
+
+
+class EtcdHttp:
+    """Sends to one member after the other."""
+
+    def __init__(self, address: EtcdAddress) -> None:
+        if not address.endpoints:
+            raise ValueError("etcd needs at least one endpoint")
+        self._address = address
+        self._endpoints = tuple(endpoint.rstrip("/") for endpoint in address.endpoints)
+        self._current = 0
+        self._token: str | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._checked: set[str] = set()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def rotate(self) -> None:
+        self._current = (self._current + 1) % len(self._endpoints)
+
+    async def call(self, path: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Ask until somebody answers: for what may be asked twice.  Raises EtcdError, StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        attempt = 0
+        while True:
+            try:
+                return await self.call_once(path, body)
+            except Unanswered as error:
+                attempt += 1
+                if attempt % len(self._endpoints) == 0:
+                    await asyncio.sleep(PAUSE_AFTER_ROUND_S)
+                if loop.time() >= deadline:
+                    raise StoreUnavailable(f"etcd does not answer: {error}") from error
+
+    async def call_once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask the current member once; move on to the next when it does not answer."""
+        endpoint = self._endpoints[self._current]
+        try:
+            async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+                await self._prepare(endpoint)
+                return await self._post(endpoint, path, body)
+        except Unanswered:
+            self._rotate_from(endpoint)
+            raise
+        except aiohttp.ClientConnectorError as error:
+            self._rotate_from(endpoint)
+            raise Unanswered(f"{endpoint}: {error}", reached=False) from error
+        except (TimeoutError, aiohttp.ClientError, ConnectionError) as error:
+            self._rotate_from(endpoint)
+            raise Unanswered(f"{endpoint}: {error or 'timed out'}", reached=True) from error
+
+    async def stream(self, path: str, body: dict[str, Any], idle_timeout_s: float) -> AsyncIterator[dict[str, Any]]:
+        """Lines of an answer that goes on.  Ends when nothing came for a while, or with Unanswered."""
+        endpoint = self._endpoints[self._current]
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=ATTEMPT_TIMEOUT_S, sock_read=idle_timeout_s)
+        try:
+            await self._prepare(endpoint)
+            async with self._open().post(
+                endpoint + path, data=orjson.dumps(body), headers=self._headers(), timeout=timeout
+            ) as reply:
+                if reply.status != 200:
+                    raise self._refusal(endpoint, reply.status, await reply.read())
+                async for line in _lines(reply.content):
+                    yield orjson.loads(line)
+        except aiohttp.SocketTimeoutError:
+            return
+        except EtcdError as error:
+            self._rotate_from(endpoint)
+            raise Unanswered(f"{endpoint}: {error}", reached=False) from error
+        except (TimeoutError, aiohttp.ClientError, ConnectionError) as error:
+            self._rotate_from(endpoint)
+            raise Unanswered(f"{endpoint}: {error}", reached=True) from error
+
+    def _rotate_from(self, endpoint: str) -> None:
+        # Several requests may fail on one member at once: only the first moves on.
+        if self._endpoints[self._current] == endpoint:
+            self.rotate()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=self._address.ssl_context or True, limit=32)
+            self._session = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 20)
+        return self._session
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Grpc-Metadata-hasleader": "true", "Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = self._token
+        return headers
+
+    async def _prepare(self, endpoint: str) -> None:
+        if endpoint not in self._checked:
+            async with self._open().get(endpoint + "/version") as reply:
+                check_version(endpoint, str(orjson.loads(await reply.read())["etcdserver"]))
+            self._checked.add(endpoint)
+        if self._address.user is not None and self._token is None:
+            body = {"name": self._address.user, "password": self._address.password or ""}
+            answer = await self._post(endpoint, "/v3/auth/authenticate", body)
+            self._token = str(answer["token"])
+
+    async def _post(self, endpoint: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        async with self._open().post(endpoint + path, data=orjson.dumps(body), headers=self._headers()) as reply:
+            content = await reply.read()
+            if reply.status != 200:
+                raise self._refusal(endpoint, reply.status, content)
+            answer: dict[str, Any] = orjson.loads(content)
+            return answer
+
+    def _refusal(self, endpoint: str, status: int, content: bytes) -> Exception:
+        try:
+            answer = orjson.loads(content)
+            code, message = int(answer.get("code", -1)), str(answer.get("message") or answer.get("error"))
+        except (orjson.JSONDecodeError, AttributeError, ValueError):
+            return Unanswered(f"{endpoint}: HTTP {status}", reached=True)
+        if code == UNAUTHENTICATED and self._token is not None:
+            self._token = None  # it expires after a while: the next attempt logs in again
+            return Unanswered(f"{endpoint}: {message}", reached=False)
+        if code in UNAVAILABLE_CODES:
+            return Unanswered(f"{endpoint}: {message}", reached=True)
+        return EtcdError(code, message)
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: one event batch is one line, and a topic may have ten thousand partitions."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in content.iter_any():
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            yield b"".join((*parts, line))
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > LINE_BYTES_MAX:
+            raise ConnectionError(f"a line of more than {LINE_BYTES_MAX} bytes")
+
+
+def check_version(endpoint: str, version: str) -> None:
+    """Refuse releases that are known to lose data after a crash."""
+    if version in {"3.5.0", "3.5.1", "3.5.2"}:
+        raise ValueError(f"etcd {version} at {endpoint} can lose data after a crash; upgrade it to 3.5.3 or newer")
+    numbers: Sequence[str] = version.split(".")
+    if (int(numbers[0]), int(numbers[1])) < (3, 4):
+        raise ValueError(f"etcd {version} at {endpoint} is too old; 3.4 or newer is needed")

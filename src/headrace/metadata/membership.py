@@ -1,0 +1,154 @@
+"""A broker's place in the cluster: registered under a lease, kept alive, and given up in time when it cannot be kept.
+
+Always: a broker that cannot renew its lease stops serving (`on_lost`) before the store can let the lease end, so that no other
+broker acts on its death while it still believes to live.  The wait is measured from when the last successful renewal was *sent*.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from headrace.controller.entries import (
+    BrokerRegistration,
+    CompareCreated,
+    Condition,
+    Put,
+    absent,
+    broker_key,
+    member_key,
+)
+from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.store import LeaseLost, StoreUnavailable
+from headrace.model.errors import RequestError
+
+logger = logging.getLogger(__name__)
+
+LEASE_TTL_S = 3.0  # etcd's floor is about 2 s; a dead leader is missed after this
+RENEWALS_PER_TTL = 4
+FENCE_AFTER = 0.8  # of the lease's time: what is left covers a late timer and the clocks' drift
+REGISTER_RETRY_S = 0.2
+
+
+class BrokerMembership:
+    """Register with `await join()`; leave with `await leave()`.  `on_lost` is called once for each lease lost."""
+
+    def __init__(
+        self,
+        metadata: ClusterMetadata,
+        registration: BrokerRegistration,
+        *,
+        on_lost: Callable[[], None],
+        lease_ttl_s: float = LEASE_TTL_S,
+    ) -> None:
+        self._metadata = metadata
+        self._store = metadata.store
+        self.registration = registration
+        self._on_lost = on_lost
+        self._lease_ttl_s = lease_ttl_s
+        self.lease = 0
+        self._renewed_at = 0.0
+        self._granted_s = lease_ttl_s
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self.registration.epoch
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether others still have to take this broker for alive.  Checked by whoever is about to acknowledge as leader."""
+        elapsed = asyncio.get_running_loop().time() - self._renewed_at
+        return self.lease != 0 and elapsed < self._granted_s * FENCE_AFTER
+
+    async def join(self, timeout_s: float = 30.0) -> BrokerRegistration:
+        """Register, waiting for the lease of an earlier self to end.  Returns when this broker's own image shows it."""
+        async with asyncio.timeout(timeout_s):
+            await self._register()
+        self._task = asyncio.get_running_loop().create_task(self._renew_for_ever())
+        return self.registration
+
+    async def update(self, **fields: object) -> None:
+        """Change what the others know of this broker: shutting_down, degraded, endpoints."""
+        self.registration = replace(self.registration, **fields)  # type: ignore[arg-type]
+        await self._write([CompareCreated(broker_key(self.registration.broker_id), self.epoch)])
+
+    async def leave(self) -> None:
+        """Let go of the lease at once, so that the others need not wait for it to end."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        lease, self.lease = self.lease, 0
+        if lease:
+            try:
+                await self._store.revoke(lease)
+            except StoreUnavailable as error:
+                logger.warning("could not end the lease, the others will notice later: %s", error)
+
+    async def _register(self) -> None:
+        broker_id = self.registration.broker_id
+        while True:
+            sent_at = asyncio.get_running_loop().time()
+            lease = await self._store.grant_lease(self._lease_ttl_s)
+            self._renewed_at, self._granted_s = sent_at, await self._store.keep_alive(lease)
+            self.lease = lease
+            if await self._write([absent(broker_key(broker_id))]):
+                break
+            await self._take_over(lease)
+        key = broker_key(broker_id)
+        self.registration = replace(self.registration, epoch=self._metadata.image.create_revision(key))
+
+    async def _take_over(self, unused_lease: int) -> None:
+        """Another process, or an earlier self, holds our id.  An earlier self is one that wrote the same incarnation."""
+        await self._store.revoke(unused_lease)
+        self.lease = 0
+        holder = self._metadata.image.brokers.get(self.registration.broker_id)
+        if holder is not None:
+            logger.info("broker %d is still registered; waiting for that lease to end", holder.broker_id)
+        await asyncio.sleep(REGISTER_RETRY_S)
+
+    async def _write(self, conditions: list[Condition]) -> bool:
+        broker_id, value = self.registration.broker_id, self.registration.to_value()
+        result = await self._store.transact(
+            conditions, [Put(broker_key(broker_id), value, self.lease), Put(member_key(broker_id), value)]
+        )
+        if result.succeeded:
+            await self._metadata.wait_until(lambda image: image.revision >= result.revision, self._lease_ttl_s)
+        return result.succeeded
+
+    async def _renew_for_ever(self) -> None:
+        while True:
+            try:
+                await self._renew_while_valid()
+            except LeaseLost:
+                logger.error("broker %d lost its lease", self.registration.broker_id)
+            self.lease = 0
+            self._on_lost()
+            await self._register_again()
+
+    async def _renew_while_valid(self) -> None:
+        """Renew at a steady pace; return when it did not work for so long that the lease may soon end."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._lease_ttl_s / RENEWALS_PER_TTL)
+            sent_at = loop.time()
+            deadline = self._renewed_at + self._granted_s * FENCE_AFTER
+            try:
+                async with asyncio.timeout_at(deadline):
+                    self._granted_s = await self._store.keep_alive(self.lease)
+                self._renewed_at = sent_at
+            except StoreUnavailable as error:
+                logger.warning("could not renew the lease: %s", error)
+                if loop.time() >= deadline:
+                    return
+            except TimeoutError:
+                return
+
+    async def _register_again(self) -> None:
+        while True:
+            try:
+                await self._register()
+                return
+            except (StoreUnavailable, LeaseLost, RequestError) as error:
+                logger.warning("could not register: %s", error)
+                await asyncio.sleep(REGISTER_RETRY_S)

@@ -1,0 +1,162 @@
+"""The embedded default: one SQLite file in the data directory, durable before anything is answered.
+
+The file holds the keys; the whole content is also in memory, where reads and watches are served.  A transaction is written with
+`synchronous=FULL` first and applied in memory after.  A lease of a single node is its process: it ends when it is revoked or when
+the file is opened again, and never because the machine was slow.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from headrace.controller.entries import Condition, KeyValue, Operation
+from headrace.metadata.ledger import Change, Ledger
+from headrace.metadata.memory import LedgerWatches, check_leases
+from headrace.metadata.store import LeaseLost, Listing, StoreUnavailable, TransactionResult, WatchBatch
+from headrace.model.errors import StorageError
+
+SCHEMA = """
+create table if not exists entries (
+    key text primary key, value blob not null,
+    create_revision integer not null, mod_revision integer not null, lease integer not null
+) without rowid;
+create table if not exists progress (only_row integer primary key check (only_row = 1), revision integer not null);
+insert or ignore into progress values (1, 0);
+"""
+
+Answer = TypeVar("Answer")
+
+
+class SqliteStore:
+    """Satisfies MetadataStore.  Make one with `await SqliteStore.open(path)`."""
+
+    operations_max = 10_000
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, ledger: Ledger) -> None:
+        self._path = path
+        self._connection = connection
+        self._ledger = ledger
+        self._watches = LedgerWatches(ledger)
+        self._leases: set[int] = set()
+        self._last_lease = 0
+        self._writing = asyncio.Lock()  # one transaction at a time: conditions are checked against what the last one left
+        self._failure: StorageError | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, path: Path) -> "SqliteStore":
+        try:
+            connection, items, revision = await asyncio.get_running_loop().run_in_executor(None, _open, path)
+        except sqlite3.Error as error:
+            raise StorageError(path, "opening the metadata", error) from error
+        return cls(path, connection, Ledger(items, revision))
+
+    async def get(self, key: str) -> KeyValue | None:
+        self._check_usable()
+        return self._ledger.get(key)
+
+    async def list(self, prefix: str) -> Listing:
+        self._check_usable()
+        return self._ledger.list(prefix)
+
+    async def transact(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> TransactionResult:
+        assert len(operations) <= self.operations_max, f"{len(operations)} operations in one transaction"
+        # Shielded: a caller that goes away must not leave the file one step ahead of the memory.
+        return await asyncio.shield(asyncio.ensure_future(self._transact(conditions, operations)))
+
+    async def _transact(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> TransactionResult:
+        async with self._writing:
+            self._check_usable()
+            if not all(self._ledger.holds(condition) for condition in conditions):
+                return TransactionResult(False, self._ledger.revision)
+            check_leases(operations, self._leases)
+            await self._carry_out(self._ledger.plan(operations))
+            return TransactionResult(True, self._ledger.revision)
+
+    async def grant_lease(self, ttl_s: float) -> int:
+        self._check_usable()
+        self._last_lease += 1
+        self._leases.add(self._last_lease)
+        return self._last_lease
+
+    async def keep_alive(self, lease: int) -> float:
+        self._check_usable()
+        if lease not in self._leases:
+            raise LeaseLost(f"lease {lease} has ended")
+        return float("inf")
+
+    async def revoke(self, lease: int) -> None:
+        await asyncio.shield(asyncio.ensure_future(self._revoke(lease)))
+
+    async def _revoke(self, lease: int) -> None:
+        async with self._writing:
+            self._check_usable()
+            self._leases.discard(lease)
+            await self._carry_out(self._ledger.plan_end_of_lease(lease))
+
+    def watch(self, prefix: str, start_revision: int) -> AsyncIterator[WatchBatch]:
+        return self._watches.watch(prefix, start_revision)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        async with self._writing:
+            self._closed = True
+            self._watches.close()
+            await asyncio.get_running_loop().run_in_executor(None, self._connection.close)
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+
+    async def _carry_out(self, change: Change) -> None:
+        if not change.events:
+            return
+        await self._in_executor(lambda: _write(self._connection, change))
+        self._ledger.apply(change)
+        self._watches.notify()
+
+    async def _in_executor(self, work: Callable[[], Answer]) -> Answer:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+        except sqlite3.Error as error:
+            # Whether a failed commit reached the disk is unknown: only opening the file again can tell.
+            self._failure = StorageError(self._path, "writing the metadata", error)
+            raise self._failure from error
+
+
+def _open(path: Path) -> tuple[sqlite3.Connection, list[KeyValue], int]:
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    connection.execute("pragma journal_mode=wal")
+    connection.execute("pragma synchronous=full")
+    connection.executescript(SCHEMA)
+    (revision,) = connection.execute("select revision from progress").fetchone()
+    connection.execute("begin immediate")
+    # The process that held these leases is gone.  Their end is a revision of its own, as anywhere else.
+    if connection.execute("delete from entries where lease <> 0").rowcount:
+        revision += 1
+        connection.execute("update progress set revision = ?", (revision,))
+    connection.execute("commit")
+    rows = connection.execute("select key, value, create_revision, mod_revision, lease from entries")
+    return connection, [KeyValue(*row) for row in rows], revision
+
+
+def _write(connection: sqlite3.Connection, change: Change) -> None:
+    put = [event.item for event in change.events if event.item is not None]
+    removed = [(event.key,) for event in change.events if event.item is None]
+    connection.execute("begin immediate")
+    try:
+        connection.executemany("delete from entries where key = ?", removed)
+        connection.executemany(
+            "insert or replace into entries values (?, ?, ?, ?, ?)",
+            [(item.key, item.value, item.create_revision, item.mod_revision, item.lease) for item in put],
+        )
+        connection.execute("update progress set revision = ?", (change.revision,))
+        connection.execute("commit")
+    except sqlite3.Error:
+        connection.rollback()
+        raise

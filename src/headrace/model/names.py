@@ -1,0 +1,28 @@
+"""Which names topics may have, and which of them are the broker's own."""
+
+import re
+
+TOPIC_NAME_MAX = 249
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def why_not_a_topic_name(name: str) -> str | None:
+    """A sentence about what is wrong with a topic's name; None when nothing is."""
+    if not name:
+        return "A topic's name must not be empty."
+    if name in (".", ".."):
+        return f"A topic must not be named {name!r}."
+    if len(name) > TOPIC_NAME_MAX:
+        return f"A topic's name has at most {TOPIC_NAME_MAX} characters; this one has {len(name)}."
+    if not _LEGAL.fullmatch(name):
+        return f"Topic name {name!r} holds a character other than letters, digits, '.', '_' and '-'."
+    return None
+
+
+def collides_with(name: str, other: str) -> bool:
+    """Names that differ only in '.' and '_' would share their metrics."""
+    return name != other and name.replace(".", "_") == other.replace(".", "_")

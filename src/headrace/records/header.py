@@ -1,0 +1,201 @@
+"""The header of a record batch, format v2: 61 bytes in front of the records.
+
+A batch travels unchanged from producer to log to consumer.  The broker may set base offset and leader epoch, which lie outside
+the CRC; everything from the attributes on is covered by it.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.records.compression import codec_name
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES: Final = 61
+MAGIC: Final = 2
+# Base offset and batch length: what is needed to find the next batch.
+FRAME_BYTES: Final = 12
+ATTRIBUTES_POSITION: Final = 21
+MAGIC_POSITION: Final = 16
+SEQUENCE_MAX: Final = 2**31 - 1
+
+CREATE_TIME: Final = "CreateTime"
+LOG_APPEND_TIME: Final = "LogAppendTime"
+
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+FRAME: Final = struct.Struct(">qi")
+# What the broker stamps: base offset, batch length (unchanged), leader epoch.
+STAMP: Final = struct.Struct(">qii")
+STAMP_BYTES: Final = STAMP.size
+_CRC = struct.Struct(">I")
+_CRC_POSITION = 17
+_EPOCH = struct.Struct(">i")
+_EPOCH_POSITION = 12
+_OFFSET = struct.Struct(">q")
+_COVERED = struct.Struct(">hiqqqhii")
+
+_unpack_header = HEADER.unpack_from
+_unpack_frame = FRAME.unpack_from
+_unpack_crc = _CRC.unpack_from
+
+
+class BatchError(RequestError):
+    """The bytes are not a sound batch."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
+        super().__init__(code, message)
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes in front of the records."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def size(self) -> int:
+        return FRAME_BYTES + self.batch_length
+
+    @property
+    def compression(self) -> str:
+        return codec_name(self.attributes & COMPRESSION_MASK)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def timestamp_type(self) -> str:
+        return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in this batch may go.  The cleaner keeps it where the base timestamp was."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; after 2^31 - 1 comes 0."""
+        if self.base_sequence < 0:
+            return self.base_sequence
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at a position, checked only for being there whole."""
+    try:
+        return BatchHeader._make(_unpack_header(buffer, position))
+    except struct.error:
+        raise BatchError(f"a batch header needs {HEADER_BYTES} bytes, {len(buffer) - position} are there") from None
+
+
+def check_crc(buffer: Buffer) -> None:
+    """Raise BatchError unless the CRC of this one batch is right.  The buffer is exactly the batch."""
+    if not crc_matches(buffer):
+        raise BatchError("the batch's CRC does not match its bytes")
+
+
+def crc_matches(buffer: Buffer) -> bool:
+    """Whether the stored CRC is that of the bytes from the attributes to the end."""
+    (stored,) = _unpack_crc(buffer, _CRC_POSITION)
+    return bool(crc32c(memoryview(buffer)[ATTRIBUTES_POSITION:]) == stored)
+
+
+def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each whole batch with its bytes.  Raises BatchError on a length that cannot be, and on bytes left over."""
+    view = memoryview(buffer)
+    position, end = 0, len(view)
+    while position < end:
+        header = read_header(view, position)
+        batch_end = position + FRAME_BYTES + header.batch_length
+        if batch_end < position + HEADER_BYTES or batch_end > end:
+            raise BatchError(f"a batch claims {header.batch_length} bytes where {end - position - FRAME_BYTES} are left")
+        yield header, view[position:batch_end]
+        position = batch_end
+
+
+def whole_batches_bytes(buffer: Buffer, position: int = 0) -> int:
+    """The position after the last batch that is whole; what follows is cut off somewhere."""
+    end = len(buffer)
+    while position + FRAME_BYTES <= end:
+        _, length = _unpack_frame(buffer, position)
+        if length < HEADER_BYTES - FRAME_BYTES or position + FRAME_BYTES + length > end:
+            break
+        position += FRAME_BYTES + length
+    return position
+
+
+def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Set what the broker assigns, in place.  The CRC does not cover it."""
+    _OFFSET.pack_into(batch, 0, base_offset)
+    _EPOCH.pack_into(batch, _EPOCH_POSITION, leader_epoch)
+
+
+def stamped_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+    """The first 16 bytes as stored: for writing in front of the untouched rest without copying it."""
+    return STAMP.pack(base_offset, header.batch_length, leader_epoch)
+
+
+def with_log_append_time(batch: Buffer, timestamp: int) -> bytearray:
+    """A copy whose records all carry the broker's time: only the header changes, and with it the CRC."""
+    changed = bytearray(batch)
+    header = read_header(changed)
+    _write_covered(changed, header._replace(attributes=header.attributes | TIMESTAMP_TYPE_BIT, max_timestamp=timestamp))
+    write_crc(changed)
+    return changed
+
+
+def _write_covered(batch: bytearray, header: BatchHeader) -> None:
+    _COVERED.pack_into(batch, ATTRIBUTES_POSITION, *header[5:])
+
+
+def write_crc(batch: bytearray) -> None:
+    """Compute and store the CRC of a whole batch in place."""
+    _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
+
+
+def assemble(header: BatchHeader, body: Buffer) -> bytes:
+    """A batch from its header and its (already packed) records; length, magic and CRC are filled in."""
+    batch = bytearray(HEADER_BYTES + len(body))
+    complete = header._replace(batch_length=HEADER_BYTES - FRAME_BYTES + len(body), magic=MAGIC, crc=0)
+    HEADER.pack_into(batch, 0, *complete)
+    batch[HEADER_BYTES:] = body
+    write_crc(batch)
+    return bytes(batch)

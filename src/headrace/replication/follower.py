@@ -1,0 +1,143 @@
+"""What a follower does with its leader's answers, and how two logs find where they part (KIP-101, KIP-279, KIP-320, KIP-595).
+
+Logs are compared by leader epoch, never by high watermark.  A fetch names the offset it wants and the epoch of the record before it;
+a leader that knows that epoch to end earlier answers with the last epoch it shares and where that ends, and the follower
+truncates to there and asks again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import NO_EPOCH, NO_OFFSET
+
+EpochStart = tuple[int, int]
+"""A leader epoch and the offset of its first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The largest epoch not above the one asked for, and the offset at which it ends."""
+
+    epoch: int
+    end_offset: int
+
+
+UNDEFINED = EpochEnd(NO_EPOCH, NO_OFFSET)
+
+
+def end_of_epoch(epochs: Sequence[EpochStart], end_offset: int, asked: int) -> EpochEnd:
+    """Where an epoch ends in a log: at the start of the next, or at the end of the log for the latest."""
+    if asked < 0 or not epochs:
+        return UNDEFINED
+    if asked == epochs[-1][0]:
+        return EpochEnd(asked, end_offset)
+    if asked > epochs[-1][0] or asked < epochs[0][0]:
+        # Above: we know less than who asks.  Below: what it had is gone here; it starts where our first epoch does.
+        return UNDEFINED if asked > epochs[-1][0] else EpochEnd(asked, epochs[0][1])
+    position = next(index for index, (epoch, _) in enumerate(epochs) if epoch > asked)
+    return EpochEnd(epochs[position - 1][0], epochs[position][1])
+
+
+def divergence(epochs: Sequence[EpochStart], end_offset: int, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+    """On the leader: where a follower's log parts from ours, or None when it is a prefix of ours."""
+    if last_fetched_epoch < 0:
+        return None
+    end = end_of_epoch(epochs, end_offset, last_fetched_epoch)
+    if end == UNDEFINED:
+        return UNDEFINED
+    if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+        return end
+    return None
+
+
+def truncation_point(epochs: Sequence[EpochStart], end_offset: int, leader_end: EpochEnd) -> int:
+    """On the follower: where to cut, given the leader's last shared epoch and its end there."""
+    if leader_end == UNDEFINED:
+        # The leader knows no epoch as old as ours: nothing of ours is known to be shared.
+        return epochs[0][1] if epochs else 0
+    own = end_of_epoch(epochs, end_offset, leader_end.epoch)
+    if own == UNDEFINED:
+        return min(leader_end.end_offset, end_offset)
+    if own.epoch < leader_end.epoch:
+        # We never had that epoch: cut to the end of the one before, and the next answer narrows it down further (KIP-279).
+        return min(own.end_offset, end_offset)
+    return min(own.end_offset, leader_end.end_offset, end_offset)
+
+
+def latest_epoch_at(epochs: Sequence[EpochStart], offset: int) -> int:
+    """The epoch of the record before an offset: what a fetch at that offset names."""
+    return max((epoch for epoch, start in epochs if start < offset), default=NO_EPOCH)
+
+
+class Next(Enum):
+    """What a follower does after an answer."""
+
+    APPEND = "append"
+    TRUNCATE = "truncate"
+    START_OVER = "start over"  # drop everything and begin where the leader's log begins
+    WAIT_FOR_METADATA = "wait for metadata"  # the leader, or the epoch, has changed
+    BACK_OFF = "back off"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAnswer:
+    """The part of a Fetch response that decides, for one partition."""
+
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    diverging: EpochEnd | None = None
+    has_records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do, and with which offset."""
+
+    next: Next
+    offset: int = NO_OFFSET
+
+
+WAIT_FOR_METADATA_ERRORS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+BACK_OFF_ERRORS = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REPLICA_NOT_AVAILABLE})
+
+
+def next_step(answer: FetchAnswer, epochs: Sequence[EpochStart], start_offset: int, end_offset: int) -> Step:
+    """Decide what a follower with this log does with the answer to a fetch at its end."""
+    if answer.error is ErrorCode.NONE:
+        if answer.diverging is not None:
+            return Step(Next.TRUNCATE, max(start_offset, truncation_point(epochs, end_offset, answer.diverging)))
+        return Step(Next.APPEND)
+    if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        return Step(Next.START_OVER)
+    if answer.error in WAIT_FOR_METADATA_ERRORS:
+        return Step(Next.WAIT_FOR_METADATA)
+    # UNKNOWN_LEADER_EPOCH: the leader has yet to hear of its own election.
+    return Step(Next.BACK_OFF)
+
+
+def after_out_of_range(end_offset: int, leader_start: int, leader_end: int) -> Step:
+    """The leader does not have the offset asked for.
+
+    A leader whose log ends before ours was elected uncleanly, and epochs could not tell: ours is cut to its end.  A leader whose
+    log begins after our end has dropped what we lack: we begin where it begins.
+    """
+    if leader_end < end_offset:
+        return Step(Next.TRUNCATE, leader_end)
+    return Step(Next.START_OVER, leader_start)
+
+
+def watermark_after(answer: FetchAnswer, end_offset: int, high_watermark: int) -> int:
+    """The follower's high watermark: the leader's, as far as the follower has got.  It never goes back within an epoch."""
+    return max(high_watermark, min(answer.high_watermark, end_offset))

@@ -1,0 +1,146 @@
+"""What the leader of a partition decides: the high watermark, and who is in sync.
+
+The in-sync set that counts for the high watermark is the largest that might hold (KIP-497): what the store last confirmed and, while a
+proposal to let somebody in is under way, those too.  A proposal to put somebody out counts only once it is confirmed.  So whichever
+way the store decides, every member of the true set has everything below the high watermark.
+
+With fewer in sync than the topic demands the high watermark stands still (KIP-966): nothing is committed that an eligible leader
+outside the set might lack.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.controller.entries import PartitionState
+from headrace.replication.progress import FollowerProgress
+
+MayJoin = Callable[[int, int], bool]
+"""Whether a broker, seen in this broker epoch, may enter the in-sync set."""
+
+
+@dataclass(slots=True)
+class LeaderState:
+    """One partition as its leader sees it.  All methods are synchronous and take the time as an argument."""
+
+    broker_id: int
+    state: PartitionState
+    epoch_start_offset: int
+    lag_time_max_s: float
+    min_insync_replicas: int
+    high_watermark: int
+    followers: dict[int, FollowerProgress] = field(default_factory=dict)
+    proposed: frozenset[int] | None = None  # an in-sync set on its way to the store
+
+    @classmethod
+    def begin(
+        cls,
+        broker_id: int,
+        state: PartitionState,
+        *,
+        end_offset: int,
+        high_watermark: int,
+        now: float,
+        lag_time_max_s: float,
+        min_insync_replicas: int,
+    ) -> "LeaderState":
+        """Start to lead in the state's epoch, at the end of the log as it is."""
+        assert state.leader == broker_id, f"{broker_id} does not lead {state}"
+        leader = cls(broker_id, state, end_offset, lag_time_max_s, min_insync_replicas, high_watermark)
+        for follower in leader._others(state.replicas):
+            leader.followers[follower] = FollowerProgress().starting_over(now, follower in state.isr)
+        return leader
+
+    @property
+    def in_sync(self) -> frozenset[int]:
+        """What the store last confirmed."""
+        return frozenset(self.state.isr)
+
+    @property
+    def in_sync_at_most(self) -> frozenset[int]:
+        return self.in_sync | (self.proposed or frozenset())
+
+    @property
+    def minimum(self) -> int:
+        return min(self.min_insync_replicas, len(self.state.replicas))
+
+    def on_state(self, state: PartitionState, now: float) -> None:
+        """The store confirmed a change within this leader's epoch: in-sync set, replicas, or both."""
+        assert state.leader == self.broker_id
+        assert state.leader_epoch == self.state.leader_epoch
+        if state.partition_epoch < self.state.partition_epoch:
+            return
+        if state.partition_epoch > self.state.partition_epoch:
+            self.proposed = None
+        self.state = state
+        wanted = set(self._others(state.replicas))
+        for gone in self.followers.keys() - wanted:
+            del self.followers[gone]
+        for new in wanted - self.followers.keys():
+            self.followers[new] = FollowerProgress().starting_over(now, new in state.isr)
+
+    def on_fetch(
+        self, follower: int, offset: int, start_offset: int, leader_end: int, now: float, broker_epoch: int = -1
+    ) -> bool:
+        """A follower asks for `offset` on.  False when it holds no replica here."""
+        progress = self.followers.get(follower)
+        if progress is None:
+            return False
+        self.followers[follower] = progress.fetched(offset, start_offset, leader_end, now, broker_epoch)
+        return True
+
+    def advance(self, local_end: int, now: float) -> int:
+        """The high watermark, given how far this log is safe (flushed, where the topic says so).  It never goes back."""
+        if len(self.in_sync) < self.minimum:
+            return self.high_watermark
+        reached = min([local_end, *(self._end_that_counts(f, p, local_end, now) for f, p in self.followers.items())])
+        self.high_watermark = max(self.high_watermark, reached)
+        return self.high_watermark
+
+    def _end_that_counts(self, follower: int, progress: FollowerProgress, local_end: int, now: float) -> int:
+        if follower in self.in_sync_at_most:
+            return progress.end_offset
+        # One that is catching up would never enter the set if the high watermark ran away from it under load.
+        joining = progress.end_offset >= self.epoch_start_offset and progress.end_offset >= self.high_watermark
+        close = now - progress.caught_up_at <= self.lag_time_max_s
+        return progress.end_offset if joining and close else local_end
+
+    def propose(self, leader_end: int, now: float, may_join: MayJoin) -> Mapping[int, int] | None:
+        """The in-sync set as it should be (broker -> broker epoch), or None when it is right or a proposal is under way."""
+        if self.proposed is not None:
+            return None
+        staying = {self.broker_id} | {f for f in self.in_sync if f in self.followers and self._keeps_up(f, leader_end, now)}
+        joining = {f for f in self.followers if f not in self.in_sync and self._may_enter(f, may_join)}
+        wanted = staying | joining
+        if wanted == self.in_sync and not self.state.recovering:
+            return None
+        self.proposed = frozenset(wanted)
+        return {broker: self._epoch_of(broker) for broker in sorted(wanted)}
+
+    def on_refused(self) -> None:
+        """The store did not take the proposal, for certain: another may be made."""
+        self.proposed = None
+
+    def _keeps_up(self, follower: int, leader_end: int, now: float) -> bool:
+        return self.followers[follower].is_caught_up(leader_end, now, self.lag_time_max_s)
+
+    def _may_enter(self, follower: int, may_join: MayJoin) -> bool:
+        progress = self.followers[follower]
+        # Below the start of this epoch it may still have to truncate.
+        far_enough = progress.end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        return far_enough and may_join(follower, progress.broker_epoch)
+
+    def _epoch_of(self, broker: int) -> int:
+        return self.followers[broker].broker_epoch if broker in self.followers else -1
+
+    def _others(self, brokers: Iterable[int]) -> list[int]:
+        return [broker for broker in brokers if broker != self.broker_id]
+
+    def may_write(self) -> bool:
+        """Whether a write with acks=all may begin."""
+        return len(self.in_sync) >= self.minimum
+
+    def is_acknowledged(self, next_offset: int) -> bool | None:
+        """Whether records below an offset may be acknowledged to acks=all: yes, not yet (None), or too few have them (False)."""
+        if self.high_watermark < next_offset:
+            return None
+        return len(self.in_sync) >= self.minimum

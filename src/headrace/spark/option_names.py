@@ -1,0 +1,111 @@
+"""The names that the source and the sink understand, and a kind answer for those that they do not.
+
+Spark hands options over in lower case.  Names and meanings are those of Spark's own Kafka source and sink, so that code
+moves over by its format name; the names under "ours" go beyond it.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from headrace.spark.errors import OptionError
+
+SOURCE_NAMES = (
+    "kafka.bootstrap.servers",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    # ours
+    "group.id",
+    "connectTimeoutMs",
+    "fetchWith",
+)
+
+SINK_NAMES = (
+    "kafka.bootstrap.servers",
+    "topic",
+    "includeHeaders",
+    # ours
+    "delivery",
+    "deliveryId",
+    "connectTimeoutMs",
+)
+
+# Spark itself puts these among a streaming writer's options.
+SPARK_SINK_NAMES = ("checkpointLocation", "queryName", "outputMode", "path")
+
+CLIENT_PREFIX = "kafka."
+
+# Set by the source and the sink themselves: a user's value would break what they promise.
+RESERVED_CLIENT_PROPERTIES = {
+    "auto.offset.reset": "set startingOffsets instead",
+    "key.deserializer": "keys are always bytes, cast them in the query",
+    "value.deserializer": "values are always bytes, cast them in the query",
+    "key.serializer": "keys are always bytes or strings, cast them in the query",
+    "value.serializer": "values are always bytes or strings, cast them in the query",
+    "enable.auto.commit": "the position is committed after each batch when group.id is given",
+    "enable.partition.eof": "it is how the end of a range is found",
+    "interceptor.classes": "interceptors are a feature of the Java client",
+    "transactional.id": "set delivery to exactly-once, the id is made from the query",
+}
+
+# The Java client's names for what librdkafka calls otherwise.
+JAVA_CLIENT_PROPERTIES = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms",
+    "buffer.memory": "queue.buffering.max.kbytes",
+}
+
+# Only the Java client has these, and without them nothing is lost.
+IGNORED_CLIENT_PROPERTIES = frozenset({"max.poll.records", "metric.reporters", "auto.commit.interval.ms"})
+
+
+def check_names(options: Iterable[str], known: tuple[str, ...], role: str) -> None:
+    """Refuse the first option that nobody knows, and name the nearest one that exists."""
+    by_lower = {name.lower(): name for name in known}
+    for option in options:
+        lower = option.lower()
+        if lower not in by_lower and not lower.startswith(CLIENT_PREFIX):
+            raise OptionError(f"option '{option}' is not one of the headrace {role}'s{_nearest(lower, by_lower)}")
+
+
+def _nearest(name: str, by_lower: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name, by_lower, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{by_lower[close[0]]}'?"
+    return "; it knows " + ", ".join(by_lower.values()) + " and kafka.<client property>"
+
+
+def client_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """The `kafka.*` options as librdkafka's properties."""
+    properties: dict[str, str] = {}
+    for option, value in options.items():
+        if not option.lower().startswith(CLIENT_PREFIX):
+            continue
+        name = option.lower().removeprefix(CLIENT_PREFIX)
+        if name in RESERVED_CLIENT_PROPERTIES:
+            raise OptionError(f"option 'kafka.{name}' cannot be set: {RESERVED_CLIENT_PROPERTIES[name]}")
+        if name not in IGNORED_CLIENT_PROPERTIES:
+            properties[JAVA_CLIENT_PROPERTIES.get(name, name)] = value
+    if not properties.get("bootstrap.servers", "").strip():
+        raise OptionError("option 'kafka.bootstrap.servers' is missing: give the brokers as host:port, separated by commas")
+    return properties

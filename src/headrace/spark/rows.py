@@ -1,0 +1,60 @@
+"""The columns that readers give, the same as those of Spark's own Kafka source, and their Arrow types."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from headrace.spark.errors import SchemaError
+
+HEADER_TYPE = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+COLUMNS = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(HEADER_TYPE),
+}
+
+
+def source_schema(*, include_headers: bool) -> StructType:
+    """What a read gives when the query names no schema."""
+    return StructType([StructField(name, kind) for name, kind in COLUMNS.items() if name != "headers" or include_headers])
+
+
+def check_source_schema(schema: StructType) -> None:
+    """A query may ask for some of the columns by `.schema("value BINARY, offset LONG")`; others there are none."""
+    for column in schema.fields:
+        if column.name not in COLUMNS:
+            raise SchemaError(f"the headrace source has no column '{column.name}'; it has {', '.join(COLUMNS)}")
+        expected = COLUMNS[column.name]
+        if _shape(column.dataType) != _shape(expected):
+            raise SchemaError(f"column '{column.name}' of the headrace source is {expected.simpleString()}, not {column.dataType.simpleString()}")
+
+
+def _shape(kind: Any) -> str:
+    return str(kind.simpleString())
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of a reader, to the letter."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def column_names(schema: StructType) -> Sequence[str]:
+    return [column.name for column in schema.fields]

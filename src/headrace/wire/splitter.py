@@ -1,0 +1,122 @@
+"""Cuts a stream of bytes into frames, however the network delivers it.
+
+What always holds: a length that is negative or above `frame_bytes_max` is refused as soon as its four bytes are there; memory
+is taken for bytes that have arrived, never for bytes that were announced; every byte is copied a bounded number of times.
+
+Two ways in, one for each kind of asyncio protocol:
+
+- `feed(data)` takes what `data_received` brings;
+- `get_buffer()` and `buffer_updated(count)` serve a `BufferedProtocol`: small frames pass through one scratch buffer that all
+  connections share, and the body of a large frame is received straight into its final place.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.wire.errors import WireError
+from headrace.wire.schema import Buffer
+
+_LENGTH: Final = struct.Struct(">i")
+_PREFIX_BYTES: Final = 4
+_VIEW_BYTES_MIN: Final = 4096  # below this a copy is cheaper than keeping a whole chunk alive through a view
+_SCRATCH_BYTES: Final = 256 * 1024
+
+_scratch = memoryview(bytearray(_SCRATCH_BYTES))
+
+
+class FrameSplitter:
+    """The bytes of one connection that do not yet make a frame."""
+
+    __slots__ = ("_fill", "_frame_bytes_max", "_missing", "_partial", "_prefix", "_view")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._prefix = b""  # a length of which fewer than four bytes are there
+        self._partial: bytearray | None = None  # the frame under way; may be longer than what has arrived of it
+        self._fill = 0  # how much of the frame under way has arrived
+        self._missing = 0  # how much of it has not
+        self._view: memoryview | None = None  # the last part of the frame under way that was lent out for receiving
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How many bytes wait here for the rest of their frame."""
+        return self._fill + len(self._prefix)
+
+    @property
+    def announced_bytes(self) -> int:
+        """How large the frame under way will be; 0 when there is none."""
+        return self._fill + self._missing if self._partial is not None else 0
+
+    def feed(self, data: bytes) -> Iterator[Buffer]:
+        """The frames that these bytes complete.  Run the iterator to its end: it keeps the rest for the next call."""
+        position = 0
+        if self._partial is not None:
+            position = self._continue_partial(data)
+            if self._missing:
+                return
+            yield self._take_partial()
+        if self._prefix:
+            data = self._prefix + data[position:]
+            position = 0
+            self._prefix = b""
+        yield from self._split(data, position)
+
+    def _split(self, data: bytes, position: int) -> Iterator[Buffer]:
+        size = len(data)
+        while size - position >= _PREFIX_BYTES:
+            (length,) = _LENGTH.unpack_from(data, position)
+            if not 0 <= length <= self._frame_bytes_max:
+                raise WireError(f"a frame of {length} bytes; at most {self._frame_bytes_max} are taken")
+            position += _PREFIX_BYTES
+            end = position + length
+            if end > size:
+                self._partial = bytearray(data[position:])
+                self._fill = size - position
+                self._missing = end - size
+                return
+            yield data[position:end] if length < _VIEW_BYTES_MIN else memoryview(data)[position:end]
+            position = end
+        self._prefix = data[position:]
+
+    def _continue_partial(self, data: bytes) -> int:
+        """Add to the frame under way; return how many bytes of the data it took."""
+        assert self._partial is not None
+        taken = min(self._missing, len(data))
+        # `_fill` is where the frame ends so far: a buffered read may have left room behind it.
+        self._partial[self._fill : self._fill + taken] = data if taken == len(data) else memoryview(data)[:taken]
+        self._fill += taken
+        self._missing -= taken
+        return taken
+
+    def _take_partial(self) -> Buffer:
+        assert self._partial is not None
+        frame = memoryview(self._partial)[: self._fill]
+        self._partial = self._view = None
+        self._fill = 0
+        return frame
+
+    def get_buffer(self, _size_hint: int = -1) -> memoryview:
+        """Where the next bytes go: into the large frame under way, else into the shared scratch buffer."""
+        if self._missing < _VIEW_BYTES_MIN:
+            return _scratch
+        assert self._partial is not None
+        room = len(self._partial) - self._fill
+        if room == 0:
+            # Doubling keeps the copying linear, and what is taken within twice what has arrived.
+            room = min(self._missing, max(self._fill, _SCRATCH_BYTES))
+            if self._view is not None:
+                self._view.release()  # what is lent out cannot be resized
+            self._partial += bytes(room)
+        self._view = memoryview(self._partial)[self._fill : self._fill + room]
+        return self._view
+
+    def buffer_updated(self, count: int) -> Iterator[Buffer]:
+        """The frames that the `count` bytes put into the last buffer complete."""
+        if self._missing < _VIEW_BYTES_MIN:
+            yield from self.feed(bytes(_scratch[:count]))
+            return
+        self._fill += count
+        self._missing -= count
+        if not self._missing:
+            yield self._take_partial()

@@ -1,0 +1,117 @@
+"""The architecture can be read off the folder names because imports point one way.  Here that is checked, import by import."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+DECISIONS = {"replication", "controller", "coordination"}
+NODE = {"model", "host", "records", "wire", "log", "metadata", "broker", *DECISIONS}
+
+# package -> the packages of ours that it may import, besides itself.  A package not listed here has no place yet: the test fails.
+MAY_IMPORT = {
+    "model": set(),
+    "host": set(),
+    "records": {"model"},
+    "wire": {"model"},
+    "log": {"records", "host", "model"},
+    "replication": {"model"},
+    "controller": {"model"},
+    "coordination": {"model"},
+    "metadata": {"model", "host", "controller"},
+    "broker": NODE,
+    # From here on: the wire protocol and an address.  Compatibility cannot be faked by sharing code with the broker.
+    "client": {"model", "records", "wire"},
+    "spark": {"model", "records", "client"},
+    "pyspark_headrace": {"spark"},
+    "cli": {"model", "records", "client", "spark"},
+    "testing": {*NODE, "client", "spark", "cli"},
+}
+
+# The commands that are the node itself, or open its files, and so may know what the client commands may not.
+EXCEPTIONS = {
+    "headrace/cli/serve.py": {"broker"},
+    "headrace/cli/log.py": {"log", "host"},
+    "headrace/cli/cluster.py": {"broker", "wire"},
+    "headrace/cli/transaction.py": {"wire"},
+}
+
+# Decisions are functions of (state, input, now): nothing in there may wait, look at a clock, or reach a disk or a network.
+NOT_FOR_DECISIONS = {"asyncio", "time", "random", "socket", "threading", "os", "pathlib", "secrets", "subprocess", "selectors"}
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def package_of(path: Path) -> str | None:
+    """The package a file belongs to; None for the `headrace` package's own face, which only re-exports."""
+    parts = path.relative_to(SOURCE).parts
+    if parts[0] == "headrace":
+        return parts[1] if len(parts) > 2 else None
+    return parts[0]
+
+
+def imported_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, also inside functions and under TYPE_CHECKING, with its line."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively; say the whole name"
+            yield node.lineno, node.module or ""
+            if node.module == "headrace":
+                yield from ((node.lineno, f"headrace.{alias.name}") for alias in node.names)
+
+
+def package_named(module: str) -> str | None:
+    parts = module.split(".")
+    if parts[0] == "pyspark_headrace":
+        return parts[0]
+    if parts[0] == "headrace" and len(parts) > 1 and (SOURCE / "headrace" / parts[1]).is_dir():
+        return parts[1]
+    return None
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_only_what_stands_below_its_package(path: Path) -> None:
+    package = package_of(path)
+    if package is None:
+        return
+    allowed = MAY_IMPORT[package] | {package} | EXCEPTIONS.get(str(path.relative_to(SOURCE)), set())
+
+    wrong = [
+        f"line {line}: {name}" for line, name in imported_names(path) if (found := package_named(name)) and found not in allowed
+    ]
+
+    assert not wrong, f"{path.relative_to(SOURCE)} may import only {sorted(allowed)}"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in modules() if package_of(path) in DECISIONS], ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_a_decision_does_no_input_or_output_and_never_waits(path: Path) -> None:
+    waits = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.AsyncFunctionDef | ast.Await)]
+    reaches = [f"line {line}: {name}" for line, name in imported_names(path) if name.split(".")[0] in NOT_FOR_DECISIONS]
+
+    assert not waits
+    assert not reaches
+
+
+def test_every_exception_names_a_file_that_is_there() -> None:
+    gone = [name for name in EXCEPTIONS if not (SOURCE / name).exists()]
+
+    assert not gone
+
+
+def test_only_tests_examples_and_benchmarks_import_the_testing_package() -> None:
+    users = [
+        str(path.relative_to(SOURCE))
+        for path in modules()
+        if package_of(path) != "testing" and any(package_named(name) == "testing" for _, name in imported_names(path))
+    ]
+
+    assert not users

@@ -1,0 +1,54 @@
+"""A module tells one story and a function fits a screen.  The limits are checked, so that no god-file grows by accident."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+MODULE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_is_short_enough_to_tell_one_story(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+
+    assert lines <= MODULE_LINES_MAX
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_function_fits_a_screen(path: Path) -> None:
+    functions = [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+    long = [
+        f"{node.name} (line {node.lineno}) has {lines} lines"
+        for node in functions
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+
+    assert not long
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_opens_with_what_it_is_for(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    if not tree.body:
+        return
+
+    assert ast.get_docstring(tree)
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    empty_words = {"utils", "util", "helpers", "helper", "manager", "impl", "common", "misc"}
+
+    found = [str(path.relative_to(SOURCE)) for path in modules() if empty_words & set(path.stem.split("_"))]
+
+    assert not found

@@ -1,0 +1,36 @@
+"""Fixtures for every test that talks to a broker.
+
+`HEADRACE_TEST_BOOTSTRAP=host:port` runs the same tests against a broker that is already there, such as Apache Kafka.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+EXTERNAL_BOOTSTRAP = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Any]:
+    """A real broker in this process with its log in memory, shared by a session's tests: they use topics of their own."""
+    if EXTERNAL_BOOTSTRAP:
+        pytest.skip("this test needs a broker of its own, and HEADRACE_TEST_BOOTSTRAP names another")
+    from headrace.testing import Broker
+
+    with Broker(memory=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where the broker listens."""
+    return EXTERNAL_BOOTSTRAP or str(request.getfixturevalue("broker").bootstrap)
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name no other test uses.  The topic itself is not created."""
+    return f"t-{uuid.uuid4().hex[:12]}"
