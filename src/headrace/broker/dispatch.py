@@ -82,7 +82,7 @@ class Dispatcher:
             route.direct(self._broker, frame, position, context, reply)
         else:
             assert route.handler is not None
-            request = decode(route.request, frame, version, position)
+            request = decode(route.request, frame, version, position, exact=False)
             if key in self._waits:
                 self._start_task(route.handler(self._broker, request, context), context, reply)
             else:

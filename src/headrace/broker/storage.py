@@ -23,6 +23,10 @@ class Storage(Protocol):
 
     name: str
 
+    def adopt(self, cluster_id: str, broker_id: int) -> None:
+        """Check that the logs belong to this cluster and broker, or write down that they do."""
+        ...
+
     def open_many(self, wanted: list[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
         """Open, recover or create logs.  One that cannot be opened comes as an empty log with the reason."""
         ...
@@ -48,6 +52,9 @@ class MemoryStorage:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+
+    def adopt(self, cluster_id: str, broker_id: int) -> None:
+        return
 
     def open_many(self, wanted: list[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
         return [(Log.in_memory(configs[name], clock=self._clock), None) for name, _, _ in wanted]

@@ -1,7 +1,7 @@
 """Plans for moving replicas: after brokers were added, before one is taken away, or when one is replaced.
 
-A plan maps partitions to new replica lists and moves as little as it can: only what must leave a broker, or what brings the fullest
-and the emptiest closer together.  Racks stay spread.  The same image gives the same plan.
+A plan maps partitions to new replica lists and moves as little as it can: only what must leave a broker, or what brings the
+fullest and the emptiest closer together.  Racks stay spread.  The same image gives the same plan.
 """
 
 from collections import Counter

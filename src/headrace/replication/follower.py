@@ -1,7 +1,7 @@
 """What a follower does with its leader's answers, and how two logs find where they part (KIP-101, KIP-279, KIP-320, KIP-595).
 
-Logs are compared by leader epoch, never by high watermark.  A fetch names the offset it wants and the epoch of the record before it;
-a leader that knows that epoch to end earlier answers with the last epoch it shares and where that ends, and the follower
+Logs are compared by leader epoch, never by high watermark.  A fetch names the offset it wants and the epoch of the record before
+it; a leader that knows that epoch to end earlier answers with the last epoch it shares and where that ends, and the follower
 truncates to there and asks again.
 """
 

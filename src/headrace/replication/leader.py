@@ -1,8 +1,8 @@
 """What the leader of a partition decides: the high watermark, and who is in sync.
 
-The in-sync set that counts for the high watermark is the largest that might hold (KIP-497): what the store last confirmed and, while a
-proposal to let somebody in is under way, those too.  A proposal to put somebody out counts only once it is confirmed.  So whichever
-way the store decides, every member of the true set has everything below the high watermark.
+The in-sync set that counts for the high watermark is the largest that might hold (KIP-497): what the store last confirmed and,
+while a proposal to let somebody in is under way, those too.  A proposal to put somebody out counts only once it is confirmed.  So
+whichever way the store decides, every member of the true set has everything below the high watermark.
 
 With fewer in sync than the topic demands the high watermark stands still (KIP-966): nothing is committed that an eligible leader
 outside the set might lack.
@@ -10,12 +10,29 @@ outside the set might lack.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from headrace.controller.entries import PartitionState
 from headrace.replication.progress import FollowerProgress
 
 MayJoin = Callable[[int, int], bool]
 """Whether a broker, seen in this broker epoch, may enter the in-sync set."""
+
+
+class Assignment(Protocol):
+    """What the cluster's metadata says about a partition."""
+
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+    @property
+    def isr(self) -> tuple[int, ...]: ...
+    @property
+    def leader(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def partition_epoch(self) -> int: ...
+    @property
+    def recovering(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -23,7 +40,7 @@ class LeaderState:
     """One partition as its leader sees it.  All methods are synchronous and take the time as an argument."""
 
     broker_id: int
-    state: PartitionState
+    state: Assignment
     epoch_start_offset: int
     lag_time_max_s: float
     min_insync_replicas: int
@@ -35,7 +52,7 @@ class LeaderState:
     def begin(
         cls,
         broker_id: int,
-        state: PartitionState,
+        state: Assignment,
         *,
         end_offset: int,
         high_watermark: int,
@@ -63,7 +80,7 @@ class LeaderState:
     def minimum(self) -> int:
         return min(self.min_insync_replicas, len(self.state.replicas))
 
-    def on_state(self, state: PartitionState, now: float) -> None:
+    def on_state(self, state: Assignment, now: float) -> None:
         """The store confirmed a change within this leader's epoch: in-sync set, replicas, or both."""
         assert state.leader == self.broker_id
         assert state.leader_epoch == self.state.leader_epoch

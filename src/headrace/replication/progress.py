@@ -9,8 +9,8 @@ NEVER = float("-inf")
 class FollowerProgress:
     """Everything below `end_offset` is in the follower's log.
 
-    `caught_up_at` is the last moment at which the follower is known to have had everything the leader had.  A follower that always
-    fetches what was the end a moment ago is in sync, though it never sees the very end under steady load.
+    `caught_up_at` is the last moment at which the follower is known to have had everything the leader had.  A follower that
+    always fetches what was the end a moment ago is in sync, though it never sees the very end under steady load.
     """
 
     end_offset: int = -1

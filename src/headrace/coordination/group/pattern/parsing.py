@@ -290,43 +290,5 @@ def _maybe_negated(letters: Letters, negated: bool) -> Letters:
     return replace(letters, negated=not letters.negated) if negated else letters
 
 
-CATEGORIES = frozenset(
-    [
-        "L",
-        "M",
-        "N",
-        "P",
-        "S",
-        "Z",
-        "C",
-        "Lu",
-        "Ll",
-        "Lt",
-        "Lm",
-        "Lo",
-        "Mn",
-        "Mc",
-        "Me",
-        "Nd",
-        "Nl",
-        "No",
-        "Pc",
-        "Pd",
-        "Ps",
-        "Pe",
-        "Pi",
-        "Pf",
-        "Po",
-        "Sm",
-        "Sc",
-        "Sk",
-        "So",
-        "Zs",
-        "Zl",
-        "Zp",
-        "Cc",
-        "Cf",
-        "Co",
-        "Cs",
-    ]
-)
+_MINOR_CATEGORIES = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfos"}
+CATEGORIES = frozenset(major + minor for major, minors in _MINOR_CATEGORIES.items() for minor in ("", *minors))
