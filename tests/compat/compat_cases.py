@@ -29,7 +29,6 @@ SHAPES = (
     Sent(b"tombstone", None),
     Sent(b"empty value", b""),
     Sent(b"", b"empty key"),
-    Sent(None, None),
     Sent(b"one byte", b"x"),
     Sent(b"headers", b"value", (("trace", b"1234"), ("empty", b""), ("twice", b"first"), ("twice", b"second"))),
     Sent("schlüssel-鍵".encode(), "wert-値-🌊".encode(), (("überschrift-題", "größe".encode()),)),
@@ -40,10 +39,12 @@ SHAPES = (
 WITH_NULL_HEADER = Sent(b"null header", b"value", (("nothing", None),))
 
 
-def records(*, large: bool = True) -> tuple[Sent, ...]:
+NOTHING = Sent(None, None)
+"""Neither key nor value.  kafka-python and aiokafka refuse to send it."""
+
+
+def records() -> tuple[Sent, ...]:
     """All shapes, and a message of a mebibyte among them so that small ones come after it."""
-    if not large:
-        return SHAPES
     return (*SHAPES[:5], Sent(b"one mebibyte", mebibyte_of_noise()), *SHAPES[5:])
 
 

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, WITH_NULL_HEADER, Sent, records
+from compat_cases import CODECS, LARGE_TOPIC_BYTES, NOTHING, TIMES_MS, WITH_NULL_HEADER, Sent, records
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -68,7 +68,7 @@ def as_sent(message: Message) -> Sent:
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_of_every_shape_come_back_as_they_were_sent(bootstrap: str, admin: AdminClient, topic: str, codec: str) -> None:
     create(admin, topic, max_message_bytes=str(LARGE_TOPIC_BYTES))
-    sent = (*records(), WITH_NULL_HEADER)
+    sent = (*records(), WITH_NULL_HEADER, NOTHING)
 
     acknowledged = produce(bootstrap, topic, sent, compression_type=codec, linger_ms=50)
     got = read(bootstrap, TopicPartition(topic, 0, 0), len(sent))
@@ -96,12 +96,16 @@ def test_a_reader_with_small_fetch_limits_still_gets_large_messages(bootstrap: s
     sent = records()
     produce(bootstrap, topic, sent)
 
-    got = read(bootstrap, TopicPartition(topic, 0, 0), len(sent), max_partition_fetch_bytes=1000, fetch_max_bytes=LARGE_TOPIC_BYTES)
+    got = read(
+        bootstrap, TopicPartition(topic, 0, 0), len(sent), max_partition_fetch_bytes=1000, fetch_max_bytes=LARGE_TOPIC_BYTES
+    )
 
     assert [as_sent(message) for message in got] == list(sent)
 
 
-def test_a_message_over_the_topics_limit_is_refused_and_the_next_one_is_taken(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_a_message_over_the_topics_limit_is_refused_and_the_next_one_is_taken(
+    bootstrap: str, admin: AdminClient, topic: str
+) -> None:
     create(admin, topic, max_message_bytes="1000")
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -152,7 +156,9 @@ def test_a_created_topic_is_described_as_it_was_asked_for(admin: AdminClient, to
     settings = config_values(admin, topic)
 
     assert sorted(described.partitions) == [0, 1, 2]
-    assert all(partition.leader >= 0 and list(partition.isrs) == [partition.leader] for partition in described.partitions.values())
+    assert all(
+        partition.leader >= 0 and list(partition.isrs) == [partition.leader] for partition in described.partitions.values()
+    )
     assert settings["retention.ms"] == "3600000"
     assert settings["cleanup.policy"] == "compact"
     assert settings["segment.bytes"] == "1073741824"

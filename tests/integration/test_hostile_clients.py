@@ -95,7 +95,9 @@ def test_lengths_beyond_the_frame_end_the_connection(broker: Broker) -> None:
             assert client.is_closed_by_broker()
 
 
-@pytest.mark.parametrize(("key", "version"), [(9999, 0), (-1, 0), (ApiKey.METADATA, 99), (ApiKey.METADATA, -1), (ApiKey.FETCH, 200)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(9999, 0), (-1, 0), (ApiKey.METADATA, 99), (ApiKey.METADATA, -1), (ApiKey.FETCH, 200)]
+)
 def test_an_unknown_api_or_version_ends_the_connection(broker: Broker, key: int, version: int) -> None:
     with RawClient(broker.bootstrap, timeout=5) as client:
         body = struct.pack(">hhih", key, version, 1, 3) + b"raw" + b"\0" * 8
@@ -187,7 +189,11 @@ def test_a_topic_cannot_have_a_million_partitions(broker: Broker) -> None:
 def test_replies_come_in_the_order_of_the_requests(broker: Broker) -> None:
     with RawClient(broker.bootstrap) as client:
         waits = FetchRequest(max_wait_ms=300, min_bytes=1_000_000, topics=_fetch().topics)
-        expected = [client.send_request(waits, 12), client.send_request(API_VERSIONS, 3), client.send_request(produce("t", batch(b"x")), 9)]
+        expected = [
+            client.send_request(waits, 12),
+            client.send_request(API_VERSIONS, 3),
+            client.send_request(produce("t", batch(b"x")), 9),
+        ]
 
         assert [struct.unpack_from(">i", client.receive())[0] for _ in expected] == expected
 

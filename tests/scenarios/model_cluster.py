@@ -13,6 +13,7 @@ The commands of a scenario are its methods.  Words:
     isolate B.. / heal   cut off from the others and from the store
     lost B / elect B     the controller sees B's lease end / the current leader's lease end, after which B must lead
     kill B.. / power     processes die at once; what was not flushed is gone where the topic says flush=os
+    flush B              what B has is on its disk
     return B             the process starts anew and is admitted
     stop B               controlled shutdown
     reassign a,b,c / cancel / balance
@@ -151,6 +152,9 @@ class ModelCluster:
         self.do_lost(str(self.stored.leader))
         assert self.stored.leader == int(broker), f"{self.stored.leader} was elected"
 
+    def do_flush(self, broker: str) -> None:
+        self.members[int(broker)].flushed = len(self.members[int(broker)].log)
+
     def do_kill(self, *brokers: str) -> None:
         for broker in map(int, brokers):
             member = self.members[broker]
@@ -160,9 +164,9 @@ class ModelCluster:
     def do_power(self) -> None:
         """Everything loses power at once; the controller, wherever it comes up, sees every broker gone."""
         self.do_kill(*map(str, self.members))
+        self.admitted.clear()
         for broker in self.members:
-            if broker in self.admitted:
-                self.do_lost(str(broker))
+            self.do_lost(str(broker))
 
     def do_return(self, broker: str) -> None:
         member = self.members[int(broker)]
@@ -376,5 +380,3 @@ def play(text: str) -> tuple[list[str], list[str]]:
         except AssertionError as error:
             raise AssertionError(f"command {number}, {line!r}: {error}") from error
     return cluster.output, expected.splitlines()
-
-

@@ -35,7 +35,9 @@ def _one_address(address: object) -> str:
             return f"{port}:9092"
         if host and port.isdecimal() and 0 < int(port) < 65536:
             return address.strip()
-    raise InvalidArgument(f"bootstrap={address!r} is not an address; accepted: 'host:port', or several of them in a list or with commas between")
+    raise InvalidArgument(
+        f"bootstrap={address!r} is not an address; accepted: 'host:port', or several of them in a list or with commas between"
+    )
 
 
 def topic_name(argument: str, given: object) -> str:
@@ -65,7 +67,9 @@ def seconds(argument: str, given: object, *, at_least: float = 0.0) -> float:
     if isinstance(given, timedelta):
         given = given.total_seconds()
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given < at_least:
-        raise InvalidArgument(f"{argument}={given!r} is not a duration; accepted: seconds of at least {at_least:g}, or a timedelta")
+        raise InvalidArgument(
+            f"{argument}={given!r} is not a duration; accepted: seconds of at least {at_least:g}, or a timedelta"
+        )
     return float(given)
 
 
@@ -79,7 +83,9 @@ def timestamp_ms(argument: str, given: object) -> int:
         given = int(given.timestamp() * 1000)
     if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
         return given
-    raise InvalidArgument(f"{argument}={given!r} is not a point in time; accepted: a datetime, or milliseconds since 1970 as a whole number")
+    raise InvalidArgument(
+        f"{argument}={given!r} is not a point in time; accepted: a datetime, or milliseconds since 1970 as a whole number"
+    )
 
 
 def as_datetime(milliseconds_since_epoch: int) -> datetime:

@@ -81,7 +81,9 @@ class BatchFailed(DeliveryFailed):
 
     def __init__(self, topic: str, delivered: Sequence[Delivery], failures: Sequence[DeliveryFailed]) -> None:
         count = len(delivered) + len(failures)
-        super().__init__(f"{len(failures)} of {count} records for topic '{topic}' were not acknowledged; the first: {failures[0]}", topic=topic)
+        super().__init__(
+            f"{len(failures)} of {count} records for topic '{topic}' were not acknowledged; the first: {failures[0]}", topic=topic
+        )
         self.delivered = list(delivered)
         self.failures = list(failures)
 
@@ -111,7 +113,9 @@ class Reject(HeadraceError):
 
 
 # librdkafka's own codes for "nobody answered".
-NOBODY_ANSWERED = frozenset({"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT"})
+NOBODY_ANSWERED = frozenset(
+    {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT"}
+)
 FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"})
 NO_TOPIC = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"})
 
@@ -142,4 +146,6 @@ def delivery_error(error: KafkaError, topic: str, bootstrap: str, timeout: float
     if name in NOBODY_ANSWERED:
         sentence = f"a record for topic '{topic}' was not acknowledged by {bootstrap} within {timeout:g} s ({cause or said})"
         return DeliveryTimeout(sentence, topic=topic, name=name, retriable=True)
-    return DeliveryFailed(f"a record for topic '{topic}' was not written: {said}", topic=topic, name=name, retriable=error.retriable())
+    return DeliveryFailed(
+        f"a record for topic '{topic}' was not written: {said}", topic=topic, name=name, retriable=error.retriable()
+    )

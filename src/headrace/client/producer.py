@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -20,7 +22,16 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Librdkafka
 
 from headrace.client.arguments import Duration, bootstrap_address, milliseconds, seconds, timestamp_ms, topic_name, whole_number
-from headrace.client.errors import BrokerTimeout, BufferFull, Closed, DeliveryFailed, InvalidArgument, TopicNotFound, WrongState, delivery_error
+from headrace.client.errors import (
+    BrokerTimeout,
+    BufferFull,
+    Closed,
+    DeliveryFailed,
+    InvalidArgument,
+    TopicNotFound,
+    WrongState,
+    delivery_error,
+)
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
 from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, delivery_of, serving
@@ -76,7 +87,9 @@ class Producer:
         self._values = codec("values", values)
         self._partitioner = KeyHash() if partitioner is None else partitioner
         if not callable(self._partitioner):
-            raise InvalidArgument(f"partitioner={partitioner!r} is not accepted; accepted: KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable")
+            raise InvalidArgument(
+                f"partitioner={partitioner!r} is not accepted; accepted: KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable"
+            )
         self._native_partitioner = getattr(self._partitioner, "native", None)
         self._delivery_timeout = seconds("delivery_timeout", delivery_timeout, at_least=0.001)
         config = configuration(
@@ -100,12 +113,17 @@ class Producer:
             extra=librdkafka,
         )
         self._blocks = when_full == "block"
+        self._buffer_messages = config["queue.buffering.max.messages"]
         self._last_error: str | None = None
         self._closed = False
         self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
         self._partition_counts: dict[str, tuple[int, float]] = {}
         self._client = _open(config, self._note_error)
-        self._transactions = Transactions(self, self._client, seconds("transaction_timeout", transaction_timeout)) if transactional_id else None
+        self._transactions = (
+            Transactions(self.bootstrap, self._client, seconds("transaction_timeout", transaction_timeout))
+            if transactional_id
+            else None
+        )
         self._stopping = threading.Event()
         self._server = threading.Thread(target=_serve, args=(self._client, self._stopping), name="headrace-producer", daemon=True)
         self._server.start()
@@ -136,24 +154,22 @@ class Producer:
         self._check_open()
         topic_name("topic", topic)
         receipt = BatchReceipt(topic, self.bootstrap, self._failure)
-        count, chunk = 0, list[dict[str, Any]]()
+        messages = iter(self._batch_messages(topic, values, keys, partition))
         try:
-            for message in self._batch_messages(topic, values, keys, partition):
-                chunk.append(message)
-                if len(chunk) == BATCH_CHUNK:
-                    count += self._hand_over_chunk(topic, chunk, receipt)
-                    chunk = []
-            count += self._hand_over_chunk(topic, chunk, receipt)
+            while chunk := list(islice(messages, BATCH_CHUNK)):
+                self._hand_over_chunk(topic, chunk, receipt)
         finally:
             # Also when a value in the middle does not encode: what was handed over before it still resolves the future.
-            receipt.expect(count)
+            receipt.complete()
         return receipt.future
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Return when every record handed over is acknowledged or given up; BrokerTimeout when `timeout` passes first."""
         self._check_open()
         if not self._flush(None if timeout is None else seconds("timeout", timeout)):
-            raise BrokerTimeout(f"{len(self._client)} records are not yet acknowledged by {self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})")
+            raise BrokerTimeout(
+                f"{len(self._client)} records are not yet acknowledged by {self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})"
+            )
 
     def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
         """A `with` block whose records become visible together at its end, or not at all.
@@ -162,8 +178,10 @@ class Producer:
         """
         self._check_open()
         if self._transactions is None:
-            raise WrongState("this producer has no transactions; give it a name that stays the same over restarts: Producer(transactional_id='…')")
-        return Transaction(self._transactions, consumer)
+            raise WrongState(
+                "this producer has no transactions; give it a name that stays the same over restarts: Producer(transactional_id='…')"
+            )
+        return Transaction(self, self._transactions, consumer)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, asked at most once a minute."""
@@ -242,14 +260,21 @@ class Producer:
         self._check_transaction()
         topic_name("topic", topic)
         raw_key, raw_value = encoded(self._keys, "key", key, topic), encoded(self._values, "value", value, topic)
-        message: dict[str, Any] = {"topic": topic, "value": raw_value, "key": raw_key, "partition": self._choose(topic, raw_key, raw_value, partition)}
+        message: dict[str, Any] = {
+            "topic": topic,
+            "value": raw_value,
+            "key": raw_key,
+            "partition": self._choose(topic, raw_key, raw_value, partition),
+        }
         if timestamp is not None:
             message["timestamp"] = timestamp_ms("timestamp", timestamp)
         if headers is not None or ttl is not None:
             message["headers"] = headers_for_sending(headers, ttl)
         return message
 
-    def _batch_messages(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None) -> Iterable[dict[str, Any]]:
+    def _batch_messages(
+        self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None
+    ) -> Iterable[dict[str, Any]]:
         self._check_transaction()
         plain = self._native_partitioner is not None and partition is None
         if keys is None and plain:
@@ -283,25 +308,29 @@ class Producer:
             except KafkaException as error:
                 raise self._refused(error.args[0], message["topic"]) from None
 
-    def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt) -> int:
-        """All of a chunk, in its order; the number handed over."""
-        taken = self._client.produce_batch(topic, chunk, on_delivery=receipt.report) if chunk else 0
-        if taken == len(chunk):
-            return taken
-        # librdkafka marks those it had no room for.  Each goes its own way, in order; an error here leaves the others taken.
+    def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt) -> None:
+        """All of a chunk, in its order."""
+        if len(self._client) + len(chunk) <= self._buffer_messages:
+            taken = self._client.produce_batch(topic, chunk, on_delivery=receipt.report)
+            receipt.handed_over(taken)
+            if taken == len(chunk):
+                return
+            chunk = [message for message in chunk if message.pop("_error", None) is not None]
         for message in chunk:
-            if message.pop("_error", None) is not None:
-                self._hand_over({"topic": topic, **message}, receipt.report, wait=self._blocks)
-                taken += 1
-        return taken
+            self._hand_over({"topic": topic, **message}, receipt.report, wait=self._blocks)
+            receipt.handed_over(1)
 
     def _wait_for_room(self, topic: str, deadline: float, wait: bool) -> None:
         if not wait:
-            raise BufferFull(f"the buffer is full ({len(self._client)} records wait for {self.bootstrap}); raise buffer_messages, or send more slowly")
+            raise BufferFull(
+                f"the buffer is full ({len(self._client)} records wait for {self.bootstrap}); raise buffer_messages, or send more slowly"
+            )
         self._check_open()
         if time.monotonic() >= deadline:
             said = self._last_error or "no answer"
-            raise BrokerTimeout(f"the buffer for topic '{topic}' stayed full for {self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})")
+            raise BrokerTimeout(
+                f"the buffer for topic '{topic}' stayed full for {self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})"
+            )
         self._client.poll(0.01)
 
     def _refused(self, error: KafkaError, topic: str) -> Exception:
@@ -324,7 +353,9 @@ class Producer:
 
     def _failure(self, error: KafkaError, topic: str) -> DeliveryFailed:
         if error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
-            sentence = f"a record for topic '{topic}' was given up when the producer closed before {self.bootstrap} acknowledged it"
+            sentence = (
+                f"a record for topic '{topic}' was given up when the producer closed before {self.bootstrap} acknowledged it"
+            )
             return DeliveryFailed(sentence, topic=topic, name=error.name())
         return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error)
 
@@ -349,7 +380,9 @@ class Producer:
             time.sleep(0.05)
         if unknown:
             raise TopicNotFound(f"topic '{topic}' is not there ({said})", code=3, name="UNKNOWN_TOPIC_OR_PART")
-        raise BrokerTimeout(f"could not ask for the partitions of topic '{topic}': no answer from {self.bootstrap} in time ({said})")
+        raise BrokerTimeout(
+            f"could not ask for the partitions of topic '{topic}': no answer from {self.bootstrap} in time ({said})"
+        )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -361,8 +394,15 @@ class Producer:
 
 
 def _open(config: dict[str, Any], note_error: Callable[[KafkaError], None]) -> Librdkafka:
+    # The client, which the serving thread holds, must not hold the Producer: a forgotten one could never be collected.
+    noting = weakref.WeakMethod(note_error)
+
+    def on_error(error: KafkaError) -> None:
+        if (note := noting()) is not None:
+            note(error)
+
     try:
-        return Librdkafka({**config, "error_cb": note_error}, logger=log)
+        return Librdkafka({**config, "error_cb": on_error}, logger=log)
     except KafkaException as error:
         raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
 

@@ -10,6 +10,7 @@ from headrace.client.errors import InvalidArgument
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 STICKY_LINGER_MS = 10
+MESSAGE_MAX_BYTES = 1024 * 1024 + 512  # a value of 1 MiB and what is around it; the topic's own limit is the broker's to enforce
 
 
 def configuration(
@@ -46,7 +47,7 @@ def configuration(
         "linger.ms": milliseconds("linger", linger),
         "batch.num.messages": whole_number("batch_messages", batch_messages, at_least=1, at_most=1_000_000),
         "batch.size": whole_number("batch_bytes", batch_bytes, at_least=1),
-        "message.max.bytes": max(1_000_000, batch_bytes),
+        "message.max.bytes": max(MESSAGE_MAX_BYTES, batch_bytes),
         "queue.buffering.max.messages": whole_number("buffer_messages", buffer_messages, at_least=1),
         "queue.buffering.max.kbytes": max(1, whole_number("buffer_bytes", buffer_bytes, at_least=1024) // 1024),
         "delivery.timeout.ms": max(1, round(delivery_timeout * 1000)),
@@ -67,7 +68,9 @@ def configuration(
 def _idempotent(acks: object, asked: bool | None, transactional_id: str | None) -> bool:
     """On unless the acknowledgements asked for make it impossible."""
     if transactional_id is not None and (asked is False or acks != "all"):
-        raise InvalidArgument(f"acks={acks!r}, idempotent={asked!r} do not go with transactional_id; accepted with it: acks='all', idempotent=True")
+        raise InvalidArgument(
+            f"acks={acks!r}, idempotent={asked!r} do not go with transactional_id; accepted with it: acks='all', idempotent=True"
+        )
     if asked is True and acks != "all":
         raise InvalidArgument(f"acks={acks!r} does not go with idempotent=True; accepted with it: 'all'")
     return acks == "all" if asked is None else asked

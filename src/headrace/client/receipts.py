@@ -46,7 +46,9 @@ class DeliveryFuture(Future[T], Generic[T]):
         except TimeoutError:
             if self.done():
                 raise
-            raise BrokerTimeout(f"no acknowledgement from {self._bootstrap} within {timeout:g} s; the record is still being tried") from None
+            raise BrokerTimeout(
+                f"no acknowledgement from {self._bootstrap} within {timeout:g} s; the record is still being tried"
+            ) from None
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self.observed = True
@@ -59,7 +61,9 @@ class DeliveryFuture(Future[T], Generic[T]):
 
     def _refuse_to_wait_for_itself(self) -> None:
         if getattr(serving, "here", False) and not self.done():
-            raise WrongState("a delivery callback cannot wait for another delivery: the thread that brings it is the one that would wait")
+            raise WrongState(
+                "a delivery callback cannot wait for another delivery: the thread that brings it is the one that would wait"
+            )
 
 
 class Deliveries(Sequence[Delivery]):
@@ -95,7 +99,8 @@ class BatchReceipt:
         self._on_failure = on_failure
         self._delivered: list[Message] = []
         self._failures: list[DeliveryFailed] = []
-        self._expected: int | None = None
+        self._handed_over = 0
+        self._complete = False
         self._finishing = threading.Lock()
 
     def report(self, error: KafkaError | None, message: Message) -> None:
@@ -103,16 +108,19 @@ class BatchReceipt:
             self._delivered.append(message)
         else:
             self._failures.append(self._on_failure(error, self._topic))
-        if self._expected is not None:
-            self._finish_when_complete()
+        if self._complete:
+            self._finish_with_the_last()
 
-    def expect(self, count: int) -> None:
-        """All are handed over, and these are how many: from now on the last report resolves the future."""
-        self._expected = count
-        self._finish_when_complete()
+    def handed_over(self, count: int) -> None:
+        self._handed_over += count
 
-    def _finish_when_complete(self) -> None:
-        if len(self._delivered) + len(self._failures) != self._expected:
+    def complete(self) -> None:
+        """No more are handed over: from now on the last report resolves the future."""
+        self._complete = True
+        self._finish_with_the_last()
+
+    def _finish_with_the_last(self) -> None:
+        if len(self._delivered) + len(self._failures) != self._handed_over:
             return
         with self._finishing:
             if self.future.done():

@@ -48,7 +48,15 @@ class Record(Generic[K, V]):
 
     @classmethod
     def of(
-        cls, topic: str, value: Any, *, key: Any = None, partition: int = 0, offset: int = 0, timestamp: int = 0, headers: HeadersGiven | None = None
+        cls,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        partition: int = 0,
+        offset: int = 0,
+        timestamp: int = 0,
+        headers: HeadersGiven | None = None,
     ) -> Record[Any, Any]:
         """A record made by hand, for the tests of somebody's handler.  Its raw bytes are there when key and value are bytes or str."""
         raw = [part.encode() if isinstance(part, str) else part if isinstance(part, bytes) else None for part in (key, value)]

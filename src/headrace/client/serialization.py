@@ -65,7 +65,9 @@ def codec(argument: str, given: object) -> Codec:
     try:
         return NAMED[given]
     except (KeyError, TypeError):
-        raise InvalidArgument(f"{argument}={given!r} is not a format; accepted: bytes, str, 'json', or a pair (encode, decode) of callables") from None
+        raise InvalidArgument(
+            f"{argument}={given!r} is not a format; accepted: bytes, str, 'json', or a pair (encode, decode) of callables"
+        ) from None
 
 
 def encoded(using: Codec, part: str, value: Any, topic: str) -> bytes | None:
@@ -77,5 +79,7 @@ def encoded(using: Codec, part: str, value: Any, topic: str) -> bytes | None:
     except Exception as error:
         raise EncodeFailed(f"the {part} of a record for topic '{topic}' could not be written as {using.name}: {error}") from error
     if not isinstance(data, bytes):
-        raise EncodeFailed(f"the {part} of a record for topic '{topic}' could not be written as {using.name}: the encoder returned {type(data).__name__}, not bytes")
+        raise EncodeFailed(
+            f"the {part} of a record for topic '{topic}' could not be written as {using.name}: the encoder returned {type(data).__name__}, not bytes"
+        )
     return data

@@ -31,8 +31,8 @@ SLICE_S = 1.0  # librdkafka continues an operation that is called again after a 
 class Transactions:
     """The one transactional identity of a producer, and whether a transaction is open on it."""
 
-    def __init__(self, producer: Producer, client: Librdkafka, timeout: float) -> None:
-        self.producer = producer
+    def __init__(self, bootstrap: str, client: Librdkafka, timeout: float) -> None:
+        self._bootstrap = bootstrap
         self.open = False
         self._client = client
         self._timeout = timeout
@@ -49,7 +49,8 @@ class Transactions:
 
     def send_offsets(self, positions: list[Position], group_metadata: Any) -> None:
         self._patiently(
-            "send offsets to the transaction", lambda timeout: self._client.send_offsets_to_transaction(positions, group_metadata, timeout)
+            "send offsets to the transaction",
+            lambda timeout: self._client.send_offsets_to_transaction(positions, group_metadata, timeout),
         )
 
     def commit(self) -> None:
@@ -75,28 +76,35 @@ class Transactions:
                 self._raise_unless_worth_another_try(error.args[0], action, deadline)
 
     def _raise_unless_worth_another_try(self, error: KafkaError, action: str, deadline: float) -> None:
-        bootstrap = self.producer.bootstrap
+        bootstrap = self._bootstrap
         if error.txn_requires_abort():
             raise TransactionAborted(f"could not {action}: {error.str()}") from None
         if error.fatal():
             translated = translate(error, action, bootstrap)
-            raise translated if isinstance(translated, Fenced) else Fenced(f"could not {action}, and this producer cannot go on: {error.str()}") from None
+            raise (
+                translated
+                if isinstance(translated, Fenced)
+                else Fenced(f"could not {action}, and this producer cannot go on: {error.str()}")
+            ) from None
         if not error.retriable() and error.name() != "_TIMED_OUT":
             raise translate(error, action, bootstrap) from None
         if time.monotonic() >= deadline:
-            raise BrokerTimeout(f"could not {action}: no answer from {bootstrap} within {self._timeout:g} s ({error.str()})") from None
+            raise BrokerTimeout(
+                f"could not {action}: no answer from {bootstrap} within {self._timeout:g} s ({error.str()})"
+            ) from None
 
 
 class Transaction:
     """One `with` block.  What is sent inside is visible to `read_committed` readers when the block has ended well."""
 
-    def __init__(self, transactions: Transactions, consumer: Consumer[Any, Any] | None) -> None:
+    def __init__(self, producer: Producer, transactions: Transactions, consumer: Consumer[Any, Any] | None) -> None:
+        self._producer = producer
         self._transactions = transactions
         self._consumer = consumer
 
     def send(self, topic: str, value: Any, **options: Any) -> DeliveryFuture[Delivery]:
         """The same as the producer's own `send`."""
-        return self._transactions.producer.send(topic, value, **options)
+        return self._producer.send(topic, value, **options)
 
     def send_offsets(self, consumer: Consumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Make the consumer's offsets part of this transaction: those of all it has handed out, or the `offsets` given."""

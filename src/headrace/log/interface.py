@@ -4,85 +4,35 @@ All calls are synchronous.  All but `sync` belong to the event loop's thread; `s
 Errors: `RequestError` when the caller's bytes or offsets are wrong, `StorageError` when the machine failed.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from headrace.host.disk import Buffer
 from headrace.log.epochs import EpochCache
-from headrace.log.producer_state import ProducerStates
+from headrace.log.producer_state import TRUSTED, ProducerStates, VerificationGuard
+from headrace.log.values import (
+    AbortedTransaction,
+    Appended,
+    CorruptBatch,
+    FoundOffset,
+    Origin,
+    Read,
+    RemovedSegment,
+)
 from headrace.model.errors import StorageError
 from headrace.model.topic_settings import LogConfig
 
-
-class Origin(Enum):
-    """Who appends.  Only clients are held to sequence numbers and may not write control batches."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
-
-
-class CorruptBatch(StorageError):
-    """Bytes on disk are not the batch that was written.  Counted; never served."""
-
-    def __init__(self, path: object, position: int, offset: int, reason: str) -> None:
-        super().__init__(path, f"reading the batch at position {position} (offset {offset}: {reason})")
-        self.position = position
-        self.offset = offset
-        self.reason = reason
-
-
-class Appended(NamedTuple):
-    """What became of an append."""
-
-    base_offset: int
-    last_offset: int
-    # The time given to the records where the topic asks for the broker's time, else -1.
-    log_append_time: int
-    log_start_offset: int
-    # The batch was already there: offsets are those of the first time, nothing was written.
-    duplicate: bool
-    batches: int
-    records: int
-    size_bytes: int
-
-
-class Read(NamedTuple):
-    """Whole batches, ready for the wire."""
-
-    data: bytes | memoryview
-    # The base offset of the first batch, at or below the offset asked for; -1 when there is no data.
-    first_offset: int
-    # Where the next read goes on: after the last batch; the offset asked for when there is no data.
-    next_offset: int
-
-
-class FoundOffset(NamedTuple):
-    """A record found by its time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-class AbortedTransaction(NamedTuple):
-    """A range of offsets in which one producer's records do not count."""
-
-    producer_id: int
-    first_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedSegment:
-    """A segment that has left the log: renamed already, its files still to be unlinked where that may take its time."""
-
-    base_offset: int
-    size_bytes: int
-    # "retention.ms", "retention.bytes", "log start", "compaction" or "truncation"
-    reason: str
-    unlink: Callable[[], None]
+__all__ = [
+    "TRUSTED",
+    "AbortedTransaction",
+    "Appended",
+    "CorruptBatch",
+    "FoundOffset",
+    "Origin",
+    "PartitionLog",
+    "Read",
+    "RemovedSegment",
+    "VerificationGuard",
+]
 
 
 class PartitionLog(Protocol):
@@ -131,12 +81,20 @@ class PartitionLog(Protocol):
     def reconfigure(self, config: LogConfig) -> None: ...
 
     def append(
-        self, records: Buffer, leader_epoch: int, *, origin: Origin = Origin.CLIENT, transaction_verified: bool = True
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        guard: VerificationGuard | None = TRUSTED,
+        transaction_version: int = 0,
     ) -> Appended:
-        """Check, stamp and write batches as the leader.  All of them or none.
+        """Check, stamp and write batches as the leader.  All of them or none; a client sends exactly one.
 
-        `transaction_verified=False` refuses the first transactional batch of a transaction with INVALID_TXN_STATE: the
-        broker then asks the transaction coordinator and tries again (KIP-890).
+        `guard` (KIP-890): a broker that verifies transactions calls `producers.begin_verification` first, asks the transaction
+        coordinator, and passes what it got.  With the wrong guard or None the first transactional batch of a transaction is refused
+        with INVALID_TXN_STATE.  The default trusts the caller.  `transaction_version` counts for markers only: from 2 on, a
+        marker's epoch must be above the producer's.
         """
         ...
 

@@ -116,7 +116,9 @@ class Cluster:
                 if error.args[0].code() in MISSING_ERRORS:
                     continue
                 raise
-            leaders = {one.id: None if one.leader is None else f"{one.leader.host}:{one.leader.port}" for one in described.partitions}
+            leaders = {
+                one.id: None if one.leader is None else f"{one.leader.host}:{one.leader.port}" for one in described.partitions
+            }
             found[name] = Topic(topic_id=str(described.topic_id), leaders=leaders)
         return found
 
@@ -145,7 +147,9 @@ class Cluster:
                 if error.code() not in PASSING_ERRORS:
                     raise BrokerUnreachableError(f"the brokers at {self._bootstrap} refused a request: {error.str()}") from None
                 if time.monotonic() >= deadline:
-                    raise BrokerUnreachableError(f"no broker answered at {self._bootstrap}: {self._last_error or error.str()}") from None
+                    raise BrokerUnreachableError(
+                        f"no broker answered at {self._bootstrap}: {self._last_error or error.str()}"
+                    ) from None
                 logger.info("asking %s again after %s", self._bootstrap, error.str())
                 time.sleep(RETRY_SECONDS)
 

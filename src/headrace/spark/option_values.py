@@ -76,7 +76,9 @@ def partition_numbers(name: str, value: str, *, smallest: int) -> dict[TopicPart
             raise OptionError(f"option '{name}' gives no partitions for topic '{topic}'; it takes JSON such as {example}")
         for partition, number in partitions.items():
             if not partition.isdigit() or type(number) is not int or number < smallest:
-                raise OptionError(f"option '{name}' has {partition}: {json.dumps(number)} for topic '{topic}'; it takes JSON such as {example}")
+                raise OptionError(
+                    f"option '{name}' has {partition}: {json.dumps(number)} for topic '{topic}'; it takes JSON such as {example}"
+                )
             numbers[TopicPartition(topic, int(partition))] = number
     return numbers
 

@@ -114,7 +114,8 @@ def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         subscription=_subscription(raw),
         starting=_position(raw, "starting", Edge.LATEST if streaming else Edge.EARLIEST, streaming=streaming),
         ending=_position(raw, "ending", Edge.LATEST, streaming=streaming),
-        late_timestamp_means_latest=values.choice(raw, "startingOffsetsByTimestampStrategy", "error", ("error", "latest")) == "latest",
+        late_timestamp_means_latest=values.choice(raw, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
+        == "latest",
         offsets_per_trigger_max=values.integer(raw, "maxOffsetsPerTrigger", None, at_least=1),
         offsets_per_trigger_min=values.integer(raw, "minOffsetsPerTrigger", None, at_least=1),
         trigger_delay_max_ms=values.duration_ms(raw, "maxTriggerDelay", 900_000),
@@ -177,7 +178,9 @@ def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bo
             raise OptionError("option 'startingOffsets' is 'latest': a batch read that starts there reads nothing")
         return edge
     if not value.startswith("{"):
-        raise OptionError(f"option '{name}' is '{value}', but it takes earliest, latest or JSON such as {{\"orders\": {{\"0\": 23}}}}")
+        raise OptionError(
+            f"option '{name}' is '{value}', but it takes earliest, latest or JSON such as {{\"orders\": {{\"0\": 23}}}}"
+        )
     offsets = values.partition_numbers(name, value, smallest=EARLIEST)
     unusable = EARLIEST if side == "ending" else LATEST if not streaming else None
     if unusable is not None and unusable in offsets.values():

@@ -50,7 +50,10 @@ def advance(start: StreamOffsets, state: LogState, target: Mapping[TopicPartitio
             losses.append(loss)
         assert begin <= latest or known is None, f"{partition} begins at {begin}, past its end {latest}"
     dropped = frozenset(start.positions) - frozenset(state.latest)
-    losses += [f"{partition} is gone; its records from offset {start.positions[partition]} on were not read" for partition in sorted(dropped)]
+    losses += [
+        f"{partition} is gone; its records from offset {start.positions[partition]} on were not read"
+        for partition in sorted(dropped)
+    ]
     ends = dict(state.latest)
     if target is not None:
         ends = {partition: min(latest, target.get(partition, starts[partition])) for partition, latest in ends.items()}
@@ -64,7 +67,10 @@ def _begin(partition: TopicPartition, known: int | None, start: StreamOffsets, s
         return earliest, ""
     old_id, new_id = start.topic_ids.get(partition.topic), state.topic_ids[partition.topic]
     if old_id is not None and old_id != new_id:
-        return earliest, f"topic {partition.topic} was deleted and created again (its id was {old_id}, now {new_id}); partition {partition.partition} stood at {known}"
+        return (
+            earliest,
+            f"topic {partition.topic} was deleted and created again (its id was {old_id}, now {new_id}); partition {partition.partition} stood at {known}",
+        )
     if known < earliest:
         return earliest, f"offsets {known} to {earliest} of {partition} aged out before they were read"
     if known > latest:

@@ -44,7 +44,9 @@ def check_source_schema(schema: StructType) -> None:
             raise SchemaError(f"the headrace source has no column '{column.name}'; it has {', '.join(COLUMNS)}")
         expected = COLUMNS[column.name]
         if _shape(column.dataType) != _shape(expected):
-            raise SchemaError(f"column '{column.name}' of the headrace source is {expected.simpleString()}, not {column.dataType.simpleString()}")
+            raise SchemaError(
+                f"column '{column.name}' of the headrace source is {expected.simpleString()}, not {column.dataType.simpleString()}"
+            )
 
 
 def _shape(kind: Any) -> str:

@@ -81,4 +81,6 @@ def _by_topic(numbers: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def _by_partition(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    return {TopicPartition(topic, int(number)): int(offset) for topic, numbers in found.items() for number, offset in numbers.items()}
+    return {
+        TopicPartition(topic, int(number)): int(offset) for topic, numbers in found.items() for number, offset in numbers.items()
+    }

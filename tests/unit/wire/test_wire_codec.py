@@ -67,7 +67,13 @@ def test_a_version_that_is_not_declared_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("version", [0, 4])
 def test_a_value_that_does_not_fit_its_field_is_refused(version: int) -> None:
-    for wrong in ({"generation_id": 2**31}, {"generation_id": "1"}, {"member_id": "m" * 32768}, {"member_id": None}, {"group_id": 7}):
+    for wrong in (
+        {"generation_id": 2**31},
+        {"generation_id": "1"},
+        {"member_id": "m" * 32768},
+        {"member_id": None},
+        {"group_id": 7},
+    ):
         fields: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": "m", **wrong}
         with pytest.raises(ValueError, match="HeartbeatRequest does not fit"):
             encode(HeartbeatRequest(**fields), version)

@@ -99,7 +99,9 @@ def through_kafka_python(kind: type[Any], data: bytes, version: int) -> tuple[An
     """What kafka-python reads, and what it writes of that."""
     flexible = kind.flexible_version_q(version)
     value = kind.decode(data, version=version)
-    return _without_suffixes(value.to_dict(json=False)), bytes(kind._struct.encode(value, version=version, compact=flexible, tagged=flexible))
+    return _without_suffixes(value.to_dict(json=False)), bytes(
+        kind._struct.encode(value, version=version, compact=flexible, tagged=flexible)
+    )
 
 
 def _without_suffixes(value: Any) -> Any:

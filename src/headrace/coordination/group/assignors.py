@@ -132,7 +132,8 @@ def _share_among_subscribers(members: Members, held: dict[str, set[TopicPartitio
         held[least].add(partition)
     # Each round about halves what imbalance is left; subscriptions that overlap in chains could go on for long.
     for _ in range(ROUNDS_MAX):
-        if not any([_even_out(topic_id, subscribers[topic_id], held) for topic_id in subscribers]):
+        moved = [_even_out(topic_id, subscribers[topic_id], held) for topic_id in subscribers]
+        if not any(moved):
             return
 
 

@@ -1,7 +1,7 @@
 """How a member of a consumer group gets from the partitions it has to those it is meant to have.
 
-It gives up first: until it says that it no longer owns what was taken from it, it stays in its epoch.  Then it moves to the target's
-epoch and gets what is free; what others still hold comes with later heartbeats.  So no partition ever has two owners.
+It gives up first: until it says that it no longer owns what was taken from it, it stays in its epoch.  Then it moves to the
+target's epoch and gets what is free; what others still hold comes with later heartbeats.  So no partition ever has two owners.
 """
 
 from collections.abc import Mapping

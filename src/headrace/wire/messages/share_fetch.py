@@ -88,7 +88,7 @@ class PartitionData:
     acknowledge_error_code: Annotated[int, int16]
     acknowledge_error_message: Annotated[str | None, string] = None
     current_leader: Annotated[LeaderIdAndEpoch, LeaderIdAndEpoch]
-    records: Annotated[Buffer | list[Buffer] | None, batches] = b""
+    records: Annotated[Buffer | list[Buffer], batches] = b""
     acquired_records: Annotated[tuple[AcquiredRecords, ...], array(AcquiredRecords)]
 
 

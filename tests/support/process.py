@@ -1,0 +1,100 @@
+"""A broker in a process of its own, as people run it: `headrace serve`.  It is ended by its test, by its id."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+READY_SECONDS_MAX = 20.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class BrokerProcess:
+    """Start, kill -9 and start again on the same data and port."""
+
+    def __init__(self, data: Path | None, settings: Mapping[str, str] | None = None, *, arguments: tuple[str, ...] = ()) -> None:
+        self.data = data
+        self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self._settings = dict(settings or {})
+        self._arguments = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log_path = (data.parent if data is not None else Path(os.devnull).parent) / f"broker-{self.port}.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Return when the broker answers."""
+        where = ["--memory"] if self.data is None else ["--data", str(self.data)]
+        environment = {"HEADRACE_" + name.upper().replace(".", "_"): value for name, value in self._settings.items()}
+        output = subprocess.DEVNULL if self.data is None else self.log_path.open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "headrace", "serve", *where, "--listen", self.bootstrap, *self._arguments],
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                assert self._process is not None
+                if self._process.poll() is not None:
+                    raise RuntimeError(f"the broker ended at its start:\n{self.output()}") from None
+                time.sleep(0.01)
+        raise TimeoutError(f"the broker did not answer in {READY_SECONDS_MAX} s:\n{self.output()}")
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> int:
+        """End it politely; its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(30)
+        self._process = None
+        return code
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def memory_bytes(self) -> int:
+        """Resident memory now."""
+        with open(f"/proc/{self.pid}/statm") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def output(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.is_file() else ""

@@ -1,0 +1,104 @@
+"""Group commit: one flush under way per partition, and whatever was asked for meanwhile is in the next."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from headrace.broker.flushing import Flusher
+from headrace.model.errors import StorageError
+
+
+class FakeLog:
+    def __init__(self, *, fails: bool = False, seconds: float = 0.0) -> None:
+        self.appended = 0
+        self.flushed = 0
+        self.syncs = 0
+        self.at_once = 0
+        self.at_once_max = 0
+        self.failure: StorageError | None = None
+        self._fails = fails
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def sync(self) -> int:
+        with self._lock:
+            self.at_once += 1
+            self.at_once_max = max(self.at_once, self.at_once_max)
+        time.sleep(self._seconds)
+        if self._fails:
+            raise StorageError("a disk", "fdatasync")
+        reached = self.appended
+        with self._lock:
+            self.syncs += 1
+            self.at_once -= 1
+        return reached
+
+    def on_flushed(self, offset: int) -> None:
+        self.flushed = offset
+
+    def on_storage_failure(self, error: StorageError) -> None:
+        self.failure = error
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+def test_appends_of_one_turn_share_a_flush() -> None:
+    async def scenario() -> None:
+        flusher, log = Flusher(asyncio.get_running_loop()), FakeLog()
+        for _ in range(100):
+            log.appended += 1
+            flusher.request(log)
+        await flusher.drain()
+
+        assert (log.syncs, log.flushed) == (1, 100)
+
+    run(scenario())
+
+
+def test_what_is_appended_during_a_flush_is_in_the_next_and_never_two_at_once() -> None:
+    async def scenario() -> None:
+        flusher, log = Flusher(asyncio.get_running_loop()), FakeLog(seconds=0.01)
+        for _ in range(30):
+            log.appended += 1
+            flusher.request(log)
+            await asyncio.sleep(0.001)
+        await flusher.drain()
+
+        assert log.flushed == 30
+        assert log.at_once_max == 1
+        assert log.syncs < 30
+
+    run(scenario())
+
+
+def test_a_failed_flush_is_told_once_and_harms_no_other_partition() -> None:
+    async def scenario() -> None:
+        flusher = Flusher(asyncio.get_running_loop(), lanes=1)
+        bad, good = FakeLog(fails=True), FakeLog()
+        for log in (bad, good):
+            log.appended = 1
+            flusher.request(log)
+        await flusher.drain()
+
+        assert bad.failure is not None
+        assert good.flushed == 1
+
+    run(scenario())
+
+
+def test_many_partitions_flush_in_few_jobs() -> None:
+    async def scenario() -> None:
+        flusher = Flusher(asyncio.get_running_loop(), lanes=4)
+        logs = [FakeLog() for _ in range(200)]
+        for log in logs:
+            log.appended = 7
+            flusher.request(log)
+        await flusher.drain()
+
+        assert all(log.flushed == 7 and log.syncs == 1 for log in logs)
+
+    run(scenario())
