@@ -46,7 +46,7 @@ bench-spark: $(STAMPS)/test $(STAMPS)/spark ## Figures of the Spark source and s
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEER=host:port
-	@$(BIN)/python -m benchmarks.broker --peer $(PEER) $(ARGS)
+	@$(BIN)/python -m benchmarks.broker $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 compat-java: $(STAMPS)/test ## The official Java client, and Kafka's dump tool on our segment files (needs Maven and a JDK)
 	@$(BIN)/python -m tests.compat.java $(ARGS)

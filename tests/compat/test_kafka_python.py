@@ -1,5 +1,6 @@
 """kafka-python, written without librdkafka: what goes in comes out, and what it administers it can read back."""
 
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -107,7 +108,8 @@ def test_a_seek_by_time_finds_the_first_record_at_or_after_it(bootstrap: str, ad
 
 def config_values(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
     found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
-    ((settings,),) = ([list(by_name.values())[0] for by_name in found.values()],)
+    (by_name,) = found.values()
+    (settings,) = by_name.values()
     return {name: entry["value"] for name, entry in settings.items()}
 
 
@@ -131,9 +133,18 @@ def test_altered_settings_and_added_partitions_are_read_back(admin: KafkaAdminCl
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": "5000"})])
     admin.create_partitions({topic: 4})
 
-    (described,) = admin.describe_topics([topic])
     assert config_values(admin, topic)["max.message.bytes"] == "5000"
-    assert len(described["partitions"]) == 4
+    assert partition_count_reaches(admin, topic, 4)
+
+
+def partition_count_reaches(admin: KafkaAdminClient, topic: str, count: int) -> bool:
+    """Kafka answers before every broker knows of new partitions."""
+    deadline = time.monotonic() + WAIT_S
+    while len(admin.describe_topics([topic])[0]["partitions"]) != count:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def test_deleted_records_and_deleted_topics_are_gone(bootstrap: str, admin: KafkaAdminClient, topic: str) -> None:

@@ -35,7 +35,7 @@ def place(
     if replication_factor < 1:
         raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     room = _Room(len(indexes), replication_factor, racks, replica_load, leader_load)
-    return [room.lead(room.choose(name, index)) for index in indexes]
+    return room.lead([room.choose(name, index) for index in indexes])
 
 
 @lru_cache(maxsize=64)
@@ -79,10 +79,10 @@ class _Room:
         self._topic_leaders: Counter[int] = Counter()
         self._replicas = Counter({broker: replica_load.get(broker, 0) for broker in racks})
         self._leaders = Counter({broker: leader_load.get(broker, 0) for broker in racks})
+        self._left = partition_count
         self._topic_share = -(-partition_count * replication_factor // len(racks))
-        self._topic_leader_share = -(-partition_count // len(racks))
+        self._topic_share_at_least = partition_count * replication_factor // len(racks)
         self._cluster_share = _share(self._replicas.total() + partition_count * replication_factor, len(racks))
-        self._cluster_leader_share = _share(self._leaders.total() + partition_count, len(racks))
 
     def choose(self, name: str, index: int) -> list[int]:
         """Brokers for one partition, in ring order."""
@@ -90,6 +90,7 @@ class _Room:
         chosen: list[int] = []
         while len(chosen) < self._factor:
             chosen.append(self._next(order, chosen))
+        self._left -= 1
         for broker in chosen:
             self._topic_replicas[broker] += 1
             self._replicas[broker] += 1
@@ -97,10 +98,20 @@ class _Room:
 
     def _next(self, order: Sequence[int], chosen: Sequence[int]) -> int:
         candidates = self._in_rarest_racks([broker for broker in order if broker not in chosen], chosen)
+        if behind := self._must_catch_up(candidates, len(chosen)):
+            return behind[0]
         for broker in candidates:
             if self._topic_replicas[broker] < self._topic_share and self._replicas[broker] < self._cluster_share:
                 return broker
         return min(candidates, key=lambda broker: (self._topic_replicas[broker], self._replicas[broker]))
+
+    def _must_catch_up(self, candidates: Sequence[int], chosen_count: int) -> list[int]:
+        """Those so far behind that they need the places that are left, or the topic ends up uneven."""
+        behind = {b: max(0, self._topic_share_at_least - self._topic_replicas[b]) for b in self._brokers}
+        if in_every_one := [broker for broker in candidates if behind[broker] >= self._left]:
+            return in_every_one
+        places_left = self._left * self._factor - chosen_count
+        return [broker for broker in candidates if behind[broker]] if sum(behind.values()) >= places_left else []
 
     def _in_rarest_racks(self, candidates: list[int], chosen: Sequence[int]) -> list[int]:
         """Only those whose rack holds the fewest replicas so far.  A broker without a rack is a rack of its own."""
@@ -112,17 +123,32 @@ class _Room:
         rack = self._racks[broker]
         return broker if rack is None else rack
 
-    def lead(self, replicas: list[int]) -> tuple[int, ...]:
-        """Put the preferred leader first: the first in ring order that has room, else the one that leads least."""
-        with_room = [
-            broker
-            for broker in replicas
-            if self._topic_leaders[broker] < self._topic_leader_share and self._leaders[broker] < self._cluster_leader_share
+    def lead(self, placed: list[list[int]]) -> list[tuple[int, ...]]:
+        """Put the preferred leader of each partition first: whoever leads least, the ring's order deciding between equals."""
+        leaders = [self._least_leading(replicas) for replicas in placed]
+        changed = True
+        while changed:
+            changed = False
+            for index, replicas in enumerate(placed):
+                self._count_leader(leaders[index], -1)
+                better = self._least_leading(replicas, instead_of=leaders[index])
+                changed = changed or better != leaders[index]
+                leaders[index] = better
+        return [
+            (leader, *(broker for broker in replicas if broker != leader))
+            for leader, replicas in zip(leaders, placed, strict=True)
         ]
-        leader = (with_room or sorted(replicas, key=lambda broker: (self._topic_leaders[broker], self._leaders[broker])))[0]
-        self._topic_leaders[leader] += 1
-        self._leaders[leader] += 1
-        return (leader, *(broker for broker in replicas if broker != leader))
+
+    def _least_leading(self, replicas: list[int], instead_of: int | None = None) -> int:
+        best = min(replicas, key=lambda broker: (self._topic_leaders[broker], self._leaders[broker]))
+        if instead_of is not None and self._topic_leaders[best] >= self._topic_leaders[instead_of]:
+            best = instead_of
+        self._count_leader(best, 1)
+        return best
+
+    def _count_leader(self, broker: int, by: int) -> None:
+        self._topic_leaders[broker] += by
+        self._leaders[broker] += by
 
 
 def _share(total: int, brokers: int) -> int:

@@ -6,6 +6,7 @@ rebuilt from the log; the file, in the text form of Kafka's checkpoints, only sp
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from headrace.model.identity import NO_EPOCH, NO_OFFSET
@@ -114,6 +115,6 @@ def decode_epochs(text: bytes) -> list[EpochStart]:
     for line in lines[2:]:
         epoch, start_offset = line.split()
         entries.append(EpochStart(int(epoch), int(start_offset)))
-    if any(a.epoch >= b.epoch or a.start_offset >= b.start_offset for a, b in zip(entries, entries[1:], strict=False)):
+    if any(a.epoch >= b.epoch or a.start_offset >= b.start_offset for a, b in pairwise(entries)):
         raise ValueError("epochs or their offsets do not increase")
     return entries

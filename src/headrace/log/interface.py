@@ -92,9 +92,9 @@ class PartitionLog(Protocol):
         """Check, stamp and write batches as the leader.  All of them or none; a client sends exactly one.
 
         `guard` (KIP-890): a broker that verifies transactions calls `producers.begin_verification` first, asks the transaction
-        coordinator, and passes what it got.  With the wrong guard or None the first transactional batch of a transaction is refused
-        with INVALID_TXN_STATE.  The default trusts the caller.  `transaction_version` counts for markers only: from 2 on, a
-        marker's epoch must be above the producer's.
+        coordinator, and passes what it got.  With the wrong guard or None the first transactional batch of a transaction is
+        refused with INVALID_TXN_STATE.  The default trusts the caller.  `transaction_version` counts for markers only: from 2
+        on, a marker's epoch must be above the producer's.
         """
         ...
 

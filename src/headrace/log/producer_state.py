@@ -1,8 +1,8 @@
 """What the log knows of each producer: epoch, last five batches, open transaction.  Exactly Kafka's rules.
 
-Per batch of a client: a sequence already among the last five is a duplicate and answered with its old offset; the next sequence is
-written; anything else is OUT_OF_ORDER_SEQUENCE_NUMBER; an older epoch is INVALID_PRODUCER_EPOCH; a newer epoch starts at 0.  A
-producer that is not known may begin anywhere (its records may have been removed), except one that bumps its epoch by itself
+Per batch of a client: a sequence already among the last five is a duplicate and answered with its old offset; the next sequence
+is written; anything else is OUT_OF_ORDER_SEQUENCE_NUMBER; an older epoch is INVALID_PRODUCER_EPOCH; a newer epoch starts at 0.
+A producer that is not known may begin anywhere (its records may have been removed), except one that bumps its epoch by itself
 (transactions version 2), which begins at 0.
 
 Always: `check` changes nothing; `apply` is called after the bytes are in the log and never fails.
@@ -237,15 +237,14 @@ class ProducerStates:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def apply(self, header: BatchHeader) -> None:
-        """A batch of records with its offsets is in the log."""
+    def apply(self, header: BatchHeader, base_offset: int) -> None:
+        """A batch of records is in the log, at the offset given (a client's header does not know it)."""
         state = self._states.get(header.producer_id)
         if state is None:
             state = self._add(header.producer_id, header.producer_epoch)
         elif state.epoch != header.producer_epoch:
             state.batches.clear()
             state.epoch = header.producer_epoch
-        base_offset = header.base_offset
         state.batches.append(
             WrittenBatch(
                 header.base_sequence,
@@ -262,7 +261,7 @@ class ProducerStates:
         if self._verifications:
             self._verifications.pop(header.producer_id, None)
 
-    def apply_marker(self, header: BatchHeader, marker: Marker) -> CompletedTransaction | None:
+    def apply_marker(self, header: BatchHeader, base_offset: int, marker: Marker) -> CompletedTransaction | None:
         """A marker is in the log; the transaction it ended, if that had records here."""
         state = self._states.get(header.producer_id)
         if state is None:
@@ -277,8 +276,8 @@ class ProducerStates:
         if first_offset < 0:
             return None
         self._open.pop(first_offset, None)
-        self._unreplicated[first_offset] = header.base_offset
-        return CompletedTransaction(header.producer_id, first_offset, header.base_offset, not marker.committed)
+        self._unreplicated[first_offset] = base_offset
+        return CompletedTransaction(header.producer_id, first_offset, base_offset, not marker.committed)
 
     def _forget_verification(self, header: BatchHeader) -> None:
         verification = self._verifications.get(header.producer_id)

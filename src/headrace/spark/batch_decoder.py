@@ -76,8 +76,6 @@ def _visible_batches(reply: FetchReply, read: RangeRead) -> Iterator[tuple[Batch
         at += size
         if header.magic != MAGIC:
             raise ValueError(f"a batch of format {header.magic} is older than this reader")
-        if header.last_offset < read.range.start:
-            continue
         if not crc_matches(batch):
             raise HeadraceSparkError(
                 f"the batch at offset {header.base_offset} of {read.range.partition} is corrupt: its CRC does not match"
@@ -89,7 +87,8 @@ def _visible_batches(reply: FetchReply, read: RangeRead) -> Iterator[tuple[Batch
                 aborted.discard(header.producer_id)
             continue
         hidden = header.is_transactional and header.producer_id in aborted
-        if not hidden and header.record_count > 0 and header.base_offset < read.range.end:
+        within = header.base_offset < read.range.end and header.last_offset >= read.range.start
+        if within and not hidden and header.record_count > 0:
             yield header, position
 
 
@@ -108,9 +107,8 @@ def _unpacked_rows(packed: list[tuple[BatchHeader, bytes]], read: RangeRead) -> 
 
 
 def _rows(buffer: memoryview, sections: list[Section], read: RangeRead) -> Iterator[pa.RecordBatch]:
-    data = bytes(buffer) if not buffer.contiguous else buffer
-    may_expire = _contains(data, TTL_HEADER_BYTES)
-    columns = decode(data, sections, with_headers=read.with_headers or may_expire)
+    may_expire = _contains(buffer, TTL_HEADER_BYTES)
+    columns = decode(buffer, sections, with_headers=read.with_headers or may_expire)
     chosen = (columns.offsets >= read.range.start) & (columns.offsets < read.range.end)
     if may_expire:
         chosen &= unexpired(columns, read.now_ms)
@@ -120,10 +118,6 @@ def _rows(buffer: memoryview, sections: list[Section], read: RangeRead) -> Itera
 
 
 def _contains(data: memoryview, wanted: bytes) -> bool:
-    """Whether some bytes occur in a buffer, without copying it when the buffer is a bytes or bytearray."""
+    """Whether some bytes occur in a buffer; looks at the whole frame it lies in, which saves copying it."""
     owner = data.obj
-    if isinstance(owner, bytes | bytearray) and len(owner) == len(data):
-        return wanted in owner
-    if isinstance(owner, bytearray):
-        return owner.find(wanted) >= 0
-    return wanted in bytes(data)
+    return wanted in owner if isinstance(owner, bytes | bytearray) else wanted in bytes(data)

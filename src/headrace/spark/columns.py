@@ -88,28 +88,27 @@ def decode(buffer: Buffer, sections: Sequence[Section], *, with_headers: bool) -
 
 def _record_starts(buffer: Buffer, section: Section) -> Numbers:
     """Where each record's fields begin, after its length."""
-    starts = np.empty(section.record_count, np.int64)
     found = [0] * section.record_count
-    position = section.position
+    records = bytes(buffer[section.position : section.end])  # bytes are quicker to index than a view
+    position = 0
     for index in range(section.record_count):
-        byte = buffer[position]
+        byte = records[position]
         position += 1
         if byte < 0x80:
             length = byte >> 1
         else:
             length, shift = byte & 0x7F, 7
             while byte >= 0x80:
-                byte = buffer[position]
+                byte = records[position]
                 position += 1
                 length |= (byte & 0x7F) << shift
                 shift += 7
             length >>= 1
         found[index] = position
         position += length
-    if position != section.end:
-        raise ValueError(f"{section.record_count} records end at byte {position} of their batch, which ends at {section.end}")
-    starts[:] = found
-    return starts
+    if position != len(records):
+        raise ValueError(f"{section.record_count} records end at byte {position} of {len(records)}")
+    return np.array(found, np.int64) + section.position
 
 
 def varints(data: Bytes, position: Numbers) -> tuple[Numbers, Numbers]:
@@ -248,5 +247,4 @@ def _header_column(storage: pa.Buffer, headers: Headers | None, kind: Any) -> pa
     np.cumsum(headers.counts, out=edges[1:])
     # A record without headers has null there, as Spark's own source gives it.
     without = pa.array(headers.counts == 0)
-    column = pa.ListArray.from_arrays(pa.array(edges), pairs, type=kind, mask=without)
-    return column
+    return pa.ListArray.from_arrays(pa.array(edges), pairs, type=kind, mask=without)

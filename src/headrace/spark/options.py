@@ -20,6 +20,9 @@ class Topics:
 
     names: frozenset[str]
 
+    def names_topic(self, topic: str) -> bool:
+        return topic in self.names
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
@@ -27,12 +30,18 @@ class Pattern:
 
     expression: str
 
+    def names_topic(self, topic: str) -> bool:
+        return re.fullmatch(self.expression, topic) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """Read exactly these partitions."""
 
     partitions: frozenset[TopicPartition]
+
+    def names_topic(self, topic: str) -> bool:
+        return any(one.topic == topic for one in self.partitions)
 
 
 Subscription = Topics | Pattern | Assignment
@@ -96,8 +105,8 @@ class SourceOptions:
         return self.client.get("isolation.level", "read_uncommitted") == "read_committed"
 
 
-def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check and read the options of `spark.read` or `spark.readStream`."""
+def source_options(raw: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+    """Check and read the options of `spark.read` or `spark.readStream`; with None, what both have in common."""
     check_names(raw, SOURCE_NAMES, "source")
     client = client_properties(raw)
     group_id = values.text(raw, "group.id") or client.get("group.id")
@@ -157,7 +166,7 @@ def _subscription(raw: Mapping[str, str]) -> Subscription:
     return Topics(names)
 
 
-def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bool) -> Position:
+def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bool | None) -> Position:
     """Spark's order of precedence: one timestamp, timestamps by partition, offsets."""
     moment = values.integer(raw, f"{side}Timestamp", None, at_least=0)
     if moment is not None:
@@ -174,7 +183,7 @@ def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bo
         edge = Edge(value.lower())
         if side == "ending" and edge is Edge.EARLIEST:
             raise OptionError("option 'endingOffsets' is 'earliest': a read that ends there reads nothing")
-        if side == "starting" and edge is Edge.LATEST and not streaming:
+        if side == "starting" and edge is Edge.LATEST and streaming is False:
             raise OptionError("option 'startingOffsets' is 'latest': a batch read that starts there reads nothing")
         return edge
     if not value.startswith("{"):
@@ -182,7 +191,7 @@ def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bo
             f"option '{name}' is '{value}', but it takes earliest, latest or JSON such as {{\"orders\": {{\"0\": 23}}}}"
         )
     offsets = values.partition_numbers(name, value, smallest=EARLIEST)
-    unusable = EARLIEST if side == "ending" else LATEST if not streaming else None
+    unusable = EARLIEST if side == "ending" else LATEST if streaming is False else None
     if unusable is not None and unusable in offsets.values():
         raise OptionError(f"option '{name}' has {unusable} for a partition, from which nothing would be read")
     return AtOffsets(offsets)

@@ -6,6 +6,7 @@ same tasks; the exactly-once sink and the replay of a batch stand on that.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from headrace.model.identity import TopicPartition
 
@@ -48,7 +49,7 @@ def limit_ends(
 
 
 def split(ranges: Sequence[OffsetRange], *, partitions_min: int | None, records_max: int | None) -> list[OffsetRange]:
-    """Cut ranges until none holds more than `records_max` offsets and there are `partitions_min` of them, if they have the offsets."""
+    """Cut ranges until none holds more than `records_max` offsets and there are `partitions_min` of them, offsets permitting."""
     parts = [1 if records_max is None else -(-one.size // records_max) for one in ranges]
     wanted = partitions_min or 0
     if sum(parts) < wanted:
@@ -62,7 +63,7 @@ def split(ranges: Sequence[OffsetRange], *, partitions_min: int | None, records_
 
 def _cut(one: OffsetRange, count: int) -> list[OffsetRange]:
     marks = [one.start + one.size * index // count for index in range(count + 1)]
-    return [replace(one, start=start, end=end) for start, end in zip(marks, marks[1:], strict=False)]
+    return [replace(one, start=start, end=end) for start, end in pairwise(marks)]
 
 
 def _apportion(weights: Sequence[int], total: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Decides how far the next micro-batch of a stream goes.  Pure: where the query stands and what the brokers have, in; a position out.
+"""Decides how far the next micro-batch of a stream goes.  Pure: where the query stands and what the brokers have, to a position.
 
 Always: a position never moves backwards within one life of a topic, and whatever cannot be read any more is named in `losses`.
 """
@@ -67,10 +67,8 @@ def _begin(partition: TopicPartition, known: int | None, start: StreamOffsets, s
         return earliest, ""
     old_id, new_id = start.topic_ids.get(partition.topic), state.topic_ids[partition.topic]
     if old_id is not None and old_id != new_id:
-        return (
-            earliest,
-            f"topic {partition.topic} was deleted and created again (its id was {old_id}, now {new_id}); partition {partition.partition} stood at {known}",
-        )
+        what = f"topic {partition.topic} was deleted and created again (its id was {old_id}, now {new_id})"
+        return earliest, f"{what}; partition {partition.partition} stood at {known}"
     if known < earliest:
         return earliest, f"offsets {known} to {earliest} of {partition} aged out before they were read"
     if known > latest:

@@ -1,8 +1,5 @@
 """The columns that readers give, the same as those of Spark's own Kafka source, and their Arrow types."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -42,21 +39,11 @@ def check_source_schema(schema: StructType) -> None:
     for column in schema.fields:
         if column.name not in COLUMNS:
             raise SchemaError(f"the headrace source has no column '{column.name}'; it has {', '.join(COLUMNS)}")
-        expected = COLUMNS[column.name]
-        if _shape(column.dataType) != _shape(expected):
-            raise SchemaError(
-                f"column '{column.name}' of the headrace source is {expected.simpleString()}, not {column.dataType.simpleString()}"
-            )
-
-
-def _shape(kind: Any) -> str:
-    return str(kind.simpleString())
+        expected, given = COLUMNS[column.name].simpleString(), column.dataType.simpleString()
+        if expected != given:
+            raise SchemaError(f"column '{column.name}' of the headrace source is {expected}, not {given}")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of a reader, to the letter."""
     return to_arrow_schema(schema, timezone="UTC")
-
-
-def column_names(schema: StructType) -> Sequence[str]:
-    return [column.name for column in schema.fields]

@@ -54,7 +54,8 @@ def read_stream_offsets(found: Mapping[str, Any]) -> StreamOffsets:
         )
     except (AttributeError, TypeError, ValueError):
         raise HeadraceSparkError(
-            f"the checkpoint holds a position that is not of the headrace source: {dict(found)!r}; give the query a checkpointLocation of its own"
+            f"the checkpoint holds a position that is not of the headrace source: {dict(found)!r}; "
+            "give the query a checkpointLocation of its own"
         ) from None
 
 

@@ -13,12 +13,14 @@ from headrace.wire.compile_writer import Writer, compile_writer
 from headrace.wire.errors import WireError
 from headrace.wire.schema import Buffer, layout_of
 
-__all__ = ["ITEMS_MAX", "WireError", "decode", "decode_at", "encode", "encode_into"]
+__all__ = ["ITEMS_MAX", "WireError", "decode", "decode_at", "encode", "encode_into", "encode_versioned", "read_version"]
 
 Message = TypeVar("Message")
 
 ITEMS_MAX: Final = 1_000_000
 """How many items all arrays of one message together may hold.  An item costs us about a hundred bytes, and its sender a few."""
+
+_VERSION: Final = struct.Struct(">h")
 
 _readers: dict[tuple[type, int], Reader] = {}
 _writers: dict[tuple[type, int], Writer] = {}
@@ -64,6 +66,19 @@ def decode_at(kind: type[Message], buffer: Buffer, version: int, position: int =
     except UnicodeDecodeError as error:
         raise WireError(f"{kind.__name__} version {version} has a string that is not UTF-8: {error.reason}") from None
     return message, end
+
+
+def encode_versioned(message: Any, version: int) -> bytes:
+    """The message behind its version in two bytes: the form of keys and values in the coordinators' logs."""
+    return _VERSION.pack(version) + encode(message, version)
+
+
+def read_version(buffer: Buffer) -> tuple[int, int]:
+    """The version that opens a key or value of a coordinator's log, and the position behind it, to decode from."""
+    if len(buffer) < _VERSION.size:
+        raise WireError("an entry ends before its version")
+    (version,) = _VERSION.unpack_from(buffer)
+    return version, _VERSION.size
 
 
 def _compiled_reader(kind: type, version: int) -> Reader:

@@ -7,10 +7,11 @@ Two ways in, one for each kind of asyncio protocol:
 
 - `feed(data)` takes what `data_received` brings;
 - `get_buffer()` and `buffer_updated(count)` serve a `BufferedProtocol`: small frames pass through one scratch buffer that all
-  connections share, and the body of a large frame is received straight into its final place.
+  connections of a thread share, and the body of a large frame is received straight into its final place.
 """
 
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -22,7 +23,15 @@ _PREFIX_BYTES: Final = 4
 _VIEW_BYTES_MIN: Final = 4096  # below this a copy is cheaper than keeping a whole chunk alive through a view
 _SCRATCH_BYTES: Final = 256 * 1024
 
-_scratch = memoryview(bytearray(_SCRATCH_BYTES))
+
+class Scratch(threading.local):
+    """One receiving buffer per thread: the bytes of a read lie in it between the system call and the callback, in one loop only."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(_SCRATCH_BYTES))
+
+
+_scratch = Scratch()
 
 
 class FrameSplitter:
@@ -99,7 +108,7 @@ class FrameSplitter:
     def get_buffer(self, _size_hint: int = -1) -> memoryview:
         """Where the next bytes go: into the large frame under way, else into the shared scratch buffer."""
         if self._missing < _VIEW_BYTES_MIN:
-            return _scratch
+            return _scratch.buffer
         assert self._partial is not None
         room = len(self._partial) - self._fill
         if room == 0:
@@ -114,7 +123,7 @@ class FrameSplitter:
     def buffer_updated(self, count: int) -> Iterator[Buffer]:
         """The frames that the `count` bytes put into the last buffer complete."""
         if self._missing < _VIEW_BYTES_MIN:
-            yield from self.feed(bytes(_scratch[:count]))
+            yield from self.feed(bytes(_scratch.buffer[:count]))
             return
         self._fill += count
         self._missing -= count

@@ -1,7 +1,7 @@
 // What kafkajs does with a broker, one story per run: node story.js BOOTSTRAP TOPIC STORY [CODEC].
 // Reads a JSON input from standard input where the story wants one and prints its result as one line of JSON.
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = require('kafkajs')
-const lz4 = require('lz4js')
+const lz4 = require('lz4-napi')
 const SnappyCodec = require('kafkajs-snappy')
 const { ZstdCodec } = require('zstd-codec')
 const fs = require('fs')
@@ -11,8 +11,8 @@ const kafka = new Kafka({ clientId: 'compat', brokers: [bootstrap], logLevel: lo
 
 CompressionCodecs[CompressionTypes.Snappy] = SnappyCodec
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: async encoder => Buffer.from(lz4.compress(encoder.buffer)),
-  decompress: async buffer => Buffer.from(lz4.decompress(buffer)),
+  compress: async encoder => lz4.compressFrame(encoder.buffer),
+  decompress: async buffer => lz4.decompressFrame(buffer),
 })
 const zstd = new Promise(resolve => ZstdCodec.run(module => resolve(new module.Streaming())))
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({

@@ -62,7 +62,7 @@ def test_a_stream_may_be_cut_anywhere(split: Split) -> None:
 
 
 @given(st.lists(st.binary(max_size=20_000), max_size=5), st.lists(st.integers(1, 30_000), min_size=1, max_size=10), st.booleans())
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=40, deadline=None, database=None, derandomize=True)
 def test_any_frames_in_any_chunks_come_out_as_they_went_in(frames: list[bytes], sizes: list[int], buffered: bool) -> None:
     stream = framed(*frames)
     chunks, position = [], 0
@@ -121,10 +121,10 @@ def test_a_big_frame_takes_time_in_proportion_to_its_size(split: Split) -> None:
         frame = bytes(size)
         chunks = [framed(frame)[at : at + 4096] for at in range(0, size + 4, 4096)] if size else []
         best = float("inf")
-        for _ in range(3):
-            started = time.perf_counter()
+        for _ in range(5):
+            started = time.process_time()
             assert split(FrameSplitter(MAX), chunks) == [frame]
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.process_time() - started)
         return best
 
     small, large = seconds(1 << 18), seconds(1 << 22)

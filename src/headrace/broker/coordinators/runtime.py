@@ -3,7 +3,7 @@
 One shard per partition that this broker leads.  A shard is loaded by replaying the partition's log; then each decision of it is
 appended as one write, replayed at once, and its replies are sent when the high watermark has passed it.  What always holds:
 
-- a reply is never sent before everything that was written until then is committed, so no client sees what a crash could take back;
+- a reply is never sent before all that was written until then is committed, so no client sees what a crash could take back;
 - a shard that is not led answers nobody: whoever waits is told NOT_COORDINATOR;
 - a shard changes only between two steps of the event loop, so decisions never interleave.
 
@@ -51,7 +51,7 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int: ...
 
     def append(self, batches: bytes) -> tuple[int, int]:
-        """Write the batches; return the first and the last offset.  Raises RequestError or StorageError and then wrote nothing."""
+        """Write the batches; return the first and the last offset.  When it raises RequestError or StorageError it wrote nothing."""
         ...
 
     async def wait_for_high_watermark(self, offset: int) -> None:
@@ -165,6 +165,10 @@ class CoordinatorRuntime(Generic[ShardType]):
     def leads(self, index: int) -> bool:
         return index in self._led
 
+    def led_partitions(self) -> list[int]:
+        """Every partition led, loaded or not."""
+        return list(self._led)
+
     def is_loaded(self, index: int) -> bool:
         led = self._led.get(index)
         return led is not None and led.loaded
@@ -200,7 +204,7 @@ class CoordinatorRuntime(Generic[ShardType]):
             led.waiting.pop(token, None)
 
     def tell(self, index: int, decide: Callable[[ShardType, Moment], Decision]) -> None:
-        """Let a shard decide about news that nobody waits for.  A failed write is only logged: the shard tries again by itself."""
+        """Let a shard decide about news that nobody waits for.  A failed write is only logged."""
         led = self._serving(index)
         self._carry_out(led, decide(led.shard, self.now()))
 
@@ -346,8 +350,9 @@ class CoordinatorRuntime(Generic[ShardType]):
     def _replay_batch(self, shard: ShardType, header: Any, batch: memoryview, from_offset: int) -> int:
         producer = ProducerIdentity(header.producer_id, header.producer_epoch) if header.is_transactional else None
         if header.is_control:
-            if producer is not None:
-                shard.replay_marker(producer, read_marker(batch).committed)
+            marker = read_marker(batch)
+            if producer is not None and marker is not None:
+                shard.replay_marker(producer, marker.committed)
             return 0
         entries = 0
         for record in read_records(batch):

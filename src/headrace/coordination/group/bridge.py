@@ -1,7 +1,7 @@
 """Members that speak the classic protocol inside a consumer group: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-For such a member the generation is its member epoch, and JoinGroup takes the steps that a heartbeat takes for the others.  It learns
-by REBALANCE_IN_PROGRESS that there is a step to take.  It need not wait in JoinGroup, as the coordinator itself assigns.
+For such a member the generation is its member epoch, and JoinGroup takes the steps that a heartbeat takes for the others.  It
+learns by REBALANCE_IN_PROGRESS that there is a step to take.  It need not wait in JoinGroup: the coordinator itself assigns.
 """
 
 from dataclasses import replace
@@ -55,10 +55,8 @@ def join(group: ConsumerGroup, request: Join, token: Token, context: Context, ou
 
 def _check_join(group: ConsumerGroup, request: Join, member_id: str, context: Context) -> None:
     if context.settings.migration_policy is MigrationPolicy.DISABLED:
-        message = (
-            f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is disabled."
-        )
-        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+        reason = "with the classic protocol because the group migration is disabled"
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Cannot join the consumer group {group.group_id} {reason}.")
     consumer.check_room(group, member_id, context)
     if not group.supports_classic(request.protocol_type, [name for name, _ in request.protocols]):
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")

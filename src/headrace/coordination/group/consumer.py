@@ -1,7 +1,7 @@
 """The consumer protocol (KIP-848): one heartbeat does it all, from joining over changing a subscription to leaving.
 
-A member is fenced when it comes with an epoch that is not its own: it must give up everything and join again.  A static member that
-went away with -2 keeps its partitions for whoever joins next with its instance id.
+A member is fenced when it comes with an epoch that is not its own: it must give up everything and join again.  A static member
+that went away with -2 keeps its partitions for whoever joins next with its instance id.
 """
 
 from collections.abc import Iterable
@@ -138,10 +138,9 @@ def _find_member(
     if holder.member_id == member_id:
         return holder, None
     if holder.classic is None and holder.epoch != LEAVE_STATIC_EPOCH:
-        message = (
-            f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the instance id "
-        )
-        raise RequestError(ErrorCode.UNRELEASED_INSTANCE_ID, message + f"is owned by {holder.member_id} member.")
+        who = f"Static member {member_id} with instance id {request.instance_id}"
+        message = f"{who} cannot join the group because the instance id is owned by {holder.member_id} member."
+        raise RequestError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     return replace_static(group, holder, member_id, outcome), holder.member_id
 
 

@@ -13,6 +13,7 @@ from headrace.coordination.group.entries import (
     AssignmentEntry,
     AssignmentValue,
     ClassicProtocols,
+    Entry,
     EpochsByPartition,
     GroupEpochEntry,
     GroupEpochValue,
@@ -219,7 +220,7 @@ class ConsumerGroup:
         yield TargetEntry(self.group_id, member_id, None)
         yield MemberEntry(self.group_id, member_id, None)
 
-    def tombstones(self) -> Iterator[object]:
+    def tombstones(self) -> Iterator[Entry]:
         """What the log says when the whole group is gone."""
         yield from (AssignmentEntry(self.group_id, member_id, None) for member_id in self.members)
         yield from (TargetEntry(self.group_id, member_id, None) for member_id in self.members)
@@ -230,7 +231,7 @@ class ConsumerGroup:
             yield LegacyTopicsEntry(self.group_id, False)
         yield GroupEpochEntry(self.group_id, None)
 
-    def creation(self) -> Iterator[object]:
+    def creation(self) -> Iterator[Entry]:
         """What the log says when the group comes to be as it is now."""
         for member in self.members.values():
             yield MemberEntry(self.group_id, member.member_id, member.about)

@@ -1,11 +1,10 @@
 """Moving a group with members between the classic and the consumer protocol, where the policy allows it.
 
-Upgrade: the first member that speaks the consumer protocol turns the group into a consumer group in which the others go on speaking
-the classic one.  Downgrade: when the last member that speaks the consumer protocol goes, the group turns back.
+Upgrade: the first member that speaks the consumer protocol turns the group into a consumer group in which the others go on
+speaking the classic one.  Downgrade: when the last member that speaks the consumer protocol goes, the group turns back.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from headrace.coordination.group import embedded, rebalance
 from headrace.coordination.group.context import Context, Outcome

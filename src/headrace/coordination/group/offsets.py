@@ -4,7 +4,7 @@ What always holds: an offset changes only by an entry of the log or a marker; of
 stands later in the log wins, whichever was decided first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
@@ -69,7 +69,7 @@ class OffsetStore:
         for topic, partition in self._committed.get(group_id, {}).keys() | self._open.get(group_id, {}).keys():
             yield OffsetEntry(group_id, topic, partition, None)
 
-    def tombstones_of_topics(self, topics: dict[str, UUID]) -> Iterator[OffsetEntry]:
+    def tombstones_of_topics(self, topics: Mapping[str, UUID]) -> Iterator[OffsetEntry]:
         """What the log says when topics have been deleted.  A topic made anew under the same name has another id."""
         stored = [(group, partition, each) for group, offsets in self._committed.items() for partition, each in offsets.items()]
         stored += [(group, partition, each) for pending in self._pending.values() for (group, partition), each in pending.items()]

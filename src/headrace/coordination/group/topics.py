@@ -41,14 +41,17 @@ class TopicCatalog:
         """The ids of those topics that exist."""
         return frozenset(topic.topic_id for name in names if (topic := self._by_name.get(name)) is not None)
 
-    def changed_from(self, older: "TopicCatalog") -> set[str]:
-        """The names of topics that came, went, or have other partitions than in an older catalog."""
-        names = self._by_name.keys() | older._by_name.keys()
-        return {name for name in names if self._by_name.get(name) != older._by_name.get(name)}
-
-    def gone_since(self, older: "TopicCatalog") -> list[Topic]:
-        """The topics of an older catalog that do not exist any more, by id."""
-        return [topic for topic_id, topic in older._by_id.items() if topic_id not in self._by_id]
+    def updated(self, changed: Mapping[str, Topic | None], *, version: int) -> "TopicCatalog":
+        """The catalog at a later version, in which these topics are new, different, or (None) gone."""
+        by_name = {**self._by_name, **changed}
+        brings_topics = any(topic is not None and self._by_id.get(topic.topic_id) is None for topic in changed.values())
+        newer = TopicCatalog(
+            (topic for topic in by_name.values() if topic is not None),
+            version=version,
+            version_with_new_topics=version if brings_topics else self.version_with_new_topics,
+        )
+        newer._hashes = {name: number for name, number in self._hashes.items() if name not in changed}
+        return newer
 
     def subscription_hash(self, names: Iterable[str]) -> int:
         """A number that changes when one of these topics changes in a way that matters to its readers; 0 without topics.

@@ -1,13 +1,12 @@
 """Which end-of-transaction markers still have to be written, and where.
 
-A decided transaction writes one marker into each of its partitions, and is complete when the last of them stands.  Markers are retried
-until then.  Always: the outcome comes from the written entry alone, so a transaction never gets markers of two outcomes, neither by
-retries nor by a coordinator that starts again; writing the same marker twice is harmless.
+A decided transaction writes one marker into each of its partitions, and is complete when the last of them stands.  Markers are
+retried until then.  Always: the outcome comes from the written entry alone, and only once that entry is committed, so no
+transaction gets markers of two outcomes, neither by retries nor by a coordinator that starts again.  One marker twice is harmless.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from headrace.coordination.transaction.state import Transaction
 from headrace.model.errors import ErrorCode
@@ -15,32 +14,19 @@ from headrace.model.identity import ProducerIdentity, TopicPartition
 
 RETRY_BACKOFF_MS = 100
 
-
-class MarkerVerdict(Enum):
-    """What a partition leader's answer means for the transaction."""
-
-    WRITTEN = auto()
-    RETRY = auto()
-    SUPERSEDED = auto()
-
-
-_SETTLED = frozenset(
+SETTLED = frozenset(
     {
         ErrorCode.NONE,
         # The partition could not have taken the producer's records either: there is nothing to end.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.UNSUPPORTED_VERSION,
+        # A newer epoch of this producer has been there, so what this transaction wrote there is closed already.
+        # To wait for more would leave the transactional id in its Prepare state for ever.
+        ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-# A newer producer epoch or a newer coordinator has been at this partition: whoever wrote there ends this transaction, not we.
-_SUPERSEDED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-
-
-def verdict(error: ErrorCode) -> MarkerVerdict:
-    """Anything unexpected is tried again: giving up would block readers of that partition for ever."""
-    if error in _SETTLED:
-        return MarkerVerdict.WRITTEN
-    return MarkerVerdict.SUPERSEDED if error in _SUPERSEDED else MarkerVerdict.RETRY
+"""Answers after which a partition needs nothing more.  After any other the marker is sent again: to give up would block the
+readers of that partition for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +43,10 @@ class Marker:
 @dataclass(slots=True)
 class _Outstanding:
     transaction: Transaction
+    offset: int  # of the entry that holds the decision
     partitions: set[TopicPartition]
     in_flight: bool = False
     not_before_ms: int = 0
-    superseded: bool = False
 
 
 @dataclass(slots=True)
@@ -72,10 +58,10 @@ class MarkerBook:
     def __len__(self) -> int:
         return len(self._outstanding)
 
-    def follow(self, transaction: Transaction) -> None:
+    def follow(self, transaction: Transaction, offset: int) -> None:
         """Take note of a replayed entry: markers start with a decision and end with anything else."""
         if transaction.prepared:
-            self._outstanding[transaction.transactional_id] = _Outstanding(transaction, set(transaction.partitions))
+            self._outstanding[transaction.transactional_id] = _Outstanding(transaction, offset, set(transaction.partitions))
         else:
             self._outstanding.pop(transaction.transactional_id, None)
 
@@ -83,11 +69,11 @@ class MarkerBook:
         """The transactional id is gone."""
         self._outstanding.pop(transactional_id, None)
 
-    def take_due(self, now_ms: int) -> tuple[Marker, ...]:
-        """Markers to send now; each is in flight until its answer is noted."""
+    def take_due(self, now_ms: int, committed_to: int) -> tuple[Marker, ...]:
+        """Markers to send now, of decisions below the high watermark; each is in flight until its answer is noted."""
         due = []
         for transactional_id, outstanding in self._outstanding.items():
-            if outstanding.in_flight or outstanding.superseded or outstanding.not_before_ms > now_ms:
+            if outstanding.in_flight or outstanding.not_before_ms > now_ms or outstanding.offset >= committed_to:
                 continue
             outstanding.in_flight = True
             due.append(_marker(transactional_id, outstanding))
@@ -98,35 +84,16 @@ class MarkerBook:
         outstanding = self._outstanding.get(marker.transactional_id)
         if outstanding is None or outstanding.transaction.identity != marker.producer or not outstanding.in_flight:
             return None  # answers to an older decision
+        written = {partition for partition in marker.partitions if results.get(partition) in SETTLED}
+        outstanding.partitions -= written
         outstanding.in_flight = False
-        for partition in marker.partitions:
-            match verdict(results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)):
-                case MarkerVerdict.WRITTEN:
-                    outstanding.partitions.discard(partition)
-                case MarkerVerdict.SUPERSEDED:
-                    outstanding.superseded = True
-                case MarkerVerdict.RETRY:
-                    outstanding.not_before_ms = now_ms + RETRY_BACKOFF_MS
-        if outstanding.partitions or outstanding.superseded:
-            return None
-        # Stays in flight until the Complete entry is replayed: should its append fail, `retry` makes it due again.
-        outstanding.in_flight = True
-        return outstanding.transaction
-
-    def retry(self, transactional_id: str, now_ms: int) -> None:
-        """What was in flight got no answer: send it again a little later."""
-        if (outstanding := self._outstanding.get(transactional_id)) is not None:
-            outstanding.in_flight = False
-            outstanding.not_before_ms = now_ms + RETRY_BACKOFF_MS
+        # Also when nothing is left: should the entry of the completion not be written, its time comes again.
+        outstanding.not_before_ms = now_ms + RETRY_BACKOFF_MS
+        return None if outstanding.partitions else outstanding.transaction
 
     def next_due_ms(self) -> int | None:
         """When `take_due` will have something, unless an answer comes before."""
-        waiting = [
-            outstanding.not_before_ms
-            for outstanding in self._outstanding.values()
-            if not outstanding.in_flight and not outstanding.superseded
-        ]
-        return min(waiting, default=None)
+        return min((each.not_before_ms for each in self._outstanding.values() if not each.in_flight), default=None)
 
 
 def _marker(transactional_id: str, outstanding: _Outstanding) -> Marker:

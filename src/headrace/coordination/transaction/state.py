@@ -1,7 +1,7 @@
 """What the coordinator knows of one transactional id, and which states may follow which.
 
 A `Transaction` is a value: every change makes a new one, and the new one is the entry written to `__transaction_state`.
-Always: an Empty transaction has no partitions; a Prepare state has exactly one outcome, and only its own Complete state follows it.
+Always: an Empty transaction has no partitions; a Prepare state has one outcome, and only its own Complete state follows it.
 """
 
 from dataclasses import dataclass, field, replace

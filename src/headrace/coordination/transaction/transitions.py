@@ -25,8 +25,10 @@ def unused(transactional_id: str, producer_id: int, timeout_ms: int) -> Transact
 
 
 def with_next_epoch(transaction: Transaction, expected_epoch: int | None, timeout_ms: int, now_ms: int) -> Transaction:
-    """InitProducerId: fence whoever used this transactional id before, or (KIP-360) let the same producer go on after an error."""
+    """InitProducerId: fence whoever used this transactional id before, or (KIP-360) let the same producer go on."""
     current = transaction.producer_epoch
+    epoch: int
+    last_epoch: int
     if expected_epoch is None:
         epoch, last_epoch = current + 1, NO_PRODUCER_EPOCH
     elif current == NO_PRODUCER_EPOCH or expected_epoch == current:
@@ -36,7 +38,8 @@ def with_next_epoch(transaction: Transaction, expected_epoch: int | None, timeou
         epoch, last_epoch = current, transaction.last_producer_epoch
     else:
         raise RequestError(
-            ErrorCode.PRODUCER_FENCED, f"epoch {expected_epoch} is not the current epoch {current} of {transaction.transactional_id}"
+            ErrorCode.PRODUCER_FENCED,
+            f"epoch {expected_epoch} is not the current epoch {current} of {transaction.transactional_id}",
         )
     return _emptied(transaction, timeout_ms, now_ms, producer_epoch=epoch, last_producer_epoch=last_epoch)
 
@@ -46,9 +49,7 @@ def with_new_producer_id(
 ) -> Transaction:
     """InitProducerId when the epochs of the old producer id are used up."""
     last_epoch = NO_PRODUCER_EPOCH if expected_epoch is None else transaction.producer_epoch
-    return _emptied(
-        transaction, timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last_epoch
-    )
+    return _emptied(transaction, timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last_epoch)
 
 
 def with_partitions(
@@ -64,9 +65,7 @@ def with_partitions(
     )
 
 
-def decided(
-    transaction: Transaction, committed: bool, client_version: int, next_producer_id: int, now_ms: int
-) -> Transaction:
+def decided(transaction: Transaction, committed: bool, client_version: int, next_producer_id: int, now_ms: int) -> Transaction:
     """The one place where a transaction gets its outcome."""
     epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
     if client_version >= EPOCH_BUMP_VERSION:

@@ -1,0 +1,22 @@
+"""A broker's settings as the group coordinator uses them."""
+
+from headrace.coordination.group.settings import GroupSettings, MigrationPolicy
+from headrace.model.broker_settings import BrokerConfig
+
+
+def group_settings(config: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        max_size=config["group.max.size"],
+        consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
+        consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+        consumer_max_size=config["group.consumer.max.size"],
+        consumer_assignors=tuple(config["group.consumer.assignors"]),
+        consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
+        migration_policy=MigrationPolicy(config["group.consumer.migration.policy"]),
+        offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+        offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+    )

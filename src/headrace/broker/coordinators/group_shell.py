@@ -1,0 +1,225 @@
+"""The group coordinator of this broker: one shard for each partition of `__consumer_offsets` that it leads.
+
+Follows leadership and the cluster's topics, and brings each request to the shard of its group.  Every method raises RequestError
+when the group is looked after elsewhere, is being loaded, or refuses.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from headrace.broker.coordinators.group_entries import GroupEntryCodec
+from headrace.broker.coordinators.group_settings import group_settings
+from headrace.broker.coordinators.partition_log import LedPartition
+from headrace.broker.coordinators.placement import partition_for
+from headrace.broker.coordinators.runtime import CoordinatorRuntime
+from headrace.broker.partition import Partition
+from headrace.controller.changes import Change, TopicCreated, TopicDeleted, TopicGrew
+from headrace.coordination.decision import Decision, Reply, Token
+from headrace.coordination.group.requests import (
+    Commit,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
+    DeleteOffsets,
+    DescribedClassicGroup,
+    DescribedConsumerGroup,
+    FetchedOffset,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    JoinReply,
+    Leave,
+    LeftMember,
+    ListedGroup,
+    PartitionErrors,
+    Sync,
+    SyncReply,
+    TransactionalCommit,
+)
+from headrace.coordination.group.shard import GroupShard
+from headrace.coordination.group.topics import Topic, TopicCatalog
+from headrace.coordination.moment import Moment
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.names import CONSUMER_OFFSETS
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+Answer = TypeVar("Answer")
+
+# How long FindCoordinator lets a freshly led shard load, so that its clients' first requests need not come twice.
+LOAD_PATIENCE_S = 1.0
+
+
+class GroupCoordinator:
+    """Make one before the replicas start, so that it hears of each role they take; `close` it before they stop."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._settings = group_settings(broker.config)
+        self._catalog = TopicCatalog()
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            topic=CONSUMER_OFFSETS, codec=GroupEntryCodec(), make_shard=self._make_shard, clock=broker.clock
+        )
+
+    def start(self) -> None:
+        image = self._broker.image
+        topics = {name: _topic(topic) for name, topic in image.topics.items()}
+        self._catalog = self._catalog.updated(topics, version=image.revision)
+        self._broker.cluster.on_change(self._on_changes)
+        self._broker.replicas.on_role.append(self._on_role)
+        self._broker.replicas.on_removed.append(self._on_removed)
+
+    def close(self) -> None:
+        self.runtime.close()
+
+    def _make_shard(self, index: int) -> GroupShard:
+        return GroupShard(self._settings, self._catalog)
+
+    # --- following the cluster --------------------------------------------------------------------------------------------
+
+    def _on_role(self, partition: Partition) -> None:
+        if partition.identity.topic != CONSUMER_OFFSETS:
+            return
+        index = partition.identity.partition
+        if not partition.is_leader or partition.failure is not None:
+            self.runtime.resign(index)
+        elif not self.runtime.leads(index):
+            partition.on_failure.append(self._on_removed)
+            self.runtime.lead(index, LedPartition(partition, self._broker.loop))
+
+    def _on_removed(self, partition: Partition) -> None:
+        if partition.identity.topic == CONSUMER_OFFSETS:
+            self.runtime.resign(partition.identity.partition)
+
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        changed: dict[str, Topic | None] = {}
+        gone: dict[str, UUID] = {}
+        for change in changes:
+            match change:
+                case TopicCreated(name) | TopicGrew(name):
+                    topic = self._broker.image.topics.get(name)
+                    changed[name] = None if topic is None else _topic(topic)
+                case TopicDeleted(name, topic_id):
+                    changed[name] = None
+                    gone[name] = topic_id
+        if not changed:
+            return
+        self._catalog = self._catalog.updated(changed, version=self._broker.image.revision)
+        for index, _ in self.runtime.shards():
+            self.runtime.tell(index, lambda shard, now: shard.on_topics(self._catalog, changed.keys(), gone))
+
+    # --- finding the shard ------------------------------------------------------------------------------------------------
+
+    def partition_of(self, group_id: str) -> int:
+        topic = self._broker.image.topics.get(CONSUMER_OFFSETS)
+        if topic is None:
+            # Nobody has looked for a coordinator yet, so nobody can be one.
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        return partition_for(group_id, topic.partition_count)
+
+    async def settle(self, index: int) -> None:
+        """Give a shard that this broker is about to lead a moment to be loaded."""
+        if self.runtime.leads(index) and not self.runtime.is_loaded(index):
+            try:
+                await asyncio.wait_for(self.runtime.wait_loaded(index), LOAD_PATIENCE_S)
+            except (TimeoutError, RequestError):
+                return
+
+    async def _ask(self, group_id: str, decide: Callable[[GroupShard, Token, Moment], Decision]) -> Any:
+        return await self.runtime.ask(self.partition_of(group_id), decide)
+
+    async def _look(self, group_id: str, look: Callable[[GroupShard], Answer]) -> Answer:
+        """Answer from what is committed: replies wait until all that the shard knows is."""
+        answer: Answer = await self._ask(group_id, lambda shard, token, now: Decision((), (Reply(token, look(shard)),)))
+        return answer
+
+    # --- requests ---------------------------------------------------------------------------------------------------------
+
+    async def join(self, request: Join) -> JoinReply:
+        reply: JoinReply = await self._ask(request.group_id, lambda shard, token, now: shard.join(request, token, now))
+        return reply
+
+    async def sync(self, request: Sync) -> SyncReply:
+        reply: SyncReply = await self._ask(request.group_id, lambda shard, token, now: shard.sync(request, token, now))
+        return reply
+
+    async def heartbeat(self, request: Heartbeat) -> ErrorCode:
+        code: ErrorCode = await self._ask(request.group_id, lambda shard, token, now: shard.heartbeat(request, token, now))
+        return code
+
+    async def leave(self, request: Leave) -> tuple[LeftMember, ...]:
+        left: tuple[LeftMember, ...] = await self._ask(
+            request.group_id, lambda shard, token, now: shard.leave(request, token, now)
+        )
+        return left
+
+    async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+        reply: ConsumerHeartbeatReply = await self._ask(
+            request.group_id, lambda shard, token, now: shard.consumer_heartbeat(request, token, now)
+        )
+        return reply
+
+    async def commit(self, request: Commit) -> PartitionErrors:
+        errors: PartitionErrors = await self._ask(request.group_id, lambda shard, token, now: shard.commit(request, token, now))
+        return errors
+
+    async def commit_transactional(self, request: TransactionalCommit) -> PartitionErrors:
+        errors: PartitionErrors = await self._ask(
+            request.group_id, lambda shard, token, now: shard.commit_transactional(request, token, now)
+        )
+        return errors
+
+    async def fetch_offsets(self, request: FetchOffsets) -> tuple[FetchedOffset, ...]:
+        return await self._look(request.group_id, lambda shard: shard.fetch_offsets(request))
+
+    async def delete_offsets(self, request: DeleteOffsets) -> PartitionErrors:
+        errors: PartitionErrors = await self._ask(
+            request.group_id, lambda shard, token, now: shard.delete_offsets(request, token)
+        )
+        return errors
+
+    async def describe_classic(self, group_id: str, *, tells_error: bool) -> DescribedClassicGroup:
+        return await self._look(group_id, lambda shard: shard.describe_classic(group_id, tells_error=tells_error))
+
+    async def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        return await self._look(group_id, lambda shard: shard.describe_consumer(group_id))
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
+        """What became of each group; groups looked after elsewhere say so."""
+        by_partition: dict[int, list[str]] = defaultdict(list)
+        errors: dict[str, ErrorCode] = {}
+        for group_id in dict.fromkeys(group_ids):
+            try:
+                by_partition[self.partition_of(group_id)].append(group_id)
+            except RequestError as error:
+                errors[group_id] = error.code
+        for index, members in by_partition.items():
+            errors |= await self._delete_on(index, members)
+        return errors
+
+    async def _delete_on(self, index: int, group_ids: list[str]) -> dict[str, ErrorCode]:
+        try:
+            codes = await self.runtime.ask(index, lambda shard, token, now: shard.delete_groups(group_ids, token))
+        except RequestError as error:
+            return dict.fromkeys(group_ids, error.code)
+        return dict(zip(group_ids, codes, strict=True))
+
+    async def list_groups(self, states: Sequence[str], kinds: Sequence[str]) -> list[ListedGroup]:
+        """The groups of all shards here; raises while one of them is being loaded."""
+        listed: list[ListedGroup] = []
+        for index in self.runtime.led_partitions():
+            try:
+                listed += await self.runtime.ask(
+                    index, lambda shard, token, now: Decision((), (Reply(token, shard.list_groups(states, kinds)),))
+                )
+            except RequestError as error:
+                if error.code is not ErrorCode.NOT_COORDINATOR:
+                    raise
+        return listed
+
+
+def _topic(topic: Any) -> Topic:
+    return Topic(topic.name, topic.topic_id, topic.partition_count)

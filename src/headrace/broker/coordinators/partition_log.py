@@ -1,0 +1,59 @@
+"""A led partition as its coordinator sees it: a log to append to, to wait for and to read from the start."""
+
+import asyncio
+
+from headrace.broker.partition import Partition
+from headrace.broker.reading import in_thread_if_cold
+from headrace.log.interface import Origin
+from headrace.model.errors import ErrorCode, RequestError
+
+
+class LedPartition:
+    """Satisfies the runtime's CoordinatorLog."""
+
+    def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop) -> None:
+        self.partition = partition
+        self._loop = loop
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.partition.leader_epoch
+
+    @property
+    def start_offset(self) -> int:
+        return self.partition.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    def append(self, batches: bytes) -> tuple[int, int]:
+        self.partition.require_replicas()
+        appended = self.partition.append(batches, Origin.COORDINATOR)
+        return appended.base_offset, appended.last_offset
+
+    async def wait_for_high_watermark(self, offset: int) -> None:
+        passed: asyncio.Future[None] = self._loop.create_future()
+
+        def on_outcome(code: ErrorCode) -> None:
+            if passed.done():
+                return
+            if code is ErrorCode.NONE:
+                passed.set_result(None)
+            else:
+                passed.set_exception(RequestError(code))
+
+        if not self.partition.when_durable(offset, -1, on_outcome):
+            await passed
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        return await in_thread_if_cold(self._loop, self.partition, self._read, offset, max_bytes)
+
+    def _read(self, offset: int, max_bytes: int) -> bytes:
+        log = self.partition.log
+        read = log.read(offset, max_bytes=max_bytes, up_to=log.end_offset, at_least_one=True)
+        return bytes(read.data)

@@ -1,0 +1,88 @@
+"""Where a broker's settings come from: its defaults, a TOML file, the environment, flags; the later one wins.
+
+In the file a name may be written whole (`"log.dirs" = "data"`) or as tables (`[log]`, then `dirs = "data"`).  In the
+environment it is in capitals with underscores: HEADRACE_LOG_DIRS; names of our own do not repeat the prefix:
+`headrace.flush` is HEADRACE_FLUSH.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.failure import Failure
+from headrace.model.broker_settings import BROKER_SETTINGS
+from headrace.model.settings import SettingError
+
+PREFIX = "HEADRACE_"
+# Variables with our prefix that are for other commands.
+NOT_SETTINGS = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_DEBUG"})
+
+
+def collect(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, str]:
+    """The settings that were given, by name, each as text.  A wrong name or value is a Failure that says where it stands."""
+    given: dict[str, str] = {}
+    if file is not None:
+        given |= _checked(read_file(file), f"in {file}")
+    given |= _checked(read_environment(environment), "in the environment")
+    return given | _checked(flags, "on the command line")
+
+
+def _checked(texts: Mapping[str, str], where: str) -> dict[str, str]:
+    try:
+        BROKER_SETTINGS.parse(texts)
+    except SettingError as error:
+        raise Failure(f"{error} ({where})") from None
+    return dict(texts)
+
+
+def read_file(file: Path) -> dict[str, str]:
+    """The settings of a TOML file."""
+    try:
+        document = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Failure(f"{file} is not TOML: {error}.") from None
+    return {name: _text(value) for name, value in _flattened(document, "")}
+
+
+def _flattened(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return ",".join(str(item) for item in value)
+        case _:
+            return str(value)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable that sets a setting."""
+    return PREFIX + name.removeprefix("headrace.").upper().replace(".", "_")
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the environment gives."""
+    names = {variable_of(setting.name): setting.name for setting in BROKER_SETTINGS}
+    return {names[variable]: text for variable, text in environment.items() if variable in names}
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Remarks on variables that look like settings and are none: most likely misspelt."""
+    known = {variable_of(setting.name) for setting in BROKER_SETTINGS} | NOT_SETTINGS
+    remarks = []
+    for variable in sorted(environment):
+        if variable.startswith(PREFIX) and variable not in known:
+            near = get_close_matches(variable, known, n=1)
+            remarks.append(f"{variable} is no setting and is ignored{f'; did you mean {near[0]}?' if near else '.'}")
+    return remarks

@@ -1,0 +1,43 @@
+"""How long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headrace.client.arguments import seconds
+from headrace.client.errors import InvalidArgument
+
+EXPONENT_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential, with jitter: `first`, then `factor` times as long each time, at most `longest`, each shortened by up to `jitter` of it."""
+
+    first: float = 0.5
+    longest: float = 60.0
+    factor: float = 2.0
+    jitter: float = 0.2
+
+    def __call__(self, attempt: int) -> float:
+        """Seconds to wait after the attempt of this number; the first is 1."""
+        wait = min(self.longest, self.first * self.factor ** min(attempt - 1, EXPONENT_MAX))
+        return wait * (1 - self.jitter * random.random())
+
+
+BackoffGiven = Backoff | float | int | Sequence[float] | Callable[[int], float]
+
+
+def backoff(argument: str, given: object) -> Callable[[int], float]:
+    """A number is the same wait each time, a sequence one wait after the other (the last for all that follow)."""
+    if callable(given):
+        return given
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        wait = seconds(argument, given)
+        return lambda attempt: wait
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes) and given:
+        waits = [seconds(argument, each) for each in given]
+        return lambda attempt: waits[min(attempt, len(waits)) - 1]
+    raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: Backoff(…), seconds, a list of seconds, or a callable (attempt) -> seconds")

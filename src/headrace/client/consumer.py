@@ -1,0 +1,534 @@
+"""Reading records: by iteration, one at a time, in batches, or pushed to a callback.
+
+Whoever asks for the next record has finished the one before: `at_least_once` commits what is finished, in the background and when
+partitions are given up; `at_most_once` commits before a record is handed out; `exactly_once` commits nothing by itself, because the
+offsets belong into a transaction.  Always: what is handed out of a partition is in order, without gaps, and starts where the group
+left off; a record whose time to live has run out is never shown.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Position
+
+from headrace.client.arguments import Duration, Moment, bootstrap_address, callable_or_none, choice, seconds, whole_number
+from headrace.client.consumer_settings import DELIVERIES, Start, check_start, configuration, topics_or_partitions
+from headrace.client.errors import BrokerTimeout, Closed, DecodeFailed, InvalidArgument, WrongState, translate
+from headrace.client.membership import Membership, PartitionsCallback
+from headrace.client.offsets import Place, Positions
+from headrace.client.record import Record, decoded, expired
+from headrace.client.serialization import BYTES, Format, codec
+from headrace.client.starting_point import StartingPoint
+from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.client.deadletter import DeadLetters
+    from headrace.client.push import Subscription
+
+K = TypeVar("K")
+V = TypeVar("V")
+SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
+CHUNK = 500  # records fetched from librdkafka at once
+Delivery = Literal["at_most_once", "at_least_once", "exactly_once"]
+
+
+class Consumer(Generic[K, V]):
+    """Reads topics, alone or as a member of a group.  Use it in a `with` block; read from one thread at a time.
+
+    `start` says where to begin in a partition for which the group has committed nothing.  Without a `group` all partitions are
+    read, and nothing is committed.
+    """
+
+    def __init__(
+        self,
+        topics: str | Iterable[str] | Iterable[TopicPartition] | TopicPartition,
+        *,
+        bootstrap: str | Iterable[str] | None = None,
+        group: str | None = None,
+        start: Start = "earliest",
+        delivery: Delivery = "at_least_once",
+        keys: Format = bytes,
+        values: Format = bytes,
+        isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
+        commit_interval: Duration = 1.0,
+        session_timeout: Duration = 45.0,
+        timeout: Duration = 30.0,
+        assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky",
+        protocol: Literal["classic", "consumer"] = "classic",
+        instance_id: str | None = None,
+        on_assigned: PartitionsCallback | None = None,
+        on_revoked: PartitionsCallback | None = None,
+        on_undecodable: Callable[[DecodeFailed], object] | None = None,
+        dead_letters: DeadLetters | None = None,
+        client_id: str = "headrace",
+        librdkafka: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._closed = True  # until the end of this method, so that a failure in it leaves nothing to close
+        self.bootstrap = bootstrap_address(bootstrap)
+        self.group = group
+        self.delivery = delivery
+        self.dead_letters = dead_letters
+        self._topics, self._partitions = topics_or_partitions(topics)
+        check_start(start)
+        choice("delivery", delivery, DELIVERIES)
+        for argument, given in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_undecodable", on_undecodable)):
+            callable_or_none(argument, given)
+        self._keys, self._values = codec("keys", keys), codec("values", values)
+        self._on_undecodable = on_undecodable
+        self._timeout = seconds("timeout", timeout, at_least=0.1)
+        if group is None and delivery == "exactly_once":
+            raise InvalidArgument("delivery='exactly_once' needs a group, under whose name the offsets are kept; accepted without one: 'at_least_once'")
+        if group is not None and self._partitions:
+            raise InvalidArgument("topics with single partitions do not go with a group, which assigns them itself; accepted: names of topics, or group=None")
+        config = configuration(
+            bootstrap=self.bootstrap,
+            group=group,
+            start=start,
+            isolation=isolation,
+            assignor=assignor,
+            protocol=protocol,
+            instance_id=instance_id,
+            session_timeout=session_timeout,
+            operation_timeout=self._timeout,
+            client_id=client_id,
+            extra=librdkafka,
+        )
+        self._starting_point = StartingPoint(start, grouped=group is not None, timeout=self._timeout, bootstrap=self.bootstrap)
+        self._membership = Membership(
+            config,
+            bootstrap=self.bootstrap,
+            grouped=group is not None,
+            eager=group is None or (protocol == "classic" and config["partition.assignment.strategy"] != "cooperative-sticky"),
+            locate=self._starting_point,
+            commit_interval=seconds("commit_interval", commit_interval, at_least=0.01),
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+        )
+        self._membership.commits_when_finished = delivery != "exactly_once" and group is not None
+        self._starting_point.client = self._membership.client
+        self._offsets = self._membership.offsets
+        self._at_end: set[Place] = set()
+        self._started = False
+        self._stopping = False
+        self._closing = threading.Lock()
+        self._subscription: Subscription | None = None
+        # A database that keeps the offsets beside its data says here where to read on (see exactly_once).
+        self.offset_source: Callable[[frozenset[Place]], Positions] | None = None
+        self._closed = False
+
+    # Reading
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        return self.records()
+
+    def records(self, timeout: Duration | None = None) -> Iterator[Record[K, V]]:
+        """Records as they come; ends when none has come for `timeout`, or when the consumer is closed."""
+        limit = None if timeout is None else seconds("timeout", timeout)
+        while not self._stopping:
+            record = self._next(limit)
+            if record is None:
+                break
+            yield record
+        if not self._stopping:
+            self._offsets.finish_handed_out()
+
+    def to_end(self) -> Iterator[Record[K, V]]:
+        """Records up to the end of every partition this consumer has, then no more."""
+        self._check_readable()
+        self._at_end.clear()
+        while not self._stopping:
+            record = self._next(SLICE_S)
+            if record is not None:
+                yield record
+            elif self._membership.assigned and self._at_end >= self._membership.assigned:
+                break
+        if not self._stopping:
+            self._offsets.finish_handed_out()
+
+    def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
+        """The next record, or None when there is none within `timeout`."""
+        return self._next(seconds("timeout", timeout))
+
+    def batches(self, size: int, timeout: Duration = 1.0) -> Iterator[list[Record[K, V]]]:
+        """Lists of up to `size` records, each as soon as it is full or `timeout` after it was asked for; never empty ones."""
+        whole_number("size", size, at_least=1)
+        wait = seconds("timeout", timeout)
+        while not self._stopping:
+            batch = self.batch(size, wait)
+            if batch:
+                yield batch
+
+    def batch(self, size: int, timeout: Duration = 1.0) -> list[Record[K, V]]:
+        """Up to `size` records; fewer, perhaps none, when no more come within `timeout`."""
+        self._check_readable()
+        whole_number("size", size, at_least=1)
+        self._offsets.finish_handed_out()
+        deadline = time.monotonic() + seconds("timeout", timeout)
+        batch = self._take(size)
+        while len(batch) < size and not self._stopping:
+            wait = min(SLICE_S, deadline - time.monotonic())
+            self._fill(max(wait, 0), size - len(batch))
+            try:
+                batch += self._take(size - len(batch))
+            except DecodeFailed as failure:
+                if not batch:
+                    raise
+                # First those before it, which are fine; the failure comes out of the next call.
+                self._membership.arrived.appendleft(failure.record._message)
+                return batch
+            if wait <= 0:
+                break
+        return batch
+
+    def on_message(
+        self,
+        callback: Callable[[Record[K, V]], object],
+        *,
+        workers: int = 1,
+        order: Literal["key", "partition"] = "key",
+        pending_max: int = 1000,
+        dead_letters: DeadLetters | None = None,
+        on_error: Callable[[Record[Any, Any], BaseException], object] | None = None,
+    ) -> Subscription:
+        """Push every record to `callback` from `workers` threads, until the subscription is stopped.
+
+        Records of one key (or of one partition) are handled one after the other, in order; others beside them.  Offsets are committed
+        up to the first record that is not finished.  No more than `pending_max` records wait.  An exception of the callback goes to
+        `dead_letters` (or the consumer's own), else to `on_error`, else it ends the subscription and comes out of its `wait`.
+        """
+        from headrace.client.push import Subscription
+
+        self._check_readable()
+        if self.delivery == "exactly_once":
+            raise InvalidArgument("on_message does not go with delivery='exactly_once'; accepted: 'at_least_once', 'at_most_once'; see exactly_once()")
+        letters = self.dead_letters if dead_letters is None else dead_letters
+        self._subscription = Subscription(
+            self, callback, workers=workers, order=order, pending_max=pending_max, dead_letters=letters, on_error=on_error
+        )
+        return self._subscription
+
+    # Offsets
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
+        """Commit everything handed out so far, or the `offsets` given (each the next to be read)."""
+        self._check_grouped("commit")
+        if self.delivery == "exactly_once":
+            raise WrongState("delivery='exactly_once' commits offsets inside a transaction: use transaction.send_offsets, or exactly_once()")
+        if offsets is not None:
+            self._membership.commit({Place(each.topic, each.partition): offset for each, offset in offsets.items()}, wait=wait)
+            return
+        self._offsets.finish_handed_out()
+        self._membership.commit_finished(wait=wait)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition, after all that was handed out."""
+        assigned = self._membership.assigned
+        return {TopicPartition(*place): offset for place, offset in self._offsets.positions().items() if place in assigned and offset >= 0}
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """What the group has committed for the partitions this consumer has."""
+        self._check_grouped("committed")
+        self._wait_for_assignment()
+        answer = self._membership.committed(self._membership.assigned, self._timeout)
+        return {TopicPartition(*place): offset for place, offset in answer.items()}
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets lie between this consumer and the end of each of its partitions."""
+        self._wait_for_assignment()
+        positions = self._offsets.positions()
+        missing = self._membership.assigned - positions.keys()
+        if missing and self.group is not None:
+            positions = {**self._membership.committed(missing, self._timeout), **positions}
+        return {TopicPartition(*place): self._lag_of(place, positions.get(place)) for place in sorted(self._membership.assigned)}
+
+    def _lag_of(self, place: Place, position: int | None) -> int:
+        low, high = self._watermarks(place)
+        return max(0, high - max(low, position if position is not None and position >= 0 else low))
+
+    def _watermarks(self, place: Place) -> tuple[int, int]:
+        try:
+            return self._membership.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
+        except KafkaException as error:
+            raise translate(error.args[0], f"ask for the end of {place.topic}[{place.partition}]", self.bootstrap) from None
+
+    # Moving
+
+    def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
+        """Read on from this offset."""
+        if offset not in ("earliest", "latest"):
+            whole_number("offset", offset, at_least=0)
+        self._wait_for_assignment()
+        place = Place(partition.topic, partition.partition)
+        if place not in self._membership.assigned:
+            has = ", ".join(map(str, self.assignment)) or "none"
+            raise InvalidArgument(f"partition={partition} is not assigned to this consumer; accepted: {has}")
+        self._move({place: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}.get(offset, offset) if isinstance(offset, str) else offset})
+
+    def seek_to_time(self, moment: Moment) -> None:
+        """Read on, in every partition, from the first record at or after this moment."""
+        self._wait_for_assignment()
+        self._move(self._starting_point.at_time(self._membership.assigned, moment))
+
+    def rewind(self, records: int | None = None) -> None:
+        """Back to the beginning of every partition, or back by this many offsets in each."""
+        self._wait_for_assignment()
+        if records is None:
+            self._move(dict.fromkeys(self._membership.assigned, OFFSET_BEGINNING))
+            return
+        whole_number("records", records, at_least=0)
+        positions = self._offsets.positions()
+        known = {place: positions[place] for place in self._membership.assigned if positions.get(place, -1) >= 0}
+        self._move({place: max(self._watermarks(place)[0], offset - records) for place, offset in known.items()})
+
+    def rewind_to_committed(self) -> None:
+        """Read again what was handed out since the last commit."""
+        touched = self._offsets.positions().keys() & self._membership.assigned
+        committed = self._membership.committed(touched, self._timeout)
+        unread = [Position(*place) for place in touched - committed.keys()]
+        beginning = {Place(each.topic, each.partition): each.offset for each in self._starting_point.ignoring_commits(unread)}
+        self._move({**committed, **beginning})
+        self._offsets.reset(touched)
+
+    def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Hand out nothing of these partitions (all, when none are named) until `resume`."""
+        self._wait_for_assignment()
+        places = self._named(partitions)
+        self._membership.paused |= places
+        self._membership.client.pause([Position(*place) for place in places])
+
+    def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        places = self._named(partitions) & self._membership.paused
+        self._membership.paused -= places
+        self._membership.client.resume([Position(*place) for place in places])
+
+    def _named(self, partitions: Iterable[TopicPartition] | None) -> set[Place]:
+        if partitions is None:
+            return set(self._membership.assigned)
+        return {Place(each.topic, each.partition) for each in partitions} & self._membership.assigned
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions this consumer has at this moment."""
+        return sorted(TopicPartition(*place) for place in self._membership.assigned)
+
+    def group_metadata(self) -> Any:
+        """What a transactional producer needs to commit on this member's behalf."""
+        self._check_grouped("group_metadata")
+        return self._membership.client.consumer_group_metadata()
+
+    # Ending
+
+    def close(self) -> None:
+        """Commit what is finished and leave the group.  The record last handed out is not taken as finished; a `with` block that
+        ends without an exception does that.  From another thread it ends the reader's loop.  Again is nothing."""
+        self._stopping = True
+        if self._subscription is not None:
+            self._subscription.stop()
+        if not self._closing.acquire(blocking=False) or self._closed:
+            return
+        self._closed = True
+        if self.delivery == "at_most_once":
+            # What was fetched is committed already; what was not handed out goes back to be read by the next.
+            self._offsets.finish_handed_out()
+        if not self._membership.polling.acquire(timeout=10 * SLICE_S):
+            raise WrongState("close() was called from inside a callback of this consumer's own poll; end the loop there instead")
+        self._membership.polling.release()
+        self._membership.close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None and not self._closed:
+            self._offsets.finish_handed_out()
+        self.close()
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self.close()
+
+    # Inside
+
+    def _next(self, timeout: float | None) -> Record[K, V] | None:
+        self._check_readable()
+        self._offsets.finish_handed_out()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            records = self._take(1)
+            if records:
+                return records[0]
+            wait = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
+            if self._stopping or (wait <= 0 and timeout != 0):
+                return None
+            self._fill(max(wait, 0), CHUNK)
+            if timeout == 0:
+                records = self._take(1)
+                return records[0] if records else None
+
+    def _take(self, count: int) -> list[Record[K, V]]:
+        """Up to `count` records that are here, handed out."""
+        messages = self._take_messages(count)
+        if not messages:
+            return []
+        self._offsets.hand_out(self._ends(messages))
+        if self._keys is BYTES and self._values is BYTES:
+            return [Record(each, each.key(), each.value()) for each in messages if each.headers() is None or not expired(each)]
+        return self._decode(messages)
+
+    def _take_messages(self, count: int) -> list[Message]:
+        self._drop_what_was_taken_away()
+        arrived = self._membership.arrived
+        return [arrived.popleft() for _ in range(min(count, len(arrived)))]
+
+    def _decode(self, messages: list[Message]) -> list[Record[K, V]]:
+        records: list[Record[K, V]] = []
+        for index, message in enumerate(messages):
+            if message.headers() is not None and expired(message):
+                continue
+            try:
+                records.append(decoded(message, self._keys, self._values))
+            except DecodeFailed as failure:
+                if self._divert(failure):
+                    continue
+                # The good ones before it first.  They, and it, are as if not yet handed out.
+                keep = index if records else index + 1
+                self._membership.arrived.extendleft(reversed(messages[keep:]))
+                self._offsets.hand_out(self._ends(messages[:keep]))
+                if records:
+                    return records
+                raise
+        return records
+
+    def _divert(self, failure: DecodeFailed) -> bool:
+        """A record that is not what was expected goes where the user said such records go."""
+        if self._on_undecodable is not None:
+            self._on_undecodable(failure)
+            return True
+        if self.dead_letters is not None:
+            self.dead_letters.park_undecodable(failure, self)
+            return True
+        return False
+
+    def _ends(self, messages: list[Message]) -> Positions:
+        """The position after these messages in each of their partitions.  From the back, because the last of each decides."""
+        ends: Positions = {}
+        partitions = len(self._membership.assigned)
+        for message in reversed(messages):
+            place = Place(message.topic(), message.partition())  # type: ignore[arg-type]
+            if place not in ends:
+                ends[place] = message.offset() + 1  # type: ignore[operator]
+                if len(ends) == partitions:
+                    break
+        return ends
+
+    def _fill(self, wait: float, more: int) -> None:
+        """Fetch, and sort out what is not a record.  Hands nothing out."""
+        self._start()
+        self._take_positions_from_source()
+        membership = self._membership
+        if membership.arrived:
+            return
+        membership.poll(wait, more)
+        if not membership.arrived:
+            membership.check_broker(self._timeout)
+            return
+        self._take_positions_from_source()
+        for _ in range(len(membership.arrived)):
+            message = membership.arrived.popleft()
+            if message.error() is None:
+                membership.arrived.append(message)
+            else:
+                self._meet(message)
+        if self.delivery == "at_most_once" and self.group is not None and membership.arrived:
+            membership.commit(self._ends(list(membership.arrived)), wait=True)
+
+    def _meet(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end.add(Place(message.topic(), message.partition()))  # type: ignore[arg-type]
+            self._membership.suspicious_since = None
+        elif not error.retriable() and error.name() not in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
+            raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self.bootstrap)
+
+    def _drop_what_was_taken_away(self) -> None:
+        membership = self._membership
+        while membership.taken_away:
+            places = membership.taken_away.popleft()
+            self._at_end -= places
+            self._drop_arrived(places)
+
+    def _drop_arrived(self, places: Iterable[Place]) -> None:
+        arrived, gone = self._membership.arrived, frozenset(places)
+        for _ in range(len(arrived)):
+            message = arrived.popleft()
+            if (message.topic(), message.partition()) not in gone:
+                arrived.append(message)
+
+    def _take_positions_from_source(self) -> None:
+        membership = self._membership
+        while membership.newly_assigned:
+            places = membership.newly_assigned.popleft() & membership.assigned
+            if self.offset_source is not None and places:
+                self._drop_what_was_taken_away()
+                self._move(self.offset_source(frozenset(places)))
+
+    def _move(self, positions: Mapping[Place, int]) -> None:
+        deadline = time.monotonic() + self._timeout
+        for place, offset in positions.items():
+            self._seek(Position(*place, offset), deadline)
+            self._at_end.discard(place)
+            self._offsets.move(place, offset) if offset >= 0 else self._offsets.reset([place])
+        self._drop_arrived(positions)
+
+    def _seek(self, position: Position, deadline: float) -> None:
+        while True:
+            try:
+                with self._membership.polling:
+                    self._membership.client.seek(position)
+                return
+            except KafkaException as error:
+                # A partition just assigned is not yet being read, and cannot be moved until it is.
+                if error.args[0].name() != "_STATE" or time.monotonic() >= deadline:
+                    raise translate(error.args[0], f"seek in {position.topic}[{position.partition}]", self.bootstrap) from None
+            time.sleep(0.01)
+
+    def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        if self.group is not None:
+            self._membership.subscribe(self._topics)
+            return
+        wanted = [Position(each.topic, each.partition) for each in self._partitions] or self._starting_point.all_partitions(self._topics)
+        self._membership.assign(self._starting_point(wanted))
+
+    def _wait_for_assignment(self) -> None:
+        self._check_open()
+        deadline = time.monotonic() + self._timeout
+        while not self._membership.assigned:
+            self._fill(SLICE_S, 0)
+            if time.monotonic() >= deadline:
+                raise BrokerTimeout(f"no partitions were assigned within {self._timeout:g} s by {self.bootstrap} to a member of group '{self.group}'")
+        self._take_positions_from_source()
+
+    def _check_open(self) -> None:
+        if self._closed or self._stopping:
+            raise Closed("this consumer is closed; open a new one to read more")
+
+    def _check_readable(self) -> None:
+        self._check_open()
+        if self._subscription is not None and self._subscription.running:
+            raise WrongState("this consumer pushes to on_message; stop that subscription before reading from the consumer itself")
+
+    def _check_grouped(self, call: str) -> None:
+        self._check_open()
+        if self.group is None:
+            raise WrongState(f"{call}() needs a group, under whose name offsets are kept: Consumer(…, group='…')")

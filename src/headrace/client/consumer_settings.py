@@ -1,0 +1,87 @@
+"""A consumer's arguments as librdkafka's settings, and where it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from headrace.client.arguments import Config, choice, merged, milliseconds, timestamp_ms, topic_name
+from headrace.client.errors import InvalidArgument
+from headrace.model.identity import TopicPartition
+
+DELIVERIES = ("at_most_once", "at_least_once", "exactly_once")
+ASSIGNORS = ("cooperative-sticky", "range", "roundrobin")
+UNGROUPED = "headrace-ungrouped"
+Start = str | int | datetime
+
+
+def configuration(
+    *,
+    bootstrap: str,
+    group: str | None,
+    start: Start,
+    isolation: str,
+    assignor: str,
+    protocol: str,
+    instance_id: str | None,
+    session_timeout: object,
+    operation_timeout: float,
+    client_id: str,
+    extra: Mapping[str, Any] | None,
+) -> Config:
+    choice("isolation", isolation, ("read_committed", "read_uncommitted"))
+    choice("assignor", assignor, ASSIGNORS)
+    choice("protocol", protocol, ("classic", "consumer"))
+    if group is not None and (not isinstance(group, str) or not group):
+        raise InvalidArgument(f"group={group!r} is not accepted; accepted: a name, or None to read without a group")
+    config: Config = {
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "group.id": group or UNGROUPED,
+        "auto.offset.reset": "latest" if start == "latest" else "earliest",
+        "isolation.level": isolation,
+        # Offsets are ours to commit: only what is finished, which librdkafka cannot know.
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "allow.auto.create.topics": True,
+        "socket.timeout.ms": max(1000, round(operation_timeout * 1000)),
+        # librdkafka's own values here cap one reader at about 200,000 small records a second.
+        "fetch.queue.backoff.ms": 5,
+        "queued.min.messages": 1_000_000,
+        "queued.max.messages.kbytes": 64 * 1024,
+    }
+    if group is not None:
+        config["group.protocol"] = protocol
+        if instance_id is not None:
+            config["group.instance.id"] = instance_id
+        if protocol == "classic":
+            config["partition.assignment.strategy"] = assignor
+            config["session.timeout.ms"] = milliseconds("session_timeout", session_timeout, at_least=1)
+            config["heartbeat.interval.ms"] = max(100, min(3000, config["session.timeout.ms"] // 3))
+    elif instance_id is not None:
+        raise InvalidArgument(f"instance_id={instance_id!r} does not go without a group; accepted then: None")
+    return merged(config, extra)
+
+
+def check_start(start: object) -> None:
+    if isinstance(start, str) and start in ("earliest", "latest"):
+        return
+    if isinstance(start, datetime) or (isinstance(start, int) and not isinstance(start, bool) and start >= 0):
+        return
+    raise InvalidArgument(f"start={start!r} is not accepted; accepted: 'earliest', 'latest', an offset as a whole number, or a datetime")
+
+
+def start_time_ms(start: Start) -> int:
+    return timestamp_ms("start", start)
+
+
+def topics_or_partitions(given: object) -> tuple[list[str], list[TopicPartition]]:
+    """What to read: names of topics (a pattern begins with `^`), or single partitions; not both."""
+    each = [given] if isinstance(given, str | TopicPartition) else list(given) if isinstance(given, Iterable) else []
+    topics = [name if name.startswith("^") else topic_name("topics", name) for name in each if isinstance(name, str)]
+    partitions = [partition for partition in each if isinstance(partition, TopicPartition)]
+    if not each or len(topics) + len(partitions) != len(each) or (topics and partitions):
+        raise InvalidArgument(f"topics={given!r} is not accepted; accepted: a topic name, a list of names, or a list of TopicPartition")
+    return topics, partitions

@@ -1,0 +1,189 @@
+"""Push, without its threads: what may be worked on, in which order, and what may be committed.
+
+Shared by the threaded and the asyncio subscriptions, which only run callbacks.  Always: records of one lane are worked on one after
+the other; a record counts as finished when its callback has returned, its error was taken by `on_error`, or its dead-letter topic has
+acknowledged it; what belongs to a partition that was taken away is forgotten.  Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Message
+
+from headrace.client.arguments import callable_or_none, choice, whole_number
+from headrace.client.deadletter import DeadLetters, Failure
+from headrace.client.errors import DecodeFailed, HeadraceError, InvalidArgument
+from headrace.client.lanes import Lanes
+from headrace.client.offsets import Place, Positions
+from headrace.client.progress import Progress
+from headrace.client.record import Record
+
+if TYPE_CHECKING:
+    from headrace.client.consumer import Consumer
+
+# Records started and not committable, over all partitions: one that is tried again for long may not make this grow without bound.
+UNCOMMITTED_MAX = 20_000
+OnError = Callable[[Record[Any, Any], BaseException], object]
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One record on its way through."""
+
+    lane: Hashable
+    place: Place
+    progress: Progress
+    record: Record[Any, Any]
+    failure: Failure | None = None
+    parking: int = 0  # attempts to park it; above zero, parking is what is to be done
+    brief: bool = False
+
+
+class Work:
+    def __init__(
+        self, consumer: Consumer[Any, Any], *, order: str, pending_max: int, dead_letters: DeadLetters | None, on_error: OnError | None
+    ) -> None:
+        choice("order", order, ("key", "partition"))
+        callable_or_none("on_error", on_error)
+        if dead_letters is not None and not isinstance(dead_letters, DeadLetters):
+            raise InvalidArgument(f"dead_letters={dead_letters!r} is not accepted; accepted: DeadLetters(…), or None")
+        self.changed = threading.Condition()
+        self.error: BaseException | None = None  # what ends the subscription
+        self.dead_letters = dead_letters
+        self._consumer = consumer
+        self._by_key = order == "key"
+        self._pending_max = whole_number("pending_max", pending_max, at_least=1)
+        self._on_error = on_error
+        self._lanes: Lanes[Task] = Lanes()
+        self._progress: dict[Place, Progress] = {}
+        self._keyless = count()
+
+    def room(self) -> int:
+        """How many more records may come in."""
+        with self.changed:
+            uncommitted = sum(map(len, self._progress.values()))
+            return min(self._pending_max - len(self._lanes), UNCOMMITTED_MAX - uncommitted)
+
+    def accept(self, messages: Iterable[Message]) -> None:
+        """Records, in the order of their offsets."""
+        decode = self._consumer.decode_for_push
+        prepared = [(message, decode(message)) for message in messages]
+        with self.changed:
+            for message, outcome in prepared:
+                self._add(message, outcome)
+            self.changed.notify_all()
+
+    def _add(self, message: Message, outcome: Record[Any, Any] | DecodeFailed | None) -> None:
+        place = Place(message.topic(), message.partition())  # type: ignore[arg-type]
+        progress = self._progress.get(place)
+        if progress is None:
+            progress = self._progress[place] = Progress()
+        offset: int = message.offset()  # type: ignore[assignment]
+        progress.start(offset)
+        if outcome is None:
+            self._finish(place, progress, offset)
+        elif isinstance(outcome, DecodeFailed):
+            task = Task(next(self._keyless), place, progress, outcome.record, Failure.again(outcome, None))
+            task.parking = 1 if self.dead_letters is not None else 0
+            self._lanes.add(task.lane, task)
+        else:
+            task = Task(self._lane(place, message), place, progress, outcome)
+            self._lanes.add(task.lane, task)
+
+    def _lane(self, place: Place, message: Message) -> Hashable:
+        if not self._by_key:
+            return place
+        key = message.key()
+        # Nothing orders records without a key against each other: each has a lane of its own.
+        return next(self._keyless) if key is None else (place.topic, key)
+
+    def take(self) -> Task | None:
+        """Work that may be done now; inside `changed`."""
+        taken = self._lanes.take(time.monotonic())
+        return None if taken is None else taken[1]
+
+    def wait_for_work(self, timeout: float) -> None:
+        """Until something changes or a delayed record is due; inside `changed`."""
+        due = self._lanes.next_due()
+        self.changed.wait(timeout if due is None else max(0.0, min(timeout, due - time.monotonic())))
+
+    def finished(self, task: Task) -> None:
+        with self.changed:
+            self._lanes.done(task.lane)
+            self._finish(task.place, task.progress, task.record.offset)
+            self.changed.notify_all()
+
+    def _finish(self, place: Place, progress: Progress, offset: int) -> None:
+        moved = progress.finish(offset)
+        if moved and self._progress.get(place) is progress:
+            assert progress.next_offset is not None
+            self._consumer.note_finished({place: progress.next_offset})
+
+    def failed(self, task: Task, error: BaseException) -> None:
+        """A callback raised: try again later, park, hand to `on_error`, or end the subscription."""
+        task.failure = Failure.again(error, task.failure)
+        if self.dead_letters is not None and isinstance(error, Exception):
+            wait = self.dead_letters.wait_after(task.failure)
+            task.parking = 1 if wait is None else 0
+            self._again(task, wait or 0.0)
+        elif self._on_error is not None and isinstance(error, Exception):
+            self._hand_to_on_error(self._on_error, task, error)
+        else:
+            self.give_up(task, error)
+
+    def _hand_to_on_error(self, on_error: OnError, task: Task, error: Exception) -> None:
+        try:
+            on_error(task.record, error)
+        except BaseException as second:
+            self.give_up(task, second)
+        else:
+            self.finished(task)
+
+    def parking_failed(self, task: Task, error: HeadraceError) -> None:
+        assert self.dead_letters is not None
+        try:
+            task.brief, wait = self.dead_letters.after_parking_failed(error, task.parking, task.brief)
+        except HeadraceError as hopeless:
+            self.give_up(task, hopeless)
+            return
+        task.parking += 1
+        self._again(task, wait)
+
+    def _again(self, task: Task, wait: float) -> None:
+        with self.changed:
+            self._lanes.delay(task.lane, time.monotonic() + wait)
+            self.changed.notify_all()
+
+    def give_up(self, task: Task, error: BaseException) -> None:
+        """Nothing can be done about this record: it stays unfinished, and the subscription ends with its error."""
+        with self.changed:
+            self.error = self.error or error
+            self._lanes.delay(task.lane, float("inf"))
+            self.changed.notify_all()
+
+    def before_revoke(self, places: frozenset[Place], timeout: float) -> None:
+        """These partitions go to somebody else: start nothing more of theirs, and give what runs a while to end."""
+        deadline = time.monotonic() + timeout
+        with self.changed:
+            self._lanes.drop(lambda task: task.place in places)
+            while any(task.place in places for task in self._lanes.out()) and (left := deadline - time.monotonic()) > 0:
+                self.changed.wait(left)
+            for place in places:
+                self._progress.pop(place, None)
+            self.changed.notify_all()
+
+    def busy(self) -> list[Task]:
+        """What is being worked on."""
+        with self.changed:
+            return self._lanes.out()
+
+    def unfinished(self) -> Positions:
+        """Where each partition has to be read again from, because not all that was taken from it is finished."""
+        with self.changed:
+            return {place: first for place, progress in self._progress.items() if (first := progress.first_unfinished) is not None}

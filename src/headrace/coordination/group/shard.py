@@ -1,0 +1,423 @@
+"""One group coordinator: all groups whose ids fall on one partition of `__consumer_offsets`.
+
+Each public method but the replaying ones decides about one request: it returns the entries to write and the replies to send, or
+raises what the request is told.  Groups of the consumer protocol and committed offsets change only by replaying entries; of a
+classic group the log holds what its last complete rebalance came to, and what happens in between is forgotten with the shard.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
+
+from headrace.coordination.decision import Decision, Token
+from headrace.coordination.group import bridge, consumer, describe, expiry, membership, migration, offsets, rebalance
+from headrace.coordination.group.context import Context, Outcome
+from headrace.coordination.group.entries import (
+    AssignmentEntry,
+    ClassicGroupEntry,
+    Entry,
+    GroupEpochEntry,
+    LegacyTopicsEntry,
+    MemberEntry,
+    OffsetEntry,
+    RegexEntry,
+    TargetEntry,
+    TargetEpochEntry,
+)
+from headrace.coordination.group.expiry import Group
+from headrace.coordination.group.members import ConsumerGroup
+from headrace.coordination.group.requests import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Commit,
+    ConsumerHeartbeat,
+    DeleteOffsets,
+    DescribedClassicGroup,
+    DescribedConsumerGroup,
+    FetchedOffset,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    LeftMember,
+    ListedGroup,
+    Sync,
+    TransactionalCommit,
+)
+from headrace.coordination.group.settings import GroupSettings
+from headrace.coordination.group.state import ClassicGroup, ClassicState
+from headrace.coordination.group.timers import Timer, TimerKey
+from headrace.coordination.group.topics import TopicCatalog
+from headrace.coordination.moment import Moment
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import ProducerIdentity
+
+
+class GroupShard:
+    """The coordinator of the groups of one partition."""
+
+    def __init__(self, settings: GroupSettings, topics: TopicCatalog | None = None) -> None:
+        self.groups: dict[str, Group] = {}
+        self.offsets = offsets.OffsetStore()
+        self._context = Context(settings, topics=topics or TopicCatalog())
+
+    @property
+    def settings(self) -> GroupSettings:
+        return self._context.settings
+
+    # --- the classic protocol ---------------------------------------------------------------------------------------------
+
+    def join(self, request: Join, token: Token, now: Moment) -> Decision:
+        _check_group_id(request.group_id)
+        settings = self.settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        outcome = Outcome()
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            bridge.join(group, request, token, self._context, outcome, now)
+            return outcome.decision()
+        if isinstance(group, ConsumerGroup):
+            outcome.write_all(group.tombstones())
+            group = None
+        if group is None:
+            if request.member_id != "":
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+            group = ClassicGroup(group_id=request.group_id)
+        membership.join(group, request, token, self._context, outcome, now)
+        self.groups[request.group_id] = group
+        return outcome.decision()
+
+    def sync(self, request: Sync, token: Token, now: Moment) -> Decision:
+        _check_group_id(request.group_id)
+        outcome = Outcome()
+        group = self._group_with_members(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            outcome.reply(token, bridge.sync(group, request, self._context, now))
+        else:
+            rebalance.sync(group, request, token, self._context, outcome, now)
+        return outcome.decision()
+
+    def heartbeat(self, request: Heartbeat, token: Token, now: Moment) -> Decision:
+        """The reply is an error code."""
+        _check_group_id(request.group_id)
+        group = self._group_with_members(request.group_id)
+        outcome = Outcome()
+        if isinstance(group, ConsumerGroup):
+            outcome.reply(token, bridge.heartbeat(group, request, self._context, now))
+        else:
+            outcome.reply(token, membership.heartbeat(group, request, self._context, now))
+        return outcome.decision()
+
+    def leave(self, request: Leave, token: Token, now: Moment) -> Decision:
+        """The reply is a tuple of LeftMember."""
+        _check_group_id(request.group_id)
+        outcome = Outcome()
+        group = self.groups.get(request.group_id)
+        if group is None:
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID
+            outcome.reply(token, tuple(LeftMember(each.member_id, each.instance_id, unknown) for each in request.members))
+        elif isinstance(group, ConsumerGroup):
+            outcome.reply(token, bridge.leave(group, request, self._context, outcome, now))
+        else:
+            outcome.reply(token, membership.leave(group, request, self._context, outcome, now))
+        return outcome.decision()
+
+    def _group_with_members(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None or (isinstance(group, ConsumerGroup) and group.is_empty):
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    # --- the consumer protocol --------------------------------------------------------------------------------------------
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> Decision:
+        consumer.check_request(request, self.settings.consumer_assignors)
+        outcome = Outcome()
+        if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            group = self._consumer_group(request.group_id)
+            consumer.leave(group, request, token, self._context, outcome, now)
+        else:
+            group = self._joined_consumer_group(request, outcome, now)
+            consumer.heartbeat(group, request, token, self._context, outcome, now)
+        return outcome.decision()
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group
+
+    def _joined_consumer_group(self, request: ConsumerHeartbeat, outcome: Outcome, now: Moment) -> ConsumerGroup:
+        """The group a heartbeat speaks to; a joining one makes or upgrades it."""
+        group = self.groups.get(request.group_id)
+        if request.member_epoch != JOIN_EPOCH or isinstance(group, ConsumerGroup):
+            return self._consumer_group(request.group_id)
+        if group is None:
+            return ConsumerGroup(request.group_id)
+        if group.state is ClassicState.EMPTY:
+            outcome.write(ClassicGroupEntry(request.group_id, None))
+            return ConsumerGroup(request.group_id)
+        return migration.upgrade(group, self._context, outcome, now)
+
+    # --- offsets ----------------------------------------------------------------------------------------------------------
+
+    def commit(self, request: Commit, token: Token, now: Moment) -> Decision:
+        """The reply is an error code for each offset."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            offsets.check_consumer_commit(group, request, self._context.topics)
+        elif group is not None:
+            offsets.check_classic_commit(group, request)
+            self._hear_of_committer(group, request.member_id, now)
+        elif request.generation >= 0:
+            code = ErrorCode.GROUP_ID_NOT_FOUND if request.knows_consumer_protocol else ErrorCode.ILLEGAL_GENERATION
+            raise RequestError(code, f"Group {request.group_id} not found.")
+        return self._accept(request, token, now)
+
+    def commit_transactional(self, request: TransactionalCommit, token: Token, now: Moment) -> Decision:
+        """The reply is an error code for each offset."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            offsets.check_consumer_commit(group, request, self._context.topics)
+        elif group is not None:
+            offsets.check_classic_commit(group, request)
+        elif request.generation >= 0:
+            raise RequestError(ErrorCode.ILLEGAL_GENERATION)
+        return self._accept(request, token, now)
+
+    def _accept(self, request: Commit | TransactionalCommit, token: Token, now: Moment) -> Decision:
+        outcome = Outcome()
+        errors, entries = offsets.accept(request, self.settings, now)
+        outcome.write_all(entries)
+        outcome.reply(token, errors)
+        return outcome.decision(request.producer if isinstance(request, TransactionalCommit) else None)
+
+    def _hear_of_committer(self, group: ClassicGroup, member_id: str, now: Moment) -> None:
+        member = group.members.get(member_id)
+        if member is not None and group.state in (ClassicState.STABLE, ClassicState.PREPARING):
+            self._context.hear_from(group.group_id, member_id, member.session_timeout_ms, now)
+
+    def fetch_offsets(self, request: FetchOffsets) -> tuple[FetchedOffset, ...]:
+        """Nothing is written, so this is the answer itself."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            offsets.check_consumer_fetch(group, request)
+        return offsets.fetch(self.offsets, request)
+
+    def delete_offsets(self, request: DeleteOffsets, token: Token) -> Decision:
+        """The reply is an error code for each partition."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+        if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY and not group.uses_consumer_protocol:
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP)
+        outcome = Outcome()
+        errors: list[ErrorCode] = []
+        for topic, partition in request.partitions:
+            is_read = group.is_subscribed_to(topic)
+            errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE)
+            is_open = self.offsets.is_open(request.group_id, (topic, partition))
+            if not is_read and (is_open or self.offsets.get(request.group_id, topic, partition) is not None):
+                outcome.write(OffsetEntry(request.group_id, topic, partition, None))
+        outcome.reply(token, tuple(errors))
+        return outcome.decision()
+
+    # --- looking at groups ------------------------------------------------------------------------------------------------
+
+    def list_groups(self, states: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[ListedGroup]:
+        states, kinds = list(states), list(kinds)
+        listed = (describe.listed(group) for group in self.groups.values())
+        return [group for group in listed if describe.is_listed(group, states, kinds)]
+
+    def describe_classic(self, group_id: str, *, tells_error: bool = True) -> DescribedClassicGroup:
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return describe.described_classic(group)
+        message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+        return describe.missing_classic(group_id, message, tells_error=tells_error)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        try:
+            group = self._consumer_group(group_id)
+        except RequestError as error:
+            return DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
+        return describe.described_consumer(group, self.settings.consumer_assignors[0], self._context.topics)
+
+    def delete_groups(self, group_ids: Iterable[str], token: Token) -> Decision:
+        """The reply is an error code for each group."""
+        outcome = Outcome()
+        outcome.reply(token, tuple(self._delete_group(group_id, outcome) for group_id in group_ids))
+        return outcome.decision()
+
+    def _delete_group(self, group_id: str, outcome: Outcome) -> ErrorCode:
+        group = self.groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if not _is_empty(group):
+            return ErrorCode.NON_EMPTY_GROUP
+        outcome.write_all(self.offsets.tombstones(group_id))
+        outcome.write_all(_tombstones(group))
+        return ErrorCode.NONE
+
+    # --- the cluster's topics ---------------------------------------------------------------------------------------------
+
+    def on_topics(self, topics: TopicCatalog, changed: Collection[str], gone: Mapping[str, UUID]) -> Decision:
+        """The cluster's topics have changed: offsets of deleted ones go, groups that read a changed one look again."""
+        self._context.topics = topics
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup) and not group.subscribed_topics().isdisjoint(changed):
+                group.refresh_deadline = 0.0
+        outcome = Outcome()
+        if gone:
+            outcome.write_all(self.offsets.tombstones_of_topics(gone))
+        return outcome.decision()
+
+    # --- time -------------------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        return self._context.timers.next_deadline()
+
+    def tick(self, now: Moment) -> Decision:
+        """Act on the earliest deadline that has passed."""
+        outcome = Outcome()
+        due = self._context.timers.pop_due(now.monotonic)
+        if due is None:
+            return outcome.decision()
+        key = due.key
+        group = self.groups.get(key.group_id)
+        if key.kind is Timer.EXPIRY:
+            self._expire_offsets(outcome, now)
+        elif isinstance(group, ConsumerGroup):
+            consumer.on_deadline(group, key, due.detail, self._context, outcome, now)
+        elif group is not None:
+            self._on_classic_deadline(group, key, due.detail, outcome, now)
+        return outcome.decision()
+
+    def _on_classic_deadline(self, group: ClassicGroup, key: TimerKey, detail: object, outcome: Outcome, now: Moment) -> None:
+        match key.kind:
+            case Timer.SESSION:
+                membership.on_session_deadline(group, key.member_id, self._context, outcome, now)
+            case Timer.JOIN:
+                rebalance.on_join_deadline(group, detail, self._context, outcome, now)
+            case Timer.SYNC:
+                rebalance.on_sync_deadline(group, detail, self._context, outcome, now)
+            case Timer.DOWNGRADED:
+                migration.on_downgraded(group, detail, self._context, outcome, now)
+            case Timer.REBALANCE | Timer.CLASSIC_JOIN | Timer.CLASSIC_SYNC | Timer.EXPIRY:
+                return
+
+    def _expire_offsets(self, outcome: Outcome, now: Moment) -> None:
+        for group_id, group in self.groups.items():
+            expired = list(expiry.expired_offsets(group, self.offsets, self.settings, now.wall_ms))
+            outcome.write_all(expired)
+            is_bare = len(expired) == len(self.offsets.of_group(group_id)) and not self.offsets.has_open(group_id)
+            if is_bare and _is_empty(group):
+                outcome.write_all(_tombstones(group))
+        self._set_expiry(now)
+
+    def _set_expiry(self, now: Moment) -> None:
+        interval_ms = self.settings.offsets_retention_check_interval_ms
+        self._context.timers.set(TimerKey(Timer.EXPIRY), now.after_ms(interval_ms))
+
+    # --- the log ----------------------------------------------------------------------------------------------------------
+
+    def on_loaded(self, now: Moment) -> Decision:
+        """Begin to serve: every member found in the log has a full session to be heard of."""
+        outcome = Outcome()
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                consumer.on_loaded(group, self._context, now)
+                continue
+            for member in group.members.values():
+                self._context.hear_from(group.group_id, member.member_id, member.session_timeout_ms, now)
+            if len(group.members) > self.settings.max_size:
+                # The limit was lowered meanwhile: members commit, join again, and those above it are refused.
+                rebalance.prepare(group, self._context, outcome, now)
+        self._set_expiry(now)
+        return outcome.decision()
+
+    def replay(self, entry: Entry, offset: int, producer: ProducerIdentity | None = None) -> None:
+        match entry:
+            case OffsetEntry():
+                self._replay_offset(entry, offset, producer)
+            case ClassicGroupEntry():
+                self._replay_classic(entry)
+            case GroupEpochEntry(value=None) | MemberEntry(value=None):
+                self._replay_removal(entry)
+            case _:
+                self._replay_consumer(entry)
+
+    def replay_marker(self, producer: ProducerIdentity, committed: bool) -> None:
+        self.offsets.replay_marker(producer.producer_id, committed)
+
+    def _replay_offset(self, entry: OffsetEntry, offset: int, producer: ProducerIdentity | None) -> None:
+        if entry.value is not None and entry.group_id not in self.groups:
+            # A consumer that assigns itself: its group has no entry of its own.
+            self.groups[entry.group_id] = ClassicGroup(group_id=entry.group_id)
+        self.offsets.replay(entry, offset, producer)
+
+    def _replay_classic(self, entry: ClassicGroupEntry) -> None:
+        group = self.groups.get(entry.group_id)
+        self._context.timers.cancel(TimerKey(Timer.JOIN, entry.group_id))
+        if entry.value is None:
+            self._context.timers.cancel_group(entry.group_id)
+            if isinstance(group, ClassicGroup):
+                del self.groups[entry.group_id]
+            return
+        if not isinstance(group, ClassicGroup):
+            group = ClassicGroup(group_id=entry.group_id)
+            self.groups[entry.group_id] = group
+        group.restore(entry.value)
+
+    def _replay_removal(self, entry: GroupEpochEntry | MemberEntry) -> None:
+        group = self.groups.get(entry.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        if isinstance(entry, MemberEntry):
+            group.replay_member(entry)
+            self._context.timers.cancel_member(entry.group_id, entry.member_id)
+        else:
+            del self.groups[entry.group_id]
+
+    def _replay_consumer(self, entry: Entry) -> None:
+        group = self.groups.get(entry.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if _is_tombstone(entry):
+                return
+            group = ConsumerGroup(entry.group_id)
+            self.groups[entry.group_id] = group
+        match entry:
+            case GroupEpochEntry(value=value) if value is not None:
+                group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+            case LegacyTopicsEntry():
+                group.has_legacy_topics = entry.present
+            case MemberEntry():
+                group.replay_member(entry)
+            case TargetEntry():
+                group.replay_target(entry)
+            case TargetEpochEntry():
+                group.replay_target_epoch(entry)
+            case AssignmentEntry():
+                group.replay_assignment(entry)
+            case RegexEntry():
+                group.replay_regex(entry)
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
+
+
+def _is_empty(group: Group) -> bool:
+    return group.is_empty if isinstance(group, ConsumerGroup) else group.state is ClassicState.EMPTY
+
+
+def _tombstones(group: Group) -> Iterable[Entry]:
+    return group.tombstones() if isinstance(group, ConsumerGroup) else (ClassicGroupEntry(group.group_id, None),)
+
+
+def _is_tombstone(entry: Entry) -> bool:
+    return not entry.present if isinstance(entry, LegacyTopicsEntry) else entry.value is None

@@ -1,0 +1,101 @@
+"""The aborted transactions of a segment: what `read_committed` readers must leave out.  Kafka's `.txnindex`.
+
+Entries of 34 bytes: version, producer id, first and last offset of the transaction, and the last stable offset when it ended.  Entries
+are in the order of their last offsets.  They are few, and written at once; a closed segment's are read when a reader asks.
+Always: every entry is derived from markers in the log, so a broken file is rebuilt by the recovery of its segment.
+"""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from headrace.log.files import Handle
+
+ENTRY_BYTES: Final = 34
+_VERSION = 0
+_ENTRY = struct.Struct(">hqqqq")
+
+
+class AbortedEntry(NamedTuple):
+    """One aborted transaction; `last_offset` is its marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def encode_aborted(entry: AbortedEntry) -> bytes:
+    return _ENTRY.pack(_VERSION, *entry)
+
+
+def decode_aborted(data: bytes) -> list[AbortedEntry]:
+    """All entries of a file; ValueError when it cannot be one."""
+    if len(data) % ENTRY_BYTES:
+        raise ValueError("an aborted-transaction index ends within an entry")
+    entries = []
+    previous = -1
+    for version, *fields in _ENTRY.iter_unpack(data):
+        entry = AbortedEntry(*fields)
+        if version != _VERSION:
+            raise ValueError(f"aborted-transaction index version {version} is not known")
+        if not 0 <= entry.first_offset <= entry.last_offset or entry.last_offset <= previous or entry.producer_id < 0:
+            raise ValueError("an aborted-transaction index is not in order")
+        previous = entry.last_offset
+        entries.append(entry)
+    return entries
+
+
+class AbortedIndex:
+    """One file, made when the first transaction aborts."""
+
+    __slots__ = ("_entries", "_handle", "_size")
+
+    def __init__(self, handle: Handle, size_bytes: int) -> None:
+        self._handle = handle
+        self._size = size_bytes
+        # None: not read yet.  A segment without the file has an empty list from the start.
+        self._entries: list[AbortedEntry] | None = None if size_bytes else []
+
+    @property
+    def handle(self) -> Handle:
+        return self._handle
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size
+
+    def append(self, entry: AbortedEntry) -> None:
+        entries = self.entries()
+        self._handle.file().append([encode_aborted(entry)])
+        entries.append(entry)
+        self._size += ENTRY_BYTES
+
+    def entries(self) -> list[AbortedEntry]:
+        """All of them, oldest first.  ValueError when the file is broken."""
+        if self._entries is None:
+            self._entries = decode_aborted(self._handle.file().read_at(0, self._size))
+        return self._entries
+
+    def forget(self) -> None:
+        """A closed segment need not keep them in memory: the next reader loads them."""
+        if self._size:
+            self._entries = None
+
+    def reaching(self, offset: int) -> list[AbortedEntry]:
+        """Those that end at or after an offset."""
+        entries = self.entries()
+        return entries[bisect_left(entries, offset, key=lambda entry: entry.last_offset) :]
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget transactions that ended at or after an offset."""
+        self.replace([entry for entry in self.entries() if entry.last_offset < offset])
+
+    def replace(self, entries: Iterable[AbortedEntry]) -> None:
+        self._entries = list(entries)
+        if self._size or self._entries:
+            file = self._handle.file()
+            file.truncate(0)
+            file.append([b"".join(map(encode_aborted, self._entries))])
+        self._size = len(self._entries) * ENTRY_BYTES

@@ -1,0 +1,121 @@
+"""Files that are opened when they are used, and closed again when too many are open.
+
+With ten thousand partitions nobody can hold every segment and index open.  A `Handle` names a file; `file()` opens it if need be.
+Always: only the event loop's thread opens and closes through the pool; another thread may `sync` a handle, which keeps it open
+(or uses a descriptor of its own) for as long as that takes.
+"""
+
+import errno
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from headrace.host.disk import Disk, File
+
+OPEN_FILES_MAX: Final = 512
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_EVICTED_AT_ONCE = 32
+
+
+class Handle:
+    """A file by name, open or not."""
+
+    __slots__ = ("_file", "_pins", "_pool", "held", "path", "recent")
+
+    def __init__(self, pool: "FilePool", path: Path) -> None:
+        self.path = path
+        # Set while the file has bytes that a sync must still write down through this very descriptor.
+        self.held = False
+        # Used since the pool last looked for one to close.
+        self.recent = False
+        self._pool = pool
+        self._file: File | None = None
+        self._pins = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def file(self) -> File:
+        """The open file; it stays open until the next call to the pool."""
+        self.recent = True
+        return self._file or self._pool.open(self)
+
+    def sync(self) -> None:
+        """From any thread: make the file's bytes durable."""
+        with self._pool.lock:
+            file = self._file
+            self._pins += 1
+        try:
+            if file is not None:
+                file.sync()
+                return
+            own = self._pool.disk.open(self.path)
+            try:
+                own.sync()
+            finally:
+                own.close()
+        finally:
+            with self._pool.lock:
+                self._pins -= 1
+
+    def close(self) -> None:
+        """Let the descriptor go.  One that is being synced in another thread is left to the pool, which closes it later."""
+        self.held = False
+        with self._pool.lock:
+            if self._file is None:
+                return
+            if self._pins:
+                self.recent = False
+                return
+            self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        assert file is not None
+        self._pool.opened.remove(self)
+        file.close()
+
+
+class FilePool:
+    """All handles of one data directory; at most so many of them open."""
+
+    def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self.disk = disk
+        self.open_files_max = open_files_max
+        self.lock = threading.Lock()
+        self.opened: deque[Handle] = deque()
+
+    def handle(self, path: Path) -> Handle:
+        return Handle(self, path)
+
+    def open(self, handle: Handle) -> File:
+        """Open a handle's file, closing another that was not used lately if there are too many."""
+        with self.lock:
+            if len(self.opened) >= self.open_files_max:
+                self._evict(1)
+            try:
+                file = self.disk.open(handle.path, create=True)
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS or not self._evict(_EVICTED_AT_ONCE):
+                    raise
+                file = self.disk.open(handle.path, create=True)
+            handle._file = file
+            self.opened.append(handle)
+            return file
+
+    def _evict(self, wanted: int) -> int:
+        """Second chance: a handle used since the last round is passed over once."""
+        closed = 0
+        for _ in range(2 * len(self.opened)):
+            if closed == wanted or not self.opened:
+                break
+            handle = self.opened[0]
+            self.opened.rotate(-1)
+            if handle.recent:
+                handle.recent = False
+            elif not handle.held and not handle._pins:
+                handle._close()
+                closed += 1
+        return closed

@@ -1,0 +1,183 @@
+"""Exactly once: each task writes in a transaction that also records the batch, so that the same batch adds nothing twice.
+
+The record is a committed offset of a group named for the query: partition `LEDGER_PARTITION` + task, offset = batch id + 1.
+No topic has that partition, so tools show no lag for it.  The transactional id is made of query and task: whoever starts a
+task fences every earlier attempt at it, and its open transaction is aborted.
+
+Always: the offset is in the transaction before the first row, so a cached producer that was fenced in the meantime is found out
+before it has taken any row, and a task that ends without an error has its rows and its batch id committed together.
+
+A task's rows must be the same when its batch runs again; they are when the source's ranges and the number of partitions stay,
+which is why an interrupted batch has to be finished with the settings that it began with.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from headrace.spark.cluster import PASSING_ERRORS
+from headrace.spark.errors import DeliveryError
+from headrace.spark.outgoing import Outgoing, outgoing, topic_of
+from headrace.spark.producing import RecordProducer
+from headrace.spark.written import Written
+
+logger = logging.getLogger("headrace.spark")
+
+LEDGER_PARTITION = 1_000_000
+STEP_SECONDS = 120.0  # a transactional step may wait that long for a broker to come back
+REQUEST_SECONDS = 10.0
+TRANSACTION_TIMEOUT_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """Which batch of which query a task writes."""
+
+    group: str
+    batch_id: int
+    task: int
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.group}-{self.task}"
+
+
+@dataclass(slots=True)
+class _Session:
+    """A transactional producer that holds its id until someone else takes it, and the last batch that it knows is recorded."""
+
+    producer: RecordProducer
+    group_metadata: Any
+    recorded_batch: int
+
+
+_sessions: dict[str, _Session] = {}  # by transactional id, kept between the tasks of a worker process
+
+
+def write_exactly_once(
+    batches: Iterator[pa.RecordBatch], client: Mapping[str, str], topic: str | None, delivery: Delivery
+) -> Written:
+    """Write all rows in one transaction, or none when the batch is recorded already."""
+    runs = (run for batch in batches for run in outgoing(batch))
+    first = next(runs, None)
+    if first is None:
+        return Written(rows=0, byte_count=0)
+    session = _begin(client, delivery, topic_of(first.topics, 0, topic))
+    if session is None:
+        for _ in runs:  # Spark wants its input read to the end
+            pass
+        return Written(rows=0, byte_count=0, skipped=True)
+    rows = bytes_written = 0
+    try:
+        run: Outgoing | None = first
+        while run is not None:
+            session.producer.send(run, topic)
+            rows += run.count
+            bytes_written += run.byte_count
+            run = next(runs, None)
+        session.producer.finish()
+        _step(lambda: session.producer.client.commit_transaction(REQUEST_SECONDS), session, delivery)
+    except BaseException:
+        _abandon(session)
+        raise
+    session.recorded_batch = delivery.batch_id
+    _sessions[delivery.transactional_id] = session
+    return Written(rows=rows, byte_count=bytes_written)
+
+
+def _begin(client: Mapping[str, str], delivery: Delivery, topic: str) -> _Session | None:
+    """A session with an open transaction that holds the batch's record; None when the batch is recorded already."""
+    kept = _sessions.pop(delivery.transactional_id, None)
+    if kept is not None and kept.recorded_batch >= delivery.batch_id:
+        return None
+    if kept is not None:
+        try:
+            _open_transaction(kept, delivery, topic)
+            return kept
+        except DeliveryError as fenced:
+            logger.info("%s was taken over in the meantime: %s", delivery.transactional_id, fenced)
+    session = _connect(client, delivery)
+    if session.recorded_batch >= delivery.batch_id:
+        logger.info("batch %d of task %d is written already", delivery.batch_id, delivery.task)
+        _sessions[delivery.transactional_id] = session
+        return None
+    _open_transaction(session, delivery, topic)
+    return session
+
+
+def _connect(client: Mapping[str, str], delivery: Delivery) -> _Session:
+    """Take the transactional id over, then read what is recorded: in this order, so that nobody can add to it in between."""
+    timeout_ms = client.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+    producer = RecordProducer(client, **{"transactional.id": delivery.transactional_id, "transaction.timeout.ms": timeout_ms})
+    connection = {name: value for name, value in client.items() if name.startswith(CONNECTION_PROPERTIES)}
+    group_metadata = Consumer(connection | {"group.id": delivery.group, "log_level": 2}).consumer_group_metadata()
+    session = _Session(producer, group_metadata, -1)
+    _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
+    session.recorded_batch = _recorded_batch(connection, delivery)
+    return session
+
+
+def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
+    """The last batch whose rows this task has committed, -1 when there is none."""
+    admin = AdminClient(dict(connection) | {"log_level": 2})
+    deadline = time.monotonic() + STEP_SECONDS
+    while True:
+        try:
+            answer = admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(delivery.group)], require_stable=True, request_timeout=REQUEST_SECONDS
+            )
+            recorded = answer[delivery.group].result().topic_partitions or []
+            break
+        except KafkaException as failure:
+            error = failure.args[0]
+            passing = error.retriable() or error.code() in PASSING_ERRORS or error.name() == "UNSTABLE_OFFSET_COMMIT"
+            if not passing or time.monotonic() >= deadline:
+                raise DeliveryError(f"what group {delivery.group} has recorded cannot be read: {error.str()}") from None
+            time.sleep(0.1)
+    mine = LEDGER_PARTITION + delivery.task
+    return max((one.offset - 1 for one in recorded if one.partition == mine), default=-1)
+
+
+def _open_transaction(session: _Session, delivery: Delivery, topic: str) -> None:
+    """Begin, and put the batch's record in first: a fenced session fails here, before it has taken a row."""
+    record = ClientPartition(topic, LEDGER_PARTITION + delivery.task, delivery.batch_id + 1)
+    client = session.producer.client
+    try:
+        client.begin_transaction()
+    except KafkaException as failure:
+        raise DeliveryError(f"no transaction can begin: {failure.args[0].str()}") from None
+    _step(lambda: client.send_offsets_to_transaction([record], session.group_metadata, REQUEST_SECONDS), session, delivery)
+
+
+def _step(action: Callable[[], None], session: _Session, delivery: Delivery) -> None:
+    """One step of a transaction, tried again while librdkafka says that this may help."""
+    deadline = time.monotonic() + STEP_SECONDS
+    while True:
+        try:
+            return action()
+        except KafkaException as failure:
+            error = failure.args[0]
+            session.producer.check()
+            if not error.retriable() or time.monotonic() >= deadline:
+                reason = f"batch {delivery.batch_id} of task {delivery.task} was not written: {error.str()}"
+                raise DeliveryError(reason) from None
+            logger.info("trying again: %s", error.str())
+
+
+def _abandon(session: _Session) -> None:
+    """Leave nothing half written.  If this fails, the next attempt or the transaction's time-out does it."""
+    try:
+        session.producer.client.purge()
+        session.producer.client.abort_transaction(REQUEST_SECONDS)
+    except KafkaException as failure:
+        logger.info("the transaction is left to its time-out: %s", failure.args[0].str())
+
+
+CONNECTION_PROPERTIES = ("bootstrap.servers", "security.", "sasl.", "ssl.", "enable.ssl", "client.", "socket.", "broker.")

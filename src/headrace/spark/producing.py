@@ -1,0 +1,153 @@
+"""Hands rows to a librdkafka producer and sees to it that every one is written, in the order given.
+
+Always: at most about `OUTSTANDING_BYTES` wait in the producer, and it never refuses a message for a full queue, since a refusal
+in the middle of a run would reorder what follows.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from headrace.spark.errors import DeliveryError, OptionError
+from headrace.spark.outgoing import ANY_PARTITION, Outgoing, topic_of
+
+OUTSTANDING_BYTES = 64 * 1024 * 1024
+OUTSTANDING_MESSAGES = 200_000
+RECORD_OVERHEAD_BYTES = 64
+
+PRODUCER_PROPERTIES: dict[str, Any] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 20,
+    "batch.num.messages": 10_000,
+    "batch.size": 1_000_000,
+    "queue.buffering.max.messages": 2_000_000,
+    "queue.buffering.max.kbytes": 2_000_000,
+    "message.timeout.ms": 120_000,
+    # Equal keys go where the Java client, and so Spark's own sink, puts them.
+    "partitioner": "murmur2_random",
+    "delivery.report.only.error": True,
+    "reconnect.backoff.max.ms": 1000,
+    "log_level": 2,
+}
+ALIASES = {
+    "delivery.timeout.ms": "message.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+    "request.required.acks": "acks",
+    "compression.codec": "compression.type",
+}
+
+
+class RecordProducer:
+    """A producer and the first thing that went wrong with it."""
+
+    def __init__(self, client: Mapping[str, str], **extra: Any) -> None:
+        self._first_error: str | None = None
+        named = {ALIASES.get(name, name): value for name, value in client.items() if name != "isolation.level"}
+        properties = PRODUCER_PROPERTIES | named | extra | {"on_delivery": self._reported, "error_cb": self._trouble}
+        try:
+            self.client = Producer(properties)
+        except KafkaException as error:
+            raise OptionError(f"a kafka.* option is wrong: {error.args[0].str()}") from None
+        self._last_trouble = ""
+
+    def send(self, rows: Outgoing, topic: str | None) -> None:
+        """Queue a run of rows, after waiting until there is room for it."""
+        self._make_room(rows)
+        if topic is not None and rows.headers is None:
+            self._send_together(rows, topic)
+        else:
+            self._send_one_by_one(rows, topic)
+        self.client.poll(0)
+        self.check()
+
+    def finish(self) -> None:
+        """Wait until everything is written.  librdkafka gives up on a message after `message.timeout.ms`, so this ends."""
+        while self.client.flush(1.0):
+            self.check()
+        self.check()
+
+    def check(self) -> None:
+        if self._first_error is not None:
+            raise DeliveryError(self._first_error)
+
+    @property
+    def last_trouble(self) -> str:
+        return self._last_trouble
+
+    def _make_room(self, rows: Outgoing) -> None:
+        row_bytes = rows.byte_count // rows.count + RECORD_OVERHEAD_BYTES
+        most = min(OUTSTANDING_MESSAGES, OUTSTANDING_BYTES // row_bytes)
+        while len(self.client) > most:
+            self.client.poll(0.05)
+            self.check()
+
+    def _send_together(self, rows: Outgoing, topic: str) -> None:
+        keys = rows.keys or [None] * rows.count
+        messages: list[dict[str, Any]] = [{"value": value, "key": key} for value, key in zip(rows.values, keys, strict=True)]
+        if rows.partitions is not None:
+            for message, partition in zip(messages, rows.partitions, strict=True):
+                if partition is not None:
+                    message["partition"] = partition
+        if rows.timestamps_ms is not None:
+            for message, timestamp in zip(messages, rows.timestamps_ms, strict=True):
+                if timestamp is not None:
+                    message["timestamp"] = timestamp
+        if self.client.produce_batch(topic, messages) != rows.count:
+            refused = next(message["_error"] for message in messages if "_error" in message)
+            raise DeliveryError(f"the record could not be queued for {topic}: {refused}")
+
+    def _send_one_by_one(self, rows: Outgoing, topic: str | None) -> None:
+        produce = self.client.produce
+        for row in range(rows.count):
+            extra: dict[str, Any] = {}
+            if rows.timestamps_ms is not None and (timestamp := rows.timestamps_ms[row]) is not None:
+                extra["timestamp"] = timestamp
+            if rows.headers is not None and (headers := rows.headers[row]) is not None:
+                extra["headers"] = headers
+            partition = None if rows.partitions is None else rows.partitions[row]
+            where = topic_of(rows.topics, row, topic)
+            try:
+                produce(
+                    where,
+                    rows.values[row],
+                    None if rows.keys is None else rows.keys[row],
+                    ANY_PARTITION if partition is None else partition,
+                    **extra,
+                )
+            except (BufferError, KafkaException) as error:
+                raise DeliveryError(f"the record could not be queued for {where}: {error}") from None
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._first_error is None:
+            where = f"{message.topic()}-{message.partition()}" if message.partition() >= 0 else message.topic()
+            why = f" ({self._last_trouble})" if error.code() == KafkaError._MSG_TIMED_OUT and self._last_trouble else ""
+            self._first_error = f"a record for {where} was not written: {error.str()}{why}"
+
+    def _trouble(self, error: KafkaError) -> None:
+        self._last_trouble = error.str()
+
+
+def require_topic(client: Mapping[str, str], topic: str, timeout_ms: int) -> None:
+    """Fail early when the topic is not there and the brokers do not create it when asked for it, as a producer asks."""
+    producer = RecordProducer(client)
+    deadline = time.monotonic() + timeout_ms / 1000
+    while True:
+        try:
+            found = producer.client.list_topics(topic, timeout=max(0.1, min(5.0, deadline - time.monotonic()))).topics[topic]
+        except KafkaException as error:
+            producer.client.poll(0)
+            if time.monotonic() >= deadline:
+                raise DeliveryError(
+                    f"no broker answered at {client['bootstrap.servers']}: {producer.last_trouble or error.args[0].str()}"
+                ) from None
+            continue
+        if found.error is None:
+            return
+        if found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or time.monotonic() >= deadline:
+            raise DeliveryError(
+                f"topic {topic} cannot be written at {client['bootstrap.servers']}: {found.error.str()}; create it first"
+            )
+        time.sleep(0.1)

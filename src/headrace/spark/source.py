@@ -1,0 +1,48 @@
+"""`format("headrace")`: where Spark finds readers and writers."""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from headrace.spark.batch import BatchReader
+from headrace.spark.options import sink_options, source_options
+from headrace.spark.outgoing import check_sink_schema
+from headrace.spark.rows import check_source_schema, source_schema
+from headrace.spark.stream import StreamReader
+from headrace.spark.writer import BatchWriter, StreamWriter
+
+
+class HeadraceSource(DataSource):
+    """A source and a sink, batch and streaming, for anything that speaks Kafka's protocol."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headrace"
+
+    def schema(self) -> StructType:
+        # Asked at load(), before it is known whether the read streams: what is wrong with the options is best said here.
+        options = source_options(self.options, streaming=None)
+        return source_schema(include_headers=options.include_headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        check_source_schema(schema)
+        return BatchReader(source_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_source_schema(schema)
+        return StreamReader(source_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = sink_options(self.options)
+        check_sink_schema(schema, options.topic)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        options = sink_options(self.options)
+        check_sink_schema(schema, options.topic)
+        return StreamWriter(options)
