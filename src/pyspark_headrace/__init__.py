@@ -1,4 +1,4 @@
-"""Spark looks for `DefaultSource` in packages named `pyspark_*`: this is how `format("headrace")` is found without registration."""
+"""How Spark finds `format("headrace")` without registration: it looks for `DefaultSource` in packages named `pyspark_*`."""
 
 from headrace.spark.source import HeadraceSource as DefaultSource
 

@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.broker.clustering import Clustering
+from headrace.broker.coordinators.group_shell import GroupCoordinator
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.flushing import LANES, Flusher
 from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.listeners import CLIENTS, parse_address
+from headrace.broker.listeners import CLIENTS, endpoint_of, parse_address
+from headrace.broker.metadata_store import open_store
+from headrace.broker.peers import Peers
 from headrace.broker.replicas import Replicas
 from headrace.broker.routes import ROUTES
 from headrace.broker.server import Server
@@ -31,9 +35,6 @@ from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
-from headrace.metadata.memory import MemoryStore
-from headrace.metadata.sqlite import SqliteStore
-from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
 
 logger = logging.getLogger(__name__)
@@ -85,13 +86,17 @@ class Broker:
         """Return when clients are served."""
         self.loop = asyncio.get_running_loop()
         self.storage = await self.loop.run_in_executor(None, self._open_storage)
-        self.store = await self._open_store()
+        self.store = await open_store(self.config, self.host.entropy)
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
         await self.cluster.start()
         await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
         self.flusher = Flusher(self.loop)
         self.replicas = Replicas(self.broker_id, lambda: self.image, self.storage, self.flusher, self.topics.config_of, self.loop)
+        self.groups = GroupCoordinator(self)
+        self.groups.start()
+        self.clustering = Clustering(self)
+        self.peers = Peers(f"broker-{self.broker_id}", self._address_of)
         self.dispatcher = Dispatcher(self, ROUTES)
         self.server = Server(self.config, self.dispatcher.start, self.loop)
         await self._join()
@@ -113,7 +118,9 @@ class Broker:
         )
         await self.membership.join()
         self.cluster.on_change(self._on_changes)
+        self.clustering.start()
         await self.replicas.start()
+        await self.clustering.admitted()
         self.housekeeping.start()
 
     def _open_storage(self) -> Storage:
@@ -121,17 +128,18 @@ class Broker:
             return MemoryStorage(self.clock)
         return DiskStorage(Path(self.config["log.dirs"]), self.host.disk, self.clock)
 
-    async def _open_store(self) -> MetadataStore:
-        if self.config["headrace.memory"]:
-            return MemoryStore()
-        return await SqliteStore.open(Path(self.config["log.dirs"]) / "metadata.sqlite")
-
     def _advertised(self) -> Endpoint:
         if (text := self.config["advertised.listeners"]) is not None:
             host, port = parse_address(text)
             return Endpoint(host=host, port=port or self.address[1])
         host, port = self.address
         return Endpoint(host="127.0.0.1" if host in ("0.0.0.0", "::") else host, port=port)
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Where another broker listens; None when it is not there."""
+        member = self.image.brokers.get(broker_id)
+        endpoint = endpoint_of(member) if member is not None else None
+        return None if endpoint is None else (endpoint.host, endpoint.port)
 
     # -- changes
 
@@ -146,20 +154,25 @@ class Broker:
 
     def _on_lease_lost(self) -> None:
         logger.error("broker %d lost its place in the cluster and is registering anew", self.broker_id)
+        self.clustering.on_lease_lost()
 
     # -- stopping
 
     async def stop(self) -> None:
         """Finish what is acknowledged, write everything down, leave a mark that the end was clean."""
+        await self.clustering.hand_over()
         await self.housekeeping.close()
         self.server.stop_listening()
         await self.flusher.drain()
         await self.server.close()
         await self.dispatcher.close()
+        self.groups.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.clustering.close()
         await self.replicas.close()
+        self.peers.close()
         await self.membership.leave()
         await self.cluster.close()
         high_watermarks, logs = self.housekeeping.positions()

@@ -30,6 +30,10 @@ class Leadership(Protocol):
 
     def in_sync_count(self) -> int: ...
 
+    def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
+        """A follower asks for `offset` on, so it has everything below."""
+        ...
+
 
 class Alone:
     """The leadership of a replica without followers."""
@@ -39,6 +43,9 @@ class Alone:
 
     def in_sync_count(self) -> int:
         return 1
+
+    def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
+        return
 
 
 class Partition:

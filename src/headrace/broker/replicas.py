@@ -13,6 +13,7 @@ from headrace.broker.flushing import Flusher
 from headrace.broker.partition import Alone, Leadership, Partition
 from headrace.broker.storage import Storage
 from headrace.controller.changes import (
+    BrokerAdmitted,
     BrokerConfigsChanged,
     Change,
     PartitionChanged,
@@ -58,6 +59,8 @@ class Replicas:
         self._worker: asyncio.Task[None] | None = None
         # How a leader keeps track of its followers; a broker of its own has none.
         self.lead: Lead = lambda partition, state: Alone()
+        # Whether this broker may lead at all: not before the controller has admitted it, nor after it lost its lease.
+        self.may_lead: Callable[[], bool] = lambda: True
         # Told after a partition's role has changed, and before it goes away.
         self.on_role: list[Callable[[Partition], None]] = []
         self.on_removed: list[Callable[[Partition], None]] = []
@@ -139,6 +142,8 @@ class Replicas:
             case BrokerConfigsChanged(_):
                 for name in list(self._topics):
                     self._reconfigure(name)
+            case BrokerAdmitted(broker_id, _) if broker_id == self._broker_id:
+                self.reconsider_roles()
             case PartitionChanged(name, topic_id, index, _, after):
                 await self._on_partition_changed(name, topic_id, index, after)
 
@@ -170,12 +175,17 @@ class Replicas:
                 self._topics.setdefault(name, {})[index] = partition
                 self._assume_role(partition)
 
+    def reconsider_roles(self) -> None:
+        """Whether this broker may lead has changed: take up or give up what it leads."""
+        for partition in self:
+            self._assume_role(partition)
+
     def _assume_role(self, partition: Partition) -> None:
         topic = self._image().topics_by_id.get(partition.topic_id)
         if topic is None:
             return
         state = topic.partitions[partition.identity.partition]
-        if state.leader == self._broker_id:
+        if state.leader == self._broker_id and self.may_lead():
             partition.lead(state, self.lead(partition, state))
         else:
             partition.follow(state)

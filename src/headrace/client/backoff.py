@@ -40,4 +40,6 @@ def backoff(argument: str, given: object) -> Callable[[int], float]:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes) and given:
         waits = [seconds(argument, each) for each in given]
         return lambda attempt: waits[min(attempt, len(waits)) - 1]
-    raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: Backoff(…), seconds, a list of seconds, or a callable (attempt) -> seconds")
+    raise InvalidArgument(
+        f"{argument}={given!r} is not accepted; accepted: Backoff(…), seconds, a list of seconds, or a callable (attempt) -> seconds"
+    )

@@ -9,21 +9,21 @@ left off; a record whose time to live has run out is never shown.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
 from headrace.client.arguments import Duration, Moment, bootstrap_address, callable_or_none, choice, seconds, whole_number
 from headrace.client.consumer_settings import DELIVERIES, Start, check_start, configuration, topics_or_partitions
-from headrace.client.errors import BrokerTimeout, Closed, DecodeFailed, InvalidArgument, WrongState, translate
+from headrace.client.errors import Closed, DecodeFailed, InvalidArgument, WrongState, translate
 from headrace.client.membership import Membership, PartitionsCallback
 from headrace.client.offsets import Place, Positions
-from headrace.client.record import Record, decoded, expired
-from headrace.client.serialization import BYTES, Format, codec
+from headrace.client.reading import SLICE_S, Reader
+from headrace.client.record import Record
+from headrace.client.serialization import Format, codec
 from headrace.client.starting_point import StartingPoint
 from headrace.model.identity import TopicPartition
 
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
-SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
-CHUNK = 500  # records fetched from librdkafka at once
+CLOSE_WAIT_S = 5.0
 Delivery = Literal["at_most_once", "at_least_once", "exactly_once"]
 
 
@@ -79,13 +78,15 @@ class Consumer(Generic[K, V]):
         choice("delivery", delivery, DELIVERIES)
         for argument, given in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_undecodable", on_undecodable)):
             callable_or_none(argument, given)
-        self._keys, self._values = codec("keys", keys), codec("values", values)
-        self._on_undecodable = on_undecodable
         self._timeout = seconds("timeout", timeout, at_least=0.1)
         if group is None and delivery == "exactly_once":
-            raise InvalidArgument("delivery='exactly_once' needs a group, under whose name the offsets are kept; accepted without one: 'at_least_once'")
+            raise InvalidArgument(
+                "delivery='exactly_once' needs a group, under whose name the offsets are kept; accepted without one: 'at_least_once'"
+            )
         if group is not None and self._partitions:
-            raise InvalidArgument("topics with single partitions do not go with a group, which assigns them itself; accepted: names of topics, or group=None")
+            raise InvalidArgument(
+                "topics with single partitions do not go with a group, which assigns them itself; accepted: names of topics, or group=None"
+            )
         config = configuration(
             bootstrap=self.bootstrap,
             group=group,
@@ -110,16 +111,26 @@ class Consumer(Generic[K, V]):
             on_assigned=on_assigned,
             on_revoked=on_revoked,
         )
-        self._membership.commits_when_finished = delivery != "exactly_once" and group is not None
+        self._membership.commits_when_finished = delivery == "at_least_once" and group is not None
+        self._membership.commits_handed_out = delivery == "at_most_once" and group is not None
         self._starting_point.client = self._membership.client
         self._offsets = self._membership.offsets
-        self._at_end: set[Place] = set()
-        self._started = False
-        self._stopping = False
+        self._reader = Reader(
+            self._membership,
+            self._starting_point,
+            topics=self._topics,
+            partitions=self._partitions,
+            bootstrap=self.bootstrap,
+            group=group,
+            keys=codec("keys", keys),
+            values=codec("values", values),
+            commits_first=delivery == "at_most_once" and group is not None,
+            timeout=self._timeout,
+            on_undecodable=on_undecodable,
+            dead_letters=dead_letters,
+        )
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
-        # A database that keeps the offsets beside its data says here where to read on (see exactly_once).
-        self.offset_source: Callable[[frozenset[Place]], Positions] | None = None
         self._closed = False
 
     # Reading
@@ -130,37 +141,37 @@ class Consumer(Generic[K, V]):
     def records(self, timeout: Duration | None = None) -> Iterator[Record[K, V]]:
         """Records as they come; ends when none has come for `timeout`, or when the consumer is closed."""
         limit = None if timeout is None else seconds("timeout", timeout)
-        while not self._stopping:
-            record = self._next(limit)
-            if record is None:
-                break
+        while not self._reader.stopping and (record := self._next(limit)) is not None:
             yield record
-        if not self._stopping:
+        if not self._reader.stopping:
             self._offsets.finish_handed_out()
 
     def to_end(self) -> Iterator[Record[K, V]]:
         """Records up to the end of every partition this consumer has, then no more."""
         self._check_readable()
-        self._at_end.clear()
-        while not self._stopping:
+        self._reader.at_end.clear()
+        while not self._reader.stopping:
             record = self._next(SLICE_S)
             if record is not None:
                 yield record
-            elif self._membership.assigned and self._at_end >= self._membership.assigned:
+            elif self._membership.assigned and self._reader.at_end >= self._membership.assigned - self._membership.paused:
                 break
-        if not self._stopping:
+        if not self._reader.stopping:
             self._offsets.finish_handed_out()
 
     def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
         """The next record, or None when there is none within `timeout`."""
         return self._next(seconds("timeout", timeout))
 
+    def _next(self, timeout: float | None) -> Record[K, V] | None:
+        self._check_readable()
+        self._offsets.finish_handed_out()
+        return self._reader.next(timeout)
+
     def batches(self, size: int, timeout: Duration = 1.0) -> Iterator[list[Record[K, V]]]:
         """Lists of up to `size` records, each as soon as it is full or `timeout` after it was asked for; never empty ones."""
-        whole_number("size", size, at_least=1)
-        wait = seconds("timeout", timeout)
-        while not self._stopping:
-            batch = self.batch(size, wait)
+        while not self._reader.stopping:
+            batch = self.batch(size, timeout)
             if batch:
                 yield batch
 
@@ -168,23 +179,9 @@ class Consumer(Generic[K, V]):
         """Up to `size` records; fewer, perhaps none, when no more come within `timeout`."""
         self._check_readable()
         whole_number("size", size, at_least=1)
+        wait = seconds("timeout", timeout)
         self._offsets.finish_handed_out()
-        deadline = time.monotonic() + seconds("timeout", timeout)
-        batch = self._take(size)
-        while len(batch) < size and not self._stopping:
-            wait = min(SLICE_S, deadline - time.monotonic())
-            self._fill(max(wait, 0), size - len(batch))
-            try:
-                batch += self._take(size - len(batch))
-            except DecodeFailed as failure:
-                if not batch:
-                    raise
-                # First those before it, which are fine; the failure comes out of the next call.
-                self._membership.arrived.appendleft(failure.record._message)
-                return batch
-            if wait <= 0:
-                break
-        return batch
+        return self._reader.batch(size, wait)
 
     def on_message(
         self,
@@ -206,7 +203,9 @@ class Consumer(Generic[K, V]):
 
         self._check_readable()
         if self.delivery == "exactly_once":
-            raise InvalidArgument("on_message does not go with delivery='exactly_once'; accepted: 'at_least_once', 'at_most_once'; see exactly_once()")
+            raise InvalidArgument(
+                "on_message does not go with delivery='exactly_once'; accepted: 'at_least_once', 'at_most_once'; see exactly_once()"
+            )
         letters = self.dead_letters if dead_letters is None else dead_letters
         self._subscription = Subscription(
             self, callback, workers=workers, order=order, pending_max=pending_max, dead_letters=letters, on_error=on_error
@@ -219,7 +218,9 @@ class Consumer(Generic[K, V]):
         """Commit everything handed out so far, or the `offsets` given (each the next to be read)."""
         self._check_grouped("commit")
         if self.delivery == "exactly_once":
-            raise WrongState("delivery='exactly_once' commits offsets inside a transaction: use transaction.send_offsets, or exactly_once()")
+            raise WrongState(
+                "delivery='exactly_once' commits offsets inside a transaction: use transaction.send_offsets, or exactly_once()"
+            )
         if offsets is not None:
             self._membership.commit({Place(each.topic, each.partition): offset for each, offset in offsets.items()}, wait=wait)
             return
@@ -229,18 +230,22 @@ class Consumer(Generic[K, V]):
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition, after all that was handed out."""
         assigned = self._membership.assigned
-        return {TopicPartition(*place): offset for place, offset in self._offsets.positions().items() if place in assigned and offset >= 0}
+        return {
+            TopicPartition(*place): offset
+            for place, offset in self._offsets.positions().items()
+            if place in assigned and offset >= 0
+        }
 
     def committed(self) -> dict[TopicPartition, int]:
         """What the group has committed for the partitions this consumer has."""
         self._check_grouped("committed")
-        self._wait_for_assignment()
+        self._ready()
         answer = self._membership.committed(self._membership.assigned, self._timeout)
         return {TopicPartition(*place): offset for place, offset in answer.items()}
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between this consumer and the end of each of its partitions."""
-        self._wait_for_assignment()
+        self._ready()
         positions = self._offsets.positions()
         missing = self._membership.assigned - positions.keys()
         if missing and self.group is not None:
@@ -253,7 +258,8 @@ class Consumer(Generic[K, V]):
 
     def _watermarks(self, place: Place) -> tuple[int, int]:
         try:
-            return self._membership.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
+            low, high = self._membership.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
+            return low, high
         except KafkaException as error:
             raise translate(error.args[0], f"ask for the end of {place.topic}[{place.partition}]", self.bootstrap) from None
 
@@ -263,28 +269,34 @@ class Consumer(Generic[K, V]):
         """Read on from this offset."""
         if offset not in ("earliest", "latest"):
             whole_number("offset", offset, at_least=0)
-        self._wait_for_assignment()
+        self._ready()
         place = Place(partition.topic, partition.partition)
         if place not in self._membership.assigned:
             has = ", ".join(map(str, self.assignment)) or "none"
             raise InvalidArgument(f"partition={partition} is not assigned to this consumer; accepted: {has}")
-        self._move({place: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}.get(offset, offset) if isinstance(offset, str) else offset})
+        self._reader.move(
+            {
+                place: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}.get(offset, offset)
+                if isinstance(offset, str)
+                else offset
+            }
+        )
 
     def seek_to_time(self, moment: Moment) -> None:
         """Read on, in every partition, from the first record at or after this moment."""
-        self._wait_for_assignment()
-        self._move(self._starting_point.at_time(self._membership.assigned, moment))
+        self._ready()
+        self._reader.move(self._starting_point.at_time(self._membership.assigned, moment))
 
     def rewind(self, records: int | None = None) -> None:
         """Back to the beginning of every partition, or back by this many offsets in each."""
-        self._wait_for_assignment()
+        self._ready()
         if records is None:
-            self._move(dict.fromkeys(self._membership.assigned, OFFSET_BEGINNING))
+            self._reader.move(dict.fromkeys(self._membership.assigned, OFFSET_BEGINNING))
             return
         whole_number("records", records, at_least=0)
         positions = self._offsets.positions()
         known = {place: positions[place] for place in self._membership.assigned if positions.get(place, -1) >= 0}
-        self._move({place: max(self._watermarks(place)[0], offset - records) for place, offset in known.items()})
+        self._reader.move({place: max(self._watermarks(place)[0], offset - records) for place, offset in known.items()})
 
     def rewind_to_committed(self) -> None:
         """Read again what was handed out since the last commit."""
@@ -292,12 +304,12 @@ class Consumer(Generic[K, V]):
         committed = self._membership.committed(touched, self._timeout)
         unread = [Position(*place) for place in touched - committed.keys()]
         beginning = {Place(each.topic, each.partition): each.offset for each in self._starting_point.ignoring_commits(unread)}
-        self._move({**committed, **beginning})
+        self._reader.move({**committed, **beginning})
         self._offsets.reset(touched)
 
     def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Hand out nothing of these partitions (all, when none are named) until `resume`."""
-        self._wait_for_assignment()
+        self._ready()
         places = self._named(partitions)
         self._membership.paused |= places
         self._membership.client.pause([Position(*place) for place in places])
@@ -327,19 +339,18 @@ class Consumer(Generic[K, V]):
     def close(self) -> None:
         """Commit what is finished and leave the group.  The record last handed out is not taken as finished; a `with` block that
         ends without an exception does that.  From another thread it ends the reader's loop.  Again is nothing."""
-        self._stopping = True
+        self._reader.stopping = True
         if self._subscription is not None:
             self._subscription.stop()
         if not self._closing.acquire(blocking=False) or self._closed:
             return
         self._closed = True
-        if self.delivery == "at_most_once":
-            # What was fetched is committed already; what was not handed out goes back to be read by the next.
-            self._offsets.finish_handed_out()
-        if not self._membership.polling.acquire(timeout=10 * SLICE_S):
+        if not self._membership.polling.acquire(timeout=CLOSE_WAIT_S):
             raise WrongState("close() was called from inside a callback of this consumer's own poll; end the loop there instead")
         self._membership.polling.release()
         self._membership.close()
+        if self.dead_letters is not None:
+            self.dead_letters.close()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -354,173 +365,40 @@ class Consumer(Generic[K, V]):
         if not self._closed:
             self.close()
 
-    # Inside
+    # For push and for exactly_once, which are built on top
 
-    def _next(self, timeout: float | None) -> Record[K, V] | None:
-        self._check_readable()
-        self._offsets.finish_handed_out()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            records = self._take(1)
-            if records:
-                return records[0]
-            wait = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
-            if self._stopping or (wait <= 0 and timeout != 0):
-                return None
-            self._fill(max(wait, 0), CHUNK)
-            if timeout == 0:
-                records = self._take(1)
-                return records[0] if records else None
+    @property
+    def reader(self) -> Reader:
+        return self._reader
 
-    def _take(self, count: int) -> list[Record[K, V]]:
-        """Up to `count` records that are here, handed out."""
-        messages = self._take_messages(count)
-        if not messages:
-            return []
-        self._offsets.hand_out(self._ends(messages))
-        if self._keys is BYTES and self._values is BYTES:
-            return [Record(each, each.key(), each.value()) for each in messages if each.headers() is None or not expired(each)]
-        return self._decode(messages)
+    def begin_push(self, before_revoke: Callable[[frozenset[Place]], None]) -> None:
+        self._membership.before_revoke = before_revoke
+        # Records pushed finish in any order: going back to the last one handed out could hand out a finished one twice.
+        self._membership.commits_handed_out = False
 
-    def _take_messages(self, count: int) -> list[Message]:
-        self._drop_what_was_taken_away()
-        arrived = self._membership.arrived
-        return [arrived.popleft() for _ in range(min(count, len(arrived)))]
-
-    def _decode(self, messages: list[Message]) -> list[Record[K, V]]:
-        records: list[Record[K, V]] = []
-        for index, message in enumerate(messages):
-            if message.headers() is not None and expired(message):
-                continue
-            try:
-                records.append(decoded(message, self._keys, self._values))
-            except DecodeFailed as failure:
-                if self._divert(failure):
-                    continue
-                # The good ones before it first.  They, and it, are as if not yet handed out.
-                keep = index if records else index + 1
-                self._membership.arrived.extendleft(reversed(messages[keep:]))
-                self._offsets.hand_out(self._ends(messages[:keep]))
-                if records:
-                    return records
-                raise
-        return records
-
-    def _divert(self, failure: DecodeFailed) -> bool:
-        """A record that is not what was expected goes where the user said such records go."""
-        if self._on_undecodable is not None:
-            self._on_undecodable(failure)
-            return True
-        if self.dead_letters is not None:
-            self.dead_letters.park_undecodable(failure, self)
-            return True
-        return False
-
-    def _ends(self, messages: list[Message]) -> Positions:
-        """The position after these messages in each of their partitions.  From the back, because the last of each decides."""
-        ends: Positions = {}
-        partitions = len(self._membership.assigned)
-        for message in reversed(messages):
-            place = Place(message.topic(), message.partition())  # type: ignore[arg-type]
-            if place not in ends:
-                ends[place] = message.offset() + 1  # type: ignore[operator]
-                if len(ends) == partitions:
-                    break
-        return ends
-
-    def _fill(self, wait: float, more: int) -> None:
-        """Fetch, and sort out what is not a record.  Hands nothing out."""
-        self._start()
-        self._take_positions_from_source()
-        membership = self._membership
-        if membership.arrived:
-            return
-        membership.poll(wait, more)
-        if not membership.arrived:
-            membership.check_broker(self._timeout)
-            return
-        self._take_positions_from_source()
-        for _ in range(len(membership.arrived)):
-            message = membership.arrived.popleft()
-            if message.error() is None:
-                membership.arrived.append(message)
-            else:
-                self._meet(message)
-        if self.delivery == "at_most_once" and self.group is not None and membership.arrived:
-            membership.commit(self._ends(list(membership.arrived)), wait=True)
-
-    def _meet(self, message: Message) -> None:
-        error = message.error()
-        assert error is not None
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._at_end.add(Place(message.topic(), message.partition()))  # type: ignore[arg-type]
-            self._membership.suspicious_since = None
-        elif not error.retriable() and error.name() not in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
-            raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self.bootstrap)
-
-    def _drop_what_was_taken_away(self) -> None:
-        membership = self._membership
-        while membership.taken_away:
-            places = membership.taken_away.popleft()
-            self._at_end -= places
-            self._drop_arrived(places)
-
-    def _drop_arrived(self, places: Iterable[Place]) -> None:
-        arrived, gone = self._membership.arrived, frozenset(places)
-        for _ in range(len(arrived)):
-            message = arrived.popleft()
-            if (message.topic(), message.partition()) not in gone:
-                arrived.append(message)
-
-    def _take_positions_from_source(self) -> None:
-        membership = self._membership
-        while membership.newly_assigned:
-            places = membership.newly_assigned.popleft() & membership.assigned
-            if self.offset_source is not None and places:
-                self._drop_what_was_taken_away()
-                self._move(self.offset_source(frozenset(places)))
-
-    def _move(self, positions: Mapping[Place, int]) -> None:
-        deadline = time.monotonic() + self._timeout
-        for place, offset in positions.items():
-            self._seek(Position(*place, offset), deadline)
-            self._at_end.discard(place)
-            self._offsets.move(place, offset) if offset >= 0 else self._offsets.reset([place])
-        self._drop_arrived(positions)
-
-    def _seek(self, position: Position, deadline: float) -> None:
-        while True:
-            try:
-                with self._membership.polling:
-                    self._membership.client.seek(position)
-                return
-            except KafkaException as error:
-                # A partition just assigned is not yet being read, and cannot be moved until it is.
-                if error.args[0].name() != "_STATE" or time.monotonic() >= deadline:
-                    raise translate(error.args[0], f"seek in {position.topic}[{position.partition}]", self.bootstrap) from None
-            time.sleep(0.01)
-
-    def _start(self) -> None:
-        if self._started:
-            return
-        self._started = True
-        if self.group is not None:
-            self._membership.subscribe(self._topics)
-            return
-        wanted = [Position(each.topic, each.partition) for each in self._partitions] or self._starting_point.all_partitions(self._topics)
-        self._membership.assign(self._starting_point(wanted))
-
-    def _wait_for_assignment(self) -> None:
+    def take_for_push(self, count: int, wait: float) -> list[Message]:
+        """Messages not counted as handed out: push has a book-keeping of its own."""
         self._check_open()
-        deadline = time.monotonic() + self._timeout
-        while not self._membership.assigned:
-            self._fill(SLICE_S, 0)
-            if time.monotonic() >= deadline:
-                raise BrokerTimeout(f"no partitions were assigned within {self._timeout:g} s by {self.bootstrap} to a member of group '{self.group}'")
-        self._take_positions_from_source()
+        self._reader.fill(wait, count)
+        return self._reader.take_messages(count)
+
+    def note_finished(self, positions: Positions) -> None:
+        self._offsets.finish(positions)
+
+    def end_push(self, unfinished: Positions) -> None:
+        """Read on from the first record that is not finished, and commit up to there."""
+        self._membership.before_revoke = None
+        if self._membership.commits_when_finished:
+            self._membership.commit_finished(wait=True, quietly=True)
+        if not self._reader.stopping:
+            self._reader.move({place: offset for place, offset in unfinished.items() if place in self._membership.assigned})
+
+    def _ready(self) -> None:
+        self._check_open()
+        self._reader.wait_for_assignment()
 
     def _check_open(self) -> None:
-        if self._closed or self._stopping:
+        if self._closed or self._reader.stopping:
             raise Closed("this consumer is closed; open a new one to read more")
 
     def _check_readable(self) -> None:

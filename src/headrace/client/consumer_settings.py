@@ -70,7 +70,9 @@ def check_start(start: object) -> None:
         return
     if isinstance(start, datetime) or (isinstance(start, int) and not isinstance(start, bool) and start >= 0):
         return
-    raise InvalidArgument(f"start={start!r} is not accepted; accepted: 'earliest', 'latest', an offset as a whole number, or a datetime")
+    raise InvalidArgument(
+        f"start={start!r} is not accepted; accepted: 'earliest', 'latest', an offset as a whole number, or a datetime"
+    )
 
 
 def start_time_ms(start: Start) -> int:
@@ -83,5 +85,7 @@ def topics_or_partitions(given: object) -> tuple[list[str], list[TopicPartition]
     topics = [name if name.startswith("^") else topic_name("topics", name) for name in each if isinstance(name, str)]
     partitions = [partition for partition in each if isinstance(partition, TopicPartition)]
     if not each or len(topics) + len(partitions) != len(each) or (topics and partitions):
-        raise InvalidArgument(f"topics={given!r} is not accepted; accepted: a topic name, a list of names, or a list of TopicPartition")
+        raise InvalidArgument(
+            f"topics={given!r} is not accepted; accepted: a topic name, a list of names, or a list of TopicPartition"
+        )
     return topics, partitions

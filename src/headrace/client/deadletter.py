@@ -21,7 +21,6 @@ from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, 
 from headrace.client.record import Delivery, Headers, Record
 
 if TYPE_CHECKING:
-    from headrace.client.consumer import Consumer
     from headrace.client.producer import Producer
     from headrace.client.receipts import DeliveryFuture
 
@@ -80,7 +79,9 @@ class DeadLetters:
         try:
             return topic_name("topic", self._topic.format(topic=topic, group=group or "ungrouped"))
         except (KeyError, IndexError, ValueError, AttributeError) as error:
-            raise InvalidArgument(f"topic={self._topic!r} is not accepted; accepted: a topic name that may hold {{topic}} and {{group}}") from error
+            raise InvalidArgument(
+                f"topic={self._topic!r} is not accepted; accepted: a topic name that may hold {{topic}} and {{group}}"
+            ) from error
 
     def wait_after(self, failure: Failure) -> float | None:
         """Seconds until the next attempt; None when the record is to be parked."""
@@ -95,14 +96,17 @@ class DeadLetters:
             return "rejected"
         return "attempts"
 
-    def park(self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, brief: bool = False) -> DeliveryFuture[Delivery]:
+    def park(
+        self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, brief: bool = False
+    ) -> DeliveryFuture[Delivery]:
         """Send a record to its dead-letter topic; the future says when it is safe there.  `brief` leaves the stack out."""
         headers = record.headers + self._explanation(record, failure, group, brief)
-        producer = self._producer(bootstrap)
-        message = {"topic": self.topic_for(record.topic, group), "key": record.raw_key, "value": record.raw_value, "headers": headers}
-        return producer.send_raw(message)
+        topic = self.topic_for(record.topic, group)
+        return self._producer(bootstrap).send_bytes(topic, record.raw_value, key=record.raw_key, headers=headers)
 
-    def park_and_wait(self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]) -> bool:
+    def park_and_wait(
+        self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]
+    ) -> bool:
         """Park, as often as it takes.  False when `give_up` said so first; an error when no repetition can help."""
         attempt, brief = 0, False
         while not give_up():
@@ -115,9 +119,8 @@ class DeadLetters:
                 time.sleep(wait)
         return False
 
-    def park_undecodable(self, failure: DecodeFailed, consumer: Consumer[Any, Any]) -> None:
-        history = Failure.again(failure, None)
-        self.park_and_wait(failure.record, history, bootstrap=consumer.bootstrap, group=consumer.group, give_up=lambda: consumer.closing)
+    def park_undecodable(self, failure: DecodeFailed, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]) -> None:
+        self.park_and_wait(failure.record, Failure.again(failure, None), bootstrap=bootstrap, group=group, give_up=give_up)
 
     def after_parking_failed(self, error: HeadraceError, attempt: int, brief: bool) -> tuple[bool, float]:
         """Whether to be brief from now on, and how long to wait; raises when no repetition can help."""
@@ -144,7 +147,9 @@ class DeadLetters:
             if self._own_producer is None:
                 from headrace.client.producer import Producer
 
-                self._own_producer = Producer(bootstrap, linger=0.005, delivery_timeout=PARKING_TIMEOUT_S, client_id="headrace-dead-letter")
+                self._own_producer = Producer(
+                    bootstrap, linger=0.005, delivery_timeout=PARKING_TIMEOUT_S, client_id="headrace-dead-letter"
+                )
             return self._own_producer
 
     def _explanation(self, record: Record[Any, Any], failure: Failure, group: str | None, brief: bool) -> Headers:

@@ -108,6 +108,10 @@ class TransactionAborted(HeadraceError):
     """The transaction could not be committed and was rolled back; it may be tried again from its start."""
 
 
+class StillRunning(HeadraceError, TimeoutError):
+    """Callbacks did not come to their end in the time given."""
+
+
 class Reject(HeadraceError):
     """Raise this in a message handler to park the record at once, without further attempts."""
 

@@ -56,7 +56,10 @@ class Membership:
         self.taken_away: deque[frozenset[Place]] = deque()  # revoked since the reader last looked
         self.newly_assigned: deque[frozenset[Place]] = deque()
         self.before_revoke: Callable[[frozenset[Place]], None] | None = None
-        self.commits_when_finished = True
+        self.commits_when_finished = True  # in the background, and when partitions are given up
+        self.commits_handed_out = (
+            False  # when partitions are given up: what was fetched is committed, what was not handed out goes back
+        )
         self.assigned: set[Place] = set()
         self.paused: set[Place] = set()  # by the user
         self.last_error: str | None = None
@@ -75,7 +78,9 @@ class Membership:
         self._stopping = threading.Event()
         self._keeper: threading.Thread | None = None
         try:
-            self.client = Librdkafka({**config, "error_cb": self._note_error, "on_commit": self._note_commit}, logger=librdkafka_log)
+            self.client = Librdkafka(
+                {**config, "error_cb": self._note_error, "on_commit": self._note_commit}, logger=librdkafka_log
+            )
         except KafkaException as error:
             raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
 
@@ -101,8 +106,8 @@ class Membership:
         self._stopping.set()
         if self._keeper is not None and self._keeper is not threading.current_thread():
             self._keeper.join()
-        if self.commits_when_finished and self._keeper is not None:
-            self.commit_finished(wait=True, quietly=True)
+        if self._keeper is not None:
+            self._commit_before_leaving(self.assigned)
         self.before_revoke = None
         self.client.close()
 
@@ -187,9 +192,16 @@ class Membership:
         places = places_of(partitions)
         if self.before_revoke is not None:
             self.before_revoke(places)
+        self._commit_before_leaving(places)
+        self._let_go(places)
+
+    def _commit_before_leaving(self, places: Iterable[Place]) -> None:
         if self.commits_when_finished:
             self.commit_finished(places, wait=True, quietly=True)
-        self._let_go(places)
+        elif self.commits_handed_out:
+            positions = {place: offset for place, offset in self.offsets.positions().items() if place in set(places)}
+            if positions:
+                self.commit(positions, wait=True, quietly=True)
 
     def _lose(self, client: Librdkafka, partitions: list[Position]) -> None:
         """The group went on without us: the partitions have new owners, and what we finished is theirs to do again."""
@@ -251,7 +263,11 @@ class Membership:
             answers = self.client.committed(asked, timeout=timeout)
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap, self.last_error) from None
-        return {Place(each.topic, each.partition): each.offset for each in answers if each.offset > OFFSET_INVALID and each.offset >= 0}
+        return {
+            Place(each.topic, each.partition): each.offset
+            for each in answers
+            if each.offset > OFFSET_INVALID and each.offset >= 0
+        }
 
     # The broker's health
 

@@ -35,7 +35,7 @@ from headrace.client.errors import (
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
 from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, delivery_of, serving
-from headrace.client.record import Delivery, HeadersGiven, headers_for_sending
+from headrace.client.record import Delivery, Headers, HeadersGiven, headers_for_sending
 from headrace.client.serialization import Format, codec, encoded
 from headrace.client.transaction import Transaction, Transactions
 
@@ -143,6 +143,30 @@ class Producer:
     ) -> DeliveryFuture[Delivery]:
         """Hand one record over.  The future has its Delivery once it is acknowledged; a `value` of None is a tombstone."""
         message = self._prepare(topic, value, key, headers, partition, timestamp, ttl)
+        future: DeliveryFuture[Delivery] = DeliveryFuture(self.bootstrap)
+        self._hand_over(message, partial(self._resolve, future), wait=self._blocks)
+        return future
+
+    def send_bytes(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> DeliveryFuture[Delivery]:
+        """Hand over a record that is bytes already, whatever formats this producer has: to pass on what was read elsewhere."""
+        self._check_open()
+        self._check_transaction()
+        message: dict[str, Any] = {
+            "topic": topic_name("topic", topic),
+            "value": value,
+            "key": key,
+            "partition": self._choose(topic, key, value, partition),
+        }
+        if headers:
+            message["headers"] = headers
         future: DeliveryFuture[Delivery] = DeliveryFuture(self.bootstrap)
         self._hand_over(message, partial(self._resolve, future), wait=self._blocks)
         return future

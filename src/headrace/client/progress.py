@@ -33,6 +33,11 @@ class Progress:
             moved = True
         return moved
 
+    @property
+    def first_unfinished(self) -> int | None:
+        """None when all that started has finished."""
+        return self._started[0] if self._started else None
+
     def __len__(self) -> int:
         """Records between the first unfinished one and the last that started: what would be read again after a crash."""
         return len(self._started)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.deadletter import DeadLetters
 from headrace.client.errors import Closed, HeadraceError, InvalidArgument, StillRunning
 from headrace.client.offsets import Place
-from headrace.client.record import Record
+from headrace.client.record import Delivery, Record
 from headrace.client.work import OnError, Task, Work
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class Subscription:
         whole_number("workers", workers, at_least=1, at_most=1000)
         self._consumer = consumer
         self._callback = callback
-        self._work = Work(consumer, order=order, pending_max=max(pending_max, workers), dead_letters=dead_letters, on_error=on_error)
+        self._work = Work(
+            consumer, order=order, pending_max=max(pending_max, workers), dead_letters=dead_letters, on_error=on_error
+        )
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._ending = threading.Lock()
@@ -82,6 +85,7 @@ class Subscription:
         if any(thread.is_alive() for thread in threads):
             where = ", ".join(f"{task.place.topic}[{task.place.partition}]@{task.record.offset}" for task in self._work.busy())
             raise StillRunning(f"callbacks still run after {timeout} s, with: {where or 'the fetch'}")
+        self._work.wait_until_idle(deadline)
         with self._ending:
             if not self._stopped.is_set():
                 self._stopped.set()
@@ -123,15 +127,14 @@ class Subscription:
             self._stop_soon()
 
     def _serve(self) -> None:
-        work = self._work
         while (task := self._next_task()) is not None:
             if task.parking:
                 self._park(task)
-            elif task.failure is not None and task.failure.attempts == 1 and not task.record_decoded:
-                work.failed_to_decode(task)
+            elif task.undecodable is not None:
+                self._work.failed(task, task.undecodable)
             else:
                 self._call(task)
-            if work.error is not None:
+            if self._work.error is not None:
                 self._stop_soon()
 
     def _next_task(self) -> Task | None:
@@ -153,12 +156,22 @@ class Subscription:
             self._work.finished(task)
 
     def _park(self, task: Task) -> None:
+        """Send it off.  No worker waits for the acknowledgement: a dead-letter topic that is away holds back only this lane."""
         letters, failure = self._work.dead_letters, task.failure
         assert letters is not None
         assert failure is not None
         try:
-            letters.park(task.record, failure, bootstrap=self._consumer.bootstrap, group=self._consumer.group, brief=task.brief).result()
+            parked = letters.park(
+                task.record, failure, bootstrap=self._consumer.bootstrap, group=self._consumer.group, brief=task.brief
+            )
         except HeadraceError as error:
+            self._work.parking_failed(task, error)
+        else:
+            parked.add_done_callback(lambda future: self._parked(task, future))
+
+    def _parked(self, task: Task, future: Future[Delivery]) -> None:
+        error = future.exception()
+        if isinstance(error, HeadraceError):
             self._work.parking_failed(task, error)
         else:
             self._work.finished(task)

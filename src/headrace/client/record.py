@@ -15,6 +15,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from headrace.client.arguments import as_datetime, milliseconds
 from headrace.client.errors import DecodeFailed, InvalidArgument
+from headrace.client.offsets import Place
 from headrace.client.serialization import BYTES, Codec
 from headrace.model.identity import TopicPartition
 
@@ -37,12 +38,12 @@ class Delivery(NamedTuple):
 class Record(Generic[K, V]):
     """One record: `topic`, `partition`, `offset`, `timestamp` (milliseconds), `time`, `key`, `value`, `headers`."""
 
-    __slots__ = ("_message", "key", "value")
+    __slots__ = ("key", "message", "value")
     key: K
     value: V
 
     def __init__(self, message: Message, key: Any, value: Any) -> None:
-        self._message = message
+        self.message = message
         self.key = key
         self.value = value
 
@@ -73,16 +74,16 @@ class Record(Generic[K, V]):
 
     @property
     def topic(self) -> str:
-        return self._message.topic() or ""
+        return self.message.topic() or ""
 
     @property
     def partition(self) -> int:
-        partition = self._message.partition()
+        partition = self.message.partition()
         return -1 if partition is None else partition
 
     @property
     def offset(self) -> int:
-        offset = self._message.offset()
+        offset = self.message.offset()
         return -1 if offset is None else offset
 
     @property
@@ -91,7 +92,8 @@ class Record(Generic[K, V]):
 
     @property
     def timestamp(self) -> int:
-        return self._message.timestamp()[1]
+        timestamp: int = self.message.timestamp()[1]
+        return timestamp
 
     @property
     def time(self) -> datetime:
@@ -99,7 +101,8 @@ class Record(Generic[K, V]):
 
     @property
     def headers(self) -> Headers:
-        return list(self._message.headers() or ())  # type: ignore[arg-type]
+        headers: Any = self.message.headers()
+        return list(headers or ())
 
     def header(self, name: str) -> bytes | None:
         """The last value of a header, as Kafka's own clients read it; None when it is not there."""
@@ -107,11 +110,13 @@ class Record(Generic[K, V]):
 
     @property
     def raw_key(self) -> bytes | None:
-        return self._message.key()
+        key: bytes | None = self.message.key()
+        return key
 
     @property
     def raw_value(self) -> bytes | None:
-        return self._message.value()
+        value: bytes | None = self.message.value()
+        return value
 
     def __repr__(self) -> str:
         return f"Record({self.topic}[{self.partition}]@{self.offset}, key={self.key!r}, value={self.value!r})"
@@ -124,6 +129,10 @@ class Record(Generic[K, V]):
 
     def __hash__(self) -> int:
         return hash((self.topic, self.partition, self.offset))
+
+
+def place_of(message: Message) -> Place:
+    return Place(message.topic() or "", message.partition() or 0)
 
 
 def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
@@ -150,7 +159,8 @@ def expired(message: Message, now_ms: int | None = None) -> bool:
         return False
     for name, value in headers:
         if name == TTL_HEADER and isinstance(value, bytes) and value.isdigit():
-            return message.timestamp()[1] + int(value) <= (now_ms or time.time_ns() // 1_000_000)
+            deadline: int = message.timestamp()[1] + int(value)
+            return deadline <= (time.time_ns() // 1_000_000 if now_ms is None else now_ms)
     return False
 
 

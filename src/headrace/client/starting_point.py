@@ -43,7 +43,9 @@ class StartingPoint:
         if isinstance(self._start, datetime):
             at = self.at_time(places_at(partitions), self._start)
             return [Position(place.topic, place.partition, offset) for place, offset in at.items()]
-        offset = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[self._start] if isinstance(self._start, str) else self._start
+        offset = (
+            {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[self._start] if isinstance(self._start, str) else self._start
+        )
         return [Position(each.topic, each.partition, offset) for each in partitions]
 
     def at_time(self, places: Iterable[Place], moment: Moment) -> Positions:
@@ -64,13 +66,18 @@ class StartingPoint:
         except KafkaException as error:
             raise translate(error.args[0], f"ask for the partitions of topic '{topic}'", self._bootstrap) from None
         if found.error is not None:
-            raise TopicNotFound(f"topic '{topic}' is not there ({found.error.str()})", code=found.error.code(), name=found.error.name())
+            raise TopicNotFound(
+                f"topic '{topic}' is not there ({found.error.str()})", code=found.error.code(), name=found.error.name()
+            )
         partitions: dict[int, object] = found.partitions
         return partitions
 
     def _committed(self, partitions: list[Position]) -> list[Position]:
         try:
-            return self.client.committed([Position(each.topic, each.partition) for each in partitions], timeout=self._timeout)
+            answers: list[Position] = self.client.committed(
+                [Position(each.topic, each.partition) for each in partitions], timeout=self._timeout
+            )
+            return answers
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap) from None
 

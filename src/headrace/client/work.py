@@ -22,7 +22,7 @@ from headrace.client.errors import DecodeFailed, HeadraceError, InvalidArgument
 from headrace.client.lanes import Lanes
 from headrace.client.offsets import Place, Positions
 from headrace.client.progress import Progress
-from headrace.client.record import Record
+from headrace.client.record import Record, place_of
 
 if TYPE_CHECKING:
     from headrace.client.consumer import Consumer
@@ -40,6 +40,7 @@ class Task:
     place: Place
     progress: Progress
     record: Record[Any, Any]
+    undecodable: DecodeFailed | None = None  # then there is nothing to call back with, and `record` has the bytes
     failure: Failure | None = None
     parking: int = 0  # attempts to park it; above zero, parking is what is to be done
     brief: bool = False
@@ -47,7 +48,13 @@ class Task:
 
 class Work:
     def __init__(
-        self, consumer: Consumer[Any, Any], *, order: str, pending_max: int, dead_letters: DeadLetters | None, on_error: OnError | None
+        self,
+        consumer: Consumer[Any, Any],
+        *,
+        order: str,
+        pending_max: int,
+        dead_letters: DeadLetters | None,
+        on_error: OnError | None,
     ) -> None:
         choice("order", order, ("key", "partition"))
         callable_or_none("on_error", on_error)
@@ -72,7 +79,7 @@ class Work:
 
     def accept(self, messages: Iterable[Message]) -> None:
         """Records, in the order of their offsets."""
-        decode = self._consumer.decode_for_push
+        decode = self._consumer.reader.decode_one
         prepared = [(message, decode(message)) for message in messages]
         with self.changed:
             for message, outcome in prepared:
@@ -80,21 +87,20 @@ class Work:
             self.changed.notify_all()
 
     def _add(self, message: Message, outcome: Record[Any, Any] | DecodeFailed | None) -> None:
-        place = Place(message.topic(), message.partition())  # type: ignore[arg-type]
+        place = place_of(message)
         progress = self._progress.get(place)
         if progress is None:
             progress = self._progress[place] = Progress()
-        offset: int = message.offset()  # type: ignore[assignment]
+        offset = message.offset() or 0
         progress.start(offset)
         if outcome is None:
             self._finish(place, progress, offset)
         elif isinstance(outcome, DecodeFailed):
-            task = Task(next(self._keyless), place, progress, outcome.record, Failure.again(outcome, None))
-            task.parking = 1 if self.dead_letters is not None else 0
-            self._lanes.add(task.lane, task)
+            alone = next(self._keyless)
+            self._lanes.add(alone, Task(alone, place, progress, outcome.record, outcome))
         else:
-            task = Task(self._lane(place, message), place, progress, outcome)
-            self._lanes.add(task.lane, task)
+            lane = self._lane(place, message)
+            self._lanes.add(lane, Task(lane, place, progress, outcome))
 
     def _lane(self, place: Place, message: Message) -> Hashable:
         if not self._by_key:
@@ -183,7 +189,15 @@ class Work:
         with self.changed:
             return self._lanes.out()
 
+    def wait_until_idle(self, deadline: float) -> None:
+        """Until nothing is out any more: records being parked are out without a worker."""
+        with self.changed:
+            while self._lanes.out() and (left := deadline - time.monotonic()) > 0:
+                self.changed.wait(left)
+
     def unfinished(self) -> Positions:
         """Where each partition has to be read again from, because not all that was taken from it is finished."""
         with self.changed:
-            return {place: first for place, progress in self._progress.items() if (first := progress.first_unfinished) is not None}
+            return {
+                place: first for place, progress in self._progress.items() if (first := progress.first_unfinished) is not None
+            }

@@ -1,14 +1,17 @@
 """The aborted transactions of a segment: what `read_committed` readers must leave out.  Kafka's `.txnindex`.
 
-Entries of 34 bytes: version, producer id, first and last offset of the transaction, and the last stable offset when it ended.  Entries
-are in the order of their last offsets.  They are few, and written at once; a closed segment's are read when a reader asks.
-Always: every entry is derived from markers in the log, so a broken file is rebuilt by the recovery of its segment.
+Entries of 34 bytes: version, producer id, first and last offset of the transaction, and the last stable offset when it ended.
+Entries are in the order of their last offsets.  They are few, and written at once; a closed segment's are read when a reader asks.
+Always: every entry is derived from markers in the log, so a broken file is rebuilt from its segment.  The format has no checksum of
+its own; where the log has noted one, the file must match it.
 """
 
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+from crc32c import crc32c
 
 from headrace.log.files import Handle
 
@@ -50,11 +53,13 @@ def decode_aborted(data: bytes) -> list[AbortedEntry]:
 class AbortedIndex:
     """One file, made when the first transaction aborts."""
 
-    __slots__ = ("_entries", "_handle", "_size")
+    __slots__ = ("_entries", "_handle", "_size", "crc")
 
-    def __init__(self, handle: Handle, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, size_bytes: int, crc: int | None = None) -> None:
         self._handle = handle
         self._size = size_bytes
+        # What the file's checksum must be; None where nobody noted it.
+        self.crc = crc
         # None: not read yet.  A segment without the file has an empty list from the start.
         self._entries: list[AbortedEntry] | None = None if size_bytes else []
 
@@ -68,20 +73,29 @@ class AbortedIndex:
 
     def append(self, entry: AbortedEntry) -> None:
         entries = self.entries()
-        self._handle.file().append([encode_aborted(entry)])
+        encoded = encode_aborted(entry)
+        self._handle.file().append([encoded])
         entries.append(entry)
         self._size += ENTRY_BYTES
+        self.crc = None
 
     def entries(self) -> list[AbortedEntry]:
         """All of them, oldest first.  ValueError when the file is broken."""
         if self._entries is None:
-            self._entries = decode_aborted(self._handle.file().read_at(0, self._size))
+            data = self._handle.file().read_at(0, self._size)
+            if self.crc is not None and crc32c(data) != self.crc:
+                raise ValueError("an aborted-transaction index does not match its checksum")
+            self._entries = decode_aborted(data)
         return self._entries
 
     def forget(self) -> None:
         """A closed segment need not keep them in memory: the next reader loads them."""
         if self._size:
             self._entries = None
+
+    def checksum(self) -> int:
+        """The checksum of what was written."""
+        return int(crc32c(b"".join(map(encode_aborted, self.entries()))))
 
     def reaching(self, offset: int) -> list[AbortedEntry]:
         """Those that end at or after an offset."""
@@ -94,6 +108,7 @@ class AbortedIndex:
 
     def replace(self, entries: Iterable[AbortedEntry]) -> None:
         self._entries = list(entries)
+        self.crc = None
         if self._size or self._entries:
             file = self._handle.file()
             file.truncate(0)

@@ -1,10 +1,10 @@
 """The sparse offset index of a segment: where to start looking for an offset.  Kafka's `.index`.
 
-Entries of 8 bytes: offset relative to the segment's base, position in the log file; about one per `index.interval.bytes`.  An entry
-(o, p) says: the batch at position p ends with offset o.
-Always: the newest entries wait in memory, at most a page of them; everything else is read from the file where it is needed, so memory does
-not grow with the log.  Nothing here is trusted: the reader compares the batch at the position with the entry, and a wrong or lost
-index is rebuilt from the log.
+Entries of 8 bytes: offset relative to the segment's base, position in the log file; about one per `index.interval.bytes`.  An
+entry (o, p) says: the batch at position p ends with offset o.
+Always: the newest entries wait in memory, at most a page of them; everything else is read from the file where it is needed, so
+memory does not grow with the log.  Nothing here is trusted: the reader compares the batch at the position with the entry, and a
+wrong or lost index is rebuilt from the log.
 """
 
 import struct
@@ -35,10 +35,11 @@ class OffsetIndex:
 
     __slots__ = ("_count", "_handle", "_pending", "base_offset")
 
-    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, base_offset: int, *, is_new: bool = False) -> None:
         self.base_offset = base_offset
         self._handle = handle
-        self._count = size_bytes // ENTRY_BYTES
+        # Entries in the file; -1 until it was looked at, which for most closed segments is never.
+        self._count = 0 if is_new else -1
         self._pending = bytearray()
 
     @property
@@ -47,10 +48,15 @@ class OffsetIndex:
 
     @property
     def size_bytes(self) -> int:
-        return self._count * ENTRY_BYTES + len(self._pending)
+        return self._stored() * ENTRY_BYTES + len(self._pending)
 
     def __len__(self) -> int:
-        return self._count + len(self._pending) // ENTRY_BYTES
+        return self._stored() + len(self._pending) // ENTRY_BYTES
+
+    def _stored(self) -> int:
+        if self._count < 0:
+            self._count = self._handle.file().size() // ENTRY_BYTES
+        return self._count
 
     def append(self, offset: int, position: int) -> None:
         self._pending += _ENTRY.pack(offset - self.base_offset, position)
@@ -60,6 +66,7 @@ class OffsetIndex:
     def flush(self) -> None:
         """Hand what waits to the file."""
         if self._pending:
+            self._stored()
             self._handle.file().append([bytes(self._pending)])
             self._count += len(self._pending) // ENTRY_BYTES
             self._pending.clear()
@@ -80,7 +87,7 @@ class OffsetIndex:
         return IndexEntry(self.base_offset + found, position)
 
     def _block_holding(self, relative: int) -> bytes:
-        low, high = 0, self._count
+        low, high = 0, self._stored()
         if not high:
             return b""
         file = self._handle.file()
@@ -102,7 +109,7 @@ class OffsetIndex:
         """Forget entries at and after an offset."""
         self.flush()
         relative = offset - self.base_offset
-        low, high = 0, self._count
+        low, high = 0, self._stored()
         file = self._handle.file() if high else None
         while low < high and file is not None:
             middle = (low + high) // 2

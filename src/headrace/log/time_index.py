@@ -1,7 +1,7 @@
 """The sparse time index of a segment: where to start looking for a point in time.  Kafka's `.timeindex`.
 
-Entries of 12 bytes: timestamp, offset relative to the segment's base.  An entry (t, o) says: t is the greatest timestamp up to and
-including offset o, and the batch that ends with o carries it.  The last entry of a closed segment holds its greatest timestamp.
+Entries of 12 bytes: timestamp, offset relative to the segment's base.  An entry (t, o) says: t is the greatest timestamp up to
+and including offset o, and the batch that ends with o carries it.  The last entry of a closed segment is its greatest timestamp.
 Always: timestamps and offsets increase from entry to entry; as with the offset index, only the newest entries are in memory.
 """
 
@@ -31,10 +31,11 @@ class TimeIndex:
 
     __slots__ = ("_count", "_handle", "_last", "_pending", "base_offset")
 
-    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, base_offset: int, *, is_new: bool = False) -> None:
         self.base_offset = base_offset
         self._handle = handle
-        self._count = size_bytes // ENTRY_BYTES
+        # Entries in the file; -1 until it was looked at, which for most closed segments is never.
+        self._count = 0 if is_new else -1
         self._pending = bytearray()
         self._last: TimeEntry | None = None
 
@@ -44,10 +45,15 @@ class TimeIndex:
 
     @property
     def size_bytes(self) -> int:
-        return self._count * ENTRY_BYTES + len(self._pending)
+        return self._stored() * ENTRY_BYTES + len(self._pending)
 
     def __len__(self) -> int:
-        return self._count + len(self._pending) // ENTRY_BYTES
+        return self._stored() + len(self._pending) // ENTRY_BYTES
+
+    def _stored(self) -> int:
+        if self._count < 0:
+            self._count = self._handle.file().size() // ENTRY_BYTES
+        return self._count
 
     def append(self, timestamp: int, offset: int) -> None:
         """Note a new greatest timestamp; one that is not greater is nothing new."""
@@ -61,6 +67,7 @@ class TimeIndex:
 
     def flush(self) -> None:
         if self._pending:
+            self._stored()
             self._handle.file().append([bytes(self._pending)])
             self._count += len(self._pending) // ENTRY_BYTES
             self._pending.clear()
@@ -83,7 +90,7 @@ class TimeIndex:
         return TimeEntry(timestamp, self.base_offset + relative)
 
     def _block_holding(self, timestamp: int) -> bytes:
-        low, high = 0, self._count
+        low, high = 0, self._stored()
         if not high:
             return b""
         file = self._handle.file()
@@ -102,7 +109,7 @@ class TimeIndex:
         if self._last is None:
             if self._pending:
                 self._last = self._entry(self._pending, len(self._pending) // ENTRY_BYTES - 1)
-            elif self._count:
+            elif self._stored():
                 block = self._handle.file().read_at((self._count - 1) * ENTRY_BYTES, ENTRY_BYTES)
                 self._last = self._entry(block, 0 if len(block) == ENTRY_BYTES else -1)
             else:
@@ -114,7 +121,7 @@ class TimeIndex:
         self.flush()
         self._last = None
         relative = offset - self.base_offset
-        low, high = 0, self._count
+        low, high = 0, self._stored()
         file = self._handle.file() if high else None
         while low < high and file is not None:
             middle = (low + high) // 2

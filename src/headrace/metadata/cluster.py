@@ -160,6 +160,15 @@ class ClusterMetadata:
         """Return when the image satisfies `holds`; raise REQUEST_TIMED_OUT after the time."""
         await self._until(lambda: holds(self.image), timeout_s)
 
+    async def wait_for_change(self, revision: int, timeout_s: float) -> None:
+        """Return when the image is past a revision, or after the time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.image.revision <= revision:
+                    await self._next_change()
+        except TimeoutError:
+            return
+
     async def _until(self, holds: Callable[[], bool], timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):

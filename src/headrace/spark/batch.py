@@ -81,7 +81,7 @@ class PushDown:
     `__func__` to tell; naming the base method there says "nothing to miss", and calling this still pushes.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)  # static, so that looking it up does not bind it
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader

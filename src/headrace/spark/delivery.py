@@ -21,7 +21,7 @@ def write_at_least_once(batches: Iterator[pa.RecordBatch], client: Mapping[str, 
         for run in outgoing(batch):
             producer = producer or RecordProducer(client)
             producer.send(run, topic)
-            rows += run.count
+            rows += run.row_count
             bytes_written += run.byte_count
     if producer is not None:
         producer.finish()

@@ -1,8 +1,9 @@
 """Exactly once: each task writes in a transaction that also records the batch, so that the same batch adds nothing twice.
 
-The record is a committed offset of a group named for the query: partition `LEDGER_PARTITION` + task, offset = batch id + 1.
-No topic has that partition, so tools show no lag for it.  The transactional id is made of query and task: whoever starts a
-task fences every earlier attempt at it, and its open transaction is aborted.
+The record is a committed offset, batch id + 1, of a group named for the query, one partition of the ledger topic per task.
+Brokers take offsets only for partitions that exist, hence the topic; it has no records, so tools show no lag for the group.
+The transactional id is made of query and task: whoever starts a task fences every earlier attempt at it, and its open
+transaction is aborted.
 
 Always: the offset is in the transaction before the first row, so a cached producer that was fenced in the meantime is found out
 before it has taken any row, and a task that ends without an error has its rows and its batch id committed together.
@@ -18,19 +19,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.spark.cluster import PASSING_ERRORS
 from headrace.spark.errors import DeliveryError
-from headrace.spark.outgoing import Outgoing, outgoing, topic_of
+from headrace.spark.outgoing import Outgoing, outgoing
 from headrace.spark.producing import RecordProducer
 from headrace.spark.written import Written
 
 logger = logging.getLogger("headrace.spark")
 
-LEDGER_PARTITION = 1_000_000
+LEDGER_TOPIC = "__headrace_deliveries"
+LEDGER_PARTITIONS = 32  # never changes: it decides where a task looks for its record
 STEP_SECONDS = 120.0  # a transactional step may wait that long for a broker to come back
 REQUEST_SECONDS = 10.0
 TRANSACTION_TIMEOUT_MS = 300_000
@@ -40,13 +42,23 @@ TRANSACTION_TIMEOUT_MS = 300_000
 class Delivery:
     """Which batch of which query a task writes."""
 
-    group: str
+    name: str
     batch_id: int
     task: int
 
     @property
     def transactional_id(self) -> str:
-        return f"{self.group}-{self.task}"
+        return f"{self.name}-task-{self.task}"
+
+    @property
+    def group(self) -> str:
+        """The first tasks share the group that has the query's name, the next ones a group with a number after it."""
+        further = self.task // LEDGER_PARTITIONS
+        return self.name if further == 0 else f"{self.name}-{further}"
+
+    @property
+    def record(self) -> ClientPartition:
+        return ClientPartition(LEDGER_TOPIC, self.task % LEDGER_PARTITIONS, self.batch_id + 1)
 
 
 @dataclass(slots=True)
@@ -69,7 +81,7 @@ def write_exactly_once(
     first = next(runs, None)
     if first is None:
         return Written(rows=0, byte_count=0)
-    session = _begin(client, delivery, topic_of(first.topics, 0, topic))
+    session = _begin(client, delivery)
     if session is None:
         for _ in runs:  # Spark wants its input read to the end
             pass
@@ -79,7 +91,7 @@ def write_exactly_once(
         run: Outgoing | None = first
         while run is not None:
             session.producer.send(run, topic)
-            rows += run.count
+            rows += run.row_count
             bytes_written += run.byte_count
             run = next(runs, None)
         session.producer.finish()
@@ -92,14 +104,14 @@ def write_exactly_once(
     return Written(rows=rows, byte_count=bytes_written)
 
 
-def _begin(client: Mapping[str, str], delivery: Delivery, topic: str) -> _Session | None:
+def _begin(client: Mapping[str, str], delivery: Delivery) -> _Session | None:
     """A session with an open transaction that holds the batch's record; None when the batch is recorded already."""
     kept = _sessions.pop(delivery.transactional_id, None)
     if kept is not None and kept.recorded_batch >= delivery.batch_id:
         return None
     if kept is not None:
         try:
-            _open_transaction(kept, delivery, topic)
+            _open_transaction(kept, delivery)
             return kept
         except DeliveryError as fenced:
             logger.info("%s was taken over in the meantime: %s", delivery.transactional_id, fenced)
@@ -108,7 +120,7 @@ def _begin(client: Mapping[str, str], delivery: Delivery, topic: str) -> _Sessio
         logger.info("batch %d of task %d is written already", delivery.batch_id, delivery.task)
         _sessions[delivery.transactional_id] = session
         return None
-    _open_transaction(session, delivery, topic)
+    _open_transaction(session, delivery)
     return session
 
 
@@ -116,7 +128,7 @@ def _connect(client: Mapping[str, str], delivery: Delivery) -> _Session:
     """Take the transactional id over, then read what is recorded: in this order, so that nobody can add to it in between."""
     timeout_ms = client.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
     producer = RecordProducer(client, **{"transactional.id": delivery.transactional_id, "transaction.timeout.ms": timeout_ms})
-    connection = {name: value for name, value in client.items() if name.startswith(CONNECTION_PROPERTIES)}
+    connection = connection_properties(client)
     group_metadata = Consumer(connection | {"group.id": delivery.group, "log_level": 2}).consumer_group_metadata()
     session = _Session(producer, group_metadata, -1)
     _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
@@ -141,19 +153,18 @@ def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
             if not passing or time.monotonic() >= deadline:
                 raise DeliveryError(f"what group {delivery.group} has recorded cannot be read: {error.str()}") from None
             time.sleep(0.1)
-    mine = LEDGER_PARTITION + delivery.task
-    return max((one.offset - 1 for one in recorded if one.partition == mine), default=-1)
+    mine = [one.offset for one in recorded if one.topic == LEDGER_TOPIC and one.partition == delivery.record.partition]
+    return max(mine, default=0) - 1
 
 
-def _open_transaction(session: _Session, delivery: Delivery, topic: str) -> None:
+def _open_transaction(session: _Session, delivery: Delivery) -> None:
     """Begin, and put the batch's record in first: a fenced session fails here, before it has taken a row."""
-    record = ClientPartition(topic, LEDGER_PARTITION + delivery.task, delivery.batch_id + 1)
     client = session.producer.client
     try:
         client.begin_transaction()
     except KafkaException as failure:
         raise DeliveryError(f"no transaction can begin: {failure.args[0].str()}") from None
-    _step(lambda: client.send_offsets_to_transaction([record], session.group_metadata, REQUEST_SECONDS), session, delivery)
+    _step(lambda: client.send_offsets_to_transaction([delivery.record], session.group_metadata, REQUEST_SECONDS), session, delivery)
 
 
 def _step(action: Callable[[], None], session: _Session, delivery: Delivery) -> None:
@@ -178,6 +189,26 @@ def _abandon(session: _Session) -> None:
         session.producer.client.abort_transaction(REQUEST_SECONDS)
     except KafkaException as failure:
         logger.info("the transaction is left to its time-out: %s", failure.args[0].str())
+
+
+def require_ledger(client: Mapping[str, str]) -> None:
+    """Create the ledger topic where it is not there yet.  Called on the driver, once per query or job."""
+    admin = AdminClient(connection_properties(client) | {"log_level": 2})
+    topic = NewTopic(LEDGER_TOPIC, num_partitions=LEDGER_PARTITIONS, replication_factor=-1)
+    try:
+        admin.create_topics([topic], request_timeout=STEP_SECONDS)[LEDGER_TOPIC].result()
+    except KafkaException as failure:
+        error = failure.args[0]
+        if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise DeliveryError(
+                f"exactly-once delivery keeps its records under the topic {LEDGER_TOPIC} with {LEDGER_PARTITIONS} partitions, "
+                f"which is not there and cannot be created: {error.str()}"
+            ) from None
+
+
+def connection_properties(client: Mapping[str, str]) -> dict[str, str]:
+    """Those properties that say how to reach and authenticate to the brokers, good for every kind of client."""
+    return {name: value for name, value in client.items() if name.startswith(CONNECTION_PROPERTIES)}
 
 
 CONNECTION_PROPERTIES = ("bootstrap.servers", "security.", "sasl.", "ssl.", "enable.ssl", "client.", "socket.", "broker.")

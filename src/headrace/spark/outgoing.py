@@ -32,7 +32,7 @@ Header = tuple[str, bytes | None]
 class Outgoing(NamedTuple):
     """A run of rows as columns of Python values, ready for the producer; None where the frame lacks the column."""
 
-    count: int
+    row_count: int
     byte_count: int
     keys: Sequence[bytes | None] | None
     values: Sequence[bytes | None]
@@ -91,7 +91,7 @@ def outgoing(batch: pa.RecordBatch) -> Iterator[Outgoing]:
 def _convert(batch: pa.RecordBatch) -> Outgoing:
     columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names) if name in SINK_COLUMNS}
     return Outgoing(
-        count=batch.num_rows,
+        row_count=batch.num_rows,
         byte_count=_byte_count(columns),
         keys=_bytes(columns["key"]) if "key" in columns else None,
         values=_bytes(columns["value"]),

@@ -78,14 +78,14 @@ class RecordProducer:
         return self._last_trouble
 
     def _make_room(self, rows: Outgoing) -> None:
-        row_bytes = rows.byte_count // rows.count + RECORD_OVERHEAD_BYTES
+        row_bytes = rows.byte_count // rows.row_count + RECORD_OVERHEAD_BYTES
         most = min(OUTSTANDING_MESSAGES, OUTSTANDING_BYTES // row_bytes)
         while len(self.client) > most:
             self.client.poll(0.05)
             self.check()
 
     def _send_together(self, rows: Outgoing, topic: str) -> None:
-        keys = rows.keys or [None] * rows.count
+        keys = rows.keys or [None] * rows.row_count
         messages: list[dict[str, Any]] = [{"value": value, "key": key} for value, key in zip(rows.values, keys, strict=True)]
         if rows.partitions is not None:
             for message, partition in zip(messages, rows.partitions, strict=True):
@@ -95,13 +95,13 @@ class RecordProducer:
             for message, timestamp in zip(messages, rows.timestamps_ms, strict=True):
                 if timestamp is not None:
                     message["timestamp"] = timestamp
-        if self.client.produce_batch(topic, messages) != rows.count:
+        if self.client.produce_batch(topic, messages) != rows.row_count:
             refused = next(message["_error"] for message in messages if "_error" in message)
             raise DeliveryError(f"the record could not be queued for {topic}: {refused}")
 
     def _send_one_by_one(self, rows: Outgoing, topic: str | None) -> None:
         produce = self.client.produce
-        for row in range(rows.count):
+        for row in range(rows.row_count):
             extra: dict[str, Any] = {}
             if rows.timestamps_ms is not None and (timestamp := rows.timestamps_ms[row]) is not None:
                 extra["timestamp"] = timestamp

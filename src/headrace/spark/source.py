@@ -10,6 +10,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.spark.batch import BatchReader
+from headrace.spark.errors import OptionError
 from headrace.spark.options import sink_options, source_options
 from headrace.spark.outgoing import check_sink_schema
 from headrace.spark.rows import check_source_schema, source_schema
@@ -38,6 +39,8 @@ class HeadraceSource(DataSource):
         return StreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise OptionError("a topic is only appended to: write with mode('append')")
         options = sink_options(self.options)
         check_sink_schema(schema, options.topic)
         return BatchWriter(options)

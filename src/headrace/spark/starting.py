@@ -60,7 +60,7 @@ def subscribed(cluster: Cluster, options: SourceOptions, timeout_ms: int, *, may
         what = "topic" if isinstance(options.subscription, Topics) else "partition"
         plural = "s" if len(missing) > 1 else ""
         raise TopicMissingError(
-            f"{what}{plural} {', '.join(missing)} not found at {options.client['bootstrap.servers']}; create it or correct the name"
+            f"{what}{plural} {', '.join(missing)} not found at {options.client['bootstrap.servers']}: create it, or correct it"
         )
     return Subscribed(topics=topics, partitions=partitions)
 
@@ -87,7 +87,8 @@ def resolve(
     late = sorted(one for one, offset in found.items() if offset is None)
     if late and not latest_is_end and not options.late_timestamp_means_latest:
         raise OptionError(
-            f"{late[0]} has no record at or after {moments[late[0]]}; set startingOffsetsByTimestampStrategy to latest to start at its end"
+            f"{late[0]} has no record at or after {moments[late[0]]}; "
+            "set startingOffsetsByTimestampStrategy to latest to start at its end"
         )
     ends = cluster.edges(late, Edge.LATEST, timeout_ms)
     return {one: ends[one] if offset is None else offset for one, offset in found.items()}

@@ -170,7 +170,8 @@ class _DriverSide:
             return before
         if len(foreign) == len(before.topics):
             raise HeadraceSparkError(
-                f"the checkpoint is of {', '.join(foreign)}, but the query reads other topics; give it a checkpointLocation of its own"
+                f"the checkpoint is of {', '.join(foreign)}, but the query reads other topics; "
+                "give it a checkpointLocation of its own"
             )
         logger.warning("the query no longer subscribes to %s, going on without", ", ".join(foreign))
         return StreamOffsets(

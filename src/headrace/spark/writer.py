@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from headrace.spark.delivery import write_at_least_once
 from headrace.spark.errors import DeliveryError
-from headrace.spark.exactly_once import Delivery, write_exactly_once
+from headrace.spark.exactly_once import Delivery, require_ledger, write_exactly_once
 from headrace.spark.options import SinkOptions
 from headrace.spark.producing import require_topic
 from headrace.spark.written import Written
@@ -34,6 +34,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = options.delivery_id or str(uuid.uuid4())
         if options.topic is not None:
             require_topic(options.client, options.topic, options.connect_timeout_ms)
+        if options.exactly_once:
+            require_ledger(options.client)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         options = self._options
@@ -42,8 +44,8 @@ class BatchWriter(DataSourceArrowWriter):
         context = _task()
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         within_query = options.delivery_id is not None and query is not None and batch is not None
-        group = f"{GROUP_PREFIX}-{self._job}-{query}" if within_query else f"{GROUP_PREFIX}-{self._job}"
-        delivery = Delivery(group=group, batch_id=int(batch or 0) if within_query else 0, task=context.partitionId())
+        name = f"{GROUP_PREFIX}-{self._job}-{query}" if within_query else f"{GROUP_PREFIX}-{self._job}"
+        delivery = Delivery(name=name, batch_id=int(batch or 0) if within_query else 0, task=context.partitionId())
         return write_exactly_once(iterator, options.client, options.topic, delivery)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -66,7 +68,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise DeliveryError(
                 "Spark did not say which query and batch this task belongs to, and exactly-once cannot do without"
             )
-        delivery = Delivery(group=f"{GROUP_PREFIX}-{query}", batch_id=int(batch), task=context.partitionId())
+        delivery = Delivery(name=f"{GROUP_PREFIX}-{query}", batch_id=int(batch), task=context.partitionId())
         return write_exactly_once(iterator, options.client, options.topic, delivery)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

@@ -22,10 +22,11 @@ _LENGTH: Final = struct.Struct(">i")
 _PREFIX_BYTES: Final = 4
 _VIEW_BYTES_MIN: Final = 4096  # below this a copy is cheaper than keeping a whole chunk alive through a view
 _SCRATCH_BYTES: Final = 256 * 1024
+_ROOM_BYTES_MIN: Final = 16 * 1024  # many connections may each begin a large frame and then fall silent
 
 
 class Scratch(threading.local):
-    """One receiving buffer per thread: the bytes of a read lie in it between the system call and the callback, in one loop only."""
+    """One receiving buffer per thread: bytes lie in it between a system call and its callback, and both run in one loop."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(_SCRATCH_BYTES))
@@ -112,8 +113,8 @@ class FrameSplitter:
         assert self._partial is not None
         room = len(self._partial) - self._fill
         if room == 0:
-            # Doubling keeps the copying linear, and what is taken within twice what has arrived.
-            room = min(self._missing, max(self._fill, _SCRATCH_BYTES))
+            # Doubling keeps the copying linear, and what is taken within about twice what has arrived.
+            room = min(self._missing, max(self._fill, _ROOM_BYTES_MIN))
             if self._view is not None:
                 self._view.release()  # what is lent out cannot be resized
             self._partial += bytes(room)

@@ -1,6 +1,6 @@
 """What is written is read back, in every version of every message; and what does not fit is our own mistake, named."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import pytest
@@ -116,7 +116,7 @@ class Outer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaHolder:
     layout: ClassVar[Layout] = Layout(versions=range(1), flexible_from=0)
-    state: Annotated[ReplicaState, ReplicaState, Tagged(0)] = ReplicaState()
+    state: Annotated[ReplicaState, ReplicaState, Tagged(0)] = field(default_factory=ReplicaState)
 
 
 @QUICK

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -112,7 +113,7 @@ def test_an_announced_length_without_bytes_costs_nothing() -> None:
         tracemalloc.stop()
 
     assert fed < 50_000
-    assert lent < 100 * 300_000  # one receive buffer each, and only while bytes of the frame are arriving
+    assert lent < 100 * 20_000  # one small receiving buffer each, and only once bytes of the frame are arriving
 
 
 @WAYS_IN
@@ -142,6 +143,26 @@ def test_bytes_that_wait_are_counted() -> None:
     assert splitter.buffered_bytes == 3
     list(splitter.feed(b"defgh"))
     assert splitter.buffered_bytes == 0
+
+
+def test_the_size_of_the_frame_under_way_is_known() -> None:
+    splitter = FrameSplitter(MAX)
+
+    assert splitter.announced_bytes == 0
+    list(splitter.feed(struct.pack(">i", 70_000) + b"abc"))
+    assert splitter.announced_bytes == 70_000
+    list(splitter.feed(bytes(70_000 - 3)))
+    assert splitter.announced_bytes == 0
+
+
+def test_loops_in_two_threads_do_not_share_a_receiving_buffer() -> None:
+    here = FrameSplitter(MAX).get_buffer()
+    there: list[memoryview] = []
+    thread = threading.Thread(target=lambda: there.append(FrameSplitter(MAX).get_buffer()))
+    thread.start()
+    thread.join()
+
+    assert there[0] is not here
 
 
 def test_frames_stay_as_they_are_while_later_bytes_arrive() -> None:

@@ -51,7 +51,7 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int: ...
 
     def append(self, batches: bytes) -> tuple[int, int]:
-        """Write the batches; return the first and the last offset.  When it raises RequestError or StorageError it wrote nothing."""
+        """Write the batches; return the first and the last offset.  When it raises, it wrote nothing."""
         ...
 
     async def wait_for_high_watermark(self, offset: int) -> None:

@@ -15,7 +15,8 @@ from headrace.wire.messages.api_versions import (
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
-# What groups and transactions can do, in the words of KIP-584: clients choose their protocol by these levels.
+# What groups and transactions can do, in the words of KIP-584: clients choose their protocol by these levels.  The least level is
+# told as 1: clients of Kafka 3.7 and before do not bear a 0 (KAFKA-17492).
 FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
@@ -38,7 +39,7 @@ def handle(broker: "Broker", request: ApiVersionsRequest | None, context: Reques
         error_code=error,
         api_keys=served,
         supported_features=tuple(
-            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES.items()
+            SupportedFeatureKey(name=name, min_version=1, max_version=level) for name, level in FEATURES.items()
         ),
         finalized_features_epoch=0,
         finalized_features=tuple(

@@ -51,6 +51,7 @@ def start(broker: "Broker", frame: Buffer, position: int, context: RequestContex
         _send(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=()), context, reply)
         return
     fetch = _Fetch(broker, request, context, reply)
+    fetch.note_follower()
     reply.when_at_head(fetch.begin)
 
 
@@ -85,6 +86,22 @@ class _Fetch:
         self._partitions: list[Partition] = []
         self._grown_from = 0
         self._grown_needed = 0
+
+    def note_follower(self) -> None:
+        """A follower that asks for an offset has everything below: let the high watermark, and the in-sync set, know."""
+        if not self._is_replica:
+            return
+        for topic in self._request.topics:
+            for wanted in topic.partitions:
+                try:
+                    partition = self._find(topic, wanted.partition)
+                    partition.require_leader(wanted.current_leader_epoch)
+                    parted = _divergence(partition, wanted)
+                except RequestError:
+                    continue
+                if parted is None and wanted.fetch_offset <= partition.log.end_offset:
+                    epoch = self._request.replica_state.replica_epoch
+                    partition.leadership.on_fetch(self._replica_id, wanted.fetch_offset, wanted.log_start_offset, epoch)
 
     # -- reading, waiting, answering
 
@@ -246,11 +263,9 @@ class _Fetch:
             log_start_offset=log.start_offset,
             aborted_transactions=None,
         )
-        if wanted.last_fetched_epoch >= 0:
-            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch)
-            if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
-                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
-                return data
+        if (parted := _divergence(partition, wanted)) is not None:
+            data.diverging_epoch = parted
+            return data
         committed_only = self._request.isolation_level == READ_COMMITTED
         up_to = log.end_offset if self._is_replica else partition.readable_to(committed_only=committed_only)
         if left <= 0 and not nothing_yet:
@@ -278,3 +293,15 @@ class _Fetch:
                     data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
                     hints[hint.leader_id] = NodeEndpoint(node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack)
         return tuple(hints.values())
+
+
+def _divergence(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
+    """Where the reader's log parts from ours (KIP-595, KIP-320), or None when what it has is a prefix of ours."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    epoch, end = partition.log.epochs.end_offset_for(wanted.last_fetched_epoch)
+    if epoch < 0:
+        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end)
+    return None

@@ -53,8 +53,7 @@ def _ended_with_epoch_bump(
     over_new_id = _repeats_over_new_producer_id(transaction, request)
     if transaction.producer_id != request.producer.producer_id and not over_new_id:
         raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    complete = transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-    repeated = complete and (over_new_id or transaction.producer_epoch == request.producer.epoch + 1)
+    repeated = over_new_id or _repeats_over_next_epoch(transaction, request)
     if not repeated and transaction.producer_epoch != request.producer.epoch:
         raise RequestError(ErrorCode.PRODUCER_FENCED)
     if repeated:
@@ -67,13 +66,25 @@ def _ended_with_epoch_bump(
     return decided(transaction, request.committed, request.client_version, next_producer_id, now_ms)
 
 
+def _repeats_over_next_epoch(transaction: Transaction, request: EndTransaction) -> bool:
+    """The end bumped the epoch and the producer never heard of it.  Only an end of version 2 does that: after one of an older
+    client the epoch before belongs to a producer that was fenced."""
+    return _ended_with_bump(transaction) and transaction.producer_epoch == request.producer.epoch + 1
+
+
 def _repeats_over_new_producer_id(transaction: Transaction, request: EndTransaction) -> bool:
     """The end used up the last epoch, a new producer id took over, and the producer never heard of it."""
     return (
-        transaction.producer_epoch == 0
+        _ended_with_bump(transaction)
+        and transaction.producer_epoch == 0
         and transaction.previous_producer_id == request.producer.producer_id
         and request.producer.epoch == PRODUCER_EPOCH_EXHAUSTED
     )
+
+
+def _ended_with_bump(transaction: Transaction) -> bool:
+    complete = transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    return complete and transaction.client_version >= EPOCH_BUMP_VERSION
 
 
 def _completed_state(committed: bool) -> TransactionState:

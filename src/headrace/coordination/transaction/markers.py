@@ -2,7 +2,7 @@
 
 A decided transaction writes one marker into each of its partitions, and is complete when the last of them stands.  Markers are
 retried until then.  Always: the outcome comes from the written entry alone, and only once that entry is committed, so no
-transaction gets markers of two outcomes, neither by retries nor by a coordinator that starts again.  One marker twice is harmless.
+transaction gets markers of two outcomes, by retries or by a coordinator that starts again.  A repeated marker is harmless.
 """
 
 from collections.abc import Mapping

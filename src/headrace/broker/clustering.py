@@ -1,0 +1,98 @@
+"""This broker's part in its cluster: it follows, it leads what it may, stands for controller, and hands over before it goes.
+
+A single node does all of this too, with nobody to follow or to hand over to.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.broker.controller_shell import Controller
+from headrace.broker.leadership import Leaderships
+from headrace.broker.partition import Partition
+from headrace.broker.replica_fetcher import ReplicaFetchers
+from headrace.controller.image import ClusterImage
+from headrace.metadata.store import StoreUnavailable
+from headrace.model.errors import RequestError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+ADMISSION_SECONDS_MAX = 60.0
+HAND_OVER_SECONDS_MAX = 10.0
+
+
+class Clustering:
+    """Started after the broker has registered, stopped while it still is."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.controller = Controller(broker)
+        self.leaderships = Leaderships(broker)
+        self.fetchers = ReplicaFetchers(broker)
+
+    def start(self) -> None:
+        """Before the replicas are opened: their roles are decided here."""
+        replicas = self._broker.replicas
+        replicas.lead = self.leaderships.lead
+        replicas.may_lead = self.may_lead
+        replicas.on_role.append(self.fetchers.on_role)
+        replicas.on_removed.append(self.fetchers.on_removed)
+        self.leaderships.start()
+        self.controller.start()
+
+    async def admitted(self) -> None:
+        """Return when the controller has settled this broker's past and it has taken up what it leads."""
+        await self._broker.cluster.wait_until(lambda image: image.is_admitted(self._broker.broker_id), ADMISSION_SECONDS_MAX)
+        await self._broker.replicas.settled()
+
+    def may_lead(self) -> bool:
+        return self._broker.membership.is_valid and self._broker.image.is_admitted(self._broker.broker_id)
+
+    def on_lease_lost(self) -> None:
+        """Others will soon act as if this broker were dead: stop leading before they do."""
+        self._broker.replicas.reconsider_roles()
+
+    async def hand_over(self) -> None:
+        """Let others lead what they can, while this broker still serves."""
+        broker_id = self._broker.broker_id
+        if not self._broker.config["controlled.shutdown.enable"] or self._broker.image.brokers.keys() <= {broker_id}:
+            return
+        try:
+            await self._broker.membership.update(shutting_down=True)
+            await self._broker.cluster.wait_until(lambda image: not _could_move(image, broker_id), HAND_OVER_SECONDS_MAX)
+            await self._broker.replicas.settled()
+        except (StoreUnavailable, RequestError) as error:
+            logger.warning("stopping without handing everything over: %s", error)
+
+    async def close(self) -> None:
+        await self.controller.close()
+        await self.fetchers.close()
+        await self.leaderships.close()
+
+    def describe(self) -> dict[str, object]:
+        """A few numbers for people."""
+        partitions = list(self._broker.replicas)
+        return {
+            "controller": self.controller.is_active,
+            "unclean_elections": self.controller.unclean_elections,
+            "leading": sum(p.is_leader for p in partitions),
+            "under_replicated": sum(_is_under_replicated(p) for p in partitions),
+        }
+
+
+def _could_move(image: ClusterImage, broker_id: int) -> bool:
+    """Whether the broker leads anything that another in-sync replica could lead."""
+    for _, _, state in image.partitions():
+        if state.leader == broker_id and any(other != broker_id and _may_take_over(image, other) for other in state.isr):
+            return True
+    return False
+
+
+def _may_take_over(image: ClusterImage, broker_id: int) -> bool:
+    return image.is_admitted(broker_id) and not image.brokers[broker_id].shutting_down
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    return partition.is_leader and len(partition.state.isr) < len(partition.state.replicas)

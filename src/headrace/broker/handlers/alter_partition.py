@@ -1,0 +1,85 @@
+"""AlterPartition: a leader asks for another in-sync set.
+
+A leader of ours writes to the store itself; this serves one that cannot, or that was told to ask the controller.  The answer is the
+same, since both go through the same check and the same compare-and-swap.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.leadership import election_rules
+from headrace.controller.entries import PartitionState, Transaction
+from headrace.controller.insync import InSyncChange, change_in_sync
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+    PartitionData,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+TOPIC_IDS_FROM = 2
+
+
+async def handle(broker: "Broker", request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
+    member = broker.image.brokers.get(request.broker_id)
+    if member is None or member.epoch != request.broker_epoch:
+        return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
+    topics = []
+    for topic in request.topics:
+        answers = [await _change(broker, request, topic, wanted, context.api_version) for wanted in topic.partitions]
+        topics.append(
+            AlterPartitionResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=tuple(answers))
+        )
+    return AlterPartitionResponse(error_code=ErrorCode.NONE, topics=tuple(topics))
+
+
+async def _change(
+    broker: "Broker", request: AlterPartitionRequest, topic: TopicData, wanted: PartitionData, version: int
+) -> AlterPartitionResponsePartitionData:
+    try:
+        after, transaction = _decide(broker, request, topic, wanted, version)
+        if not await broker.cluster.commit(transaction):
+            raise RequestError(ErrorCode.INVALID_UPDATE_VERSION)
+    except RequestError as error:
+        return _answer(wanted.partition_index, error.code, PartitionState(replicas=()))
+    code = ErrorCode.NONE if after.leader == request.broker_id else ErrorCode.NEW_LEADER_ELECTED
+    return _answer(wanted.partition_index, code, after)
+
+
+def _decide(
+    broker: "Broker", request: AlterPartitionRequest, topic: TopicData, wanted: PartitionData, version: int
+) -> tuple[PartitionState, Transaction]:
+    image = broker.image
+    known = image.topics_by_id.get(topic.topic_id) if version >= TOPIC_IDS_FROM else image.topics.get(topic.topic_name)
+    if known is None:
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    epochs = {member.broker_id: member.broker_epoch for member in wanted.new_isr_with_epochs}
+    change = InSyncChange(
+        topic_id=known.topic_id,
+        index=wanted.partition_index,
+        leader=request.broker_id,
+        broker_epoch=request.broker_epoch,
+        leader_epoch=wanted.leader_epoch,
+        partition_epoch=wanted.partition_epoch,
+        isr=epochs or dict.fromkeys(wanted.new_isr, -1),
+        recovering=wanted.leader_recovery_state == 1,
+    )
+    return change_in_sync(image, change, election_rules(broker.topics.config_of(known.name)))
+
+
+def _answer(index: int, code: ErrorCode, state: PartitionState) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        partition_index=index,
+        error_code=code,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        leader_recovery_state=int(state.recovering),
+        partition_epoch=state.partition_epoch,
+    )

@@ -1,0 +1,57 @@
+"""AlterPartitionReassignments: moves replicas to other brokers, or stops a move (KIP-455)."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition_changes import change_partition
+from headrace.controller.election import ElectionRules, eligible_in
+from headrace.controller.entries import PartitionState
+from headrace.controller.image import ClusterImage
+from headrace.controller.reassignment import begin, cancel, target_of
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(
+    broker: "Broker", request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for wanted in topic.partitions:
+            code, message = ErrorCode.NONE, None
+            try:
+                await _move(broker, topic.name, wanted, factor_may_change=request.allow_replication_factor_change)
+            except RequestError as error:
+                code, message = error.code, error.message
+            answers.append(
+                ReassignablePartitionResponse(partition_index=wanted.partition_index, error_code=code, error_message=message)
+            )
+        topics.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(answers)))
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=ErrorCode.NONE,
+        responses=tuple(topics),
+    )
+
+
+async def _move(broker: "Broker", name: str, wanted: ReassignablePartition, *, factor_may_change: bool) -> None:
+    index, target = wanted.partition_index, wanted.replicas
+
+    def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
+        if target is None:
+            return cancel(state, eligible_in(image), rules).state
+        if not factor_may_change and len(target) != len(target_of(state)):
+            raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "The move would change the number of replicas.")
+        return begin(image, index, state, tuple(target), rules)
+
+    await change_partition(broker, name, index, decide)

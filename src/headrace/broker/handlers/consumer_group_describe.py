@@ -1,0 +1,71 @@
+"""ConsumerGroupDescribe: state and members of groups of the consumer protocol."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.describe_groups import ALL_OPERATIONS, NOT_ASKED
+from headrace.coordination.group.requests import DescribedConsumerGroup, DescribedConsumerMember, DescribedTopic
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(
+    broker: "Broker", request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    groups = [await _describe(broker, group_id, operations) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=tuple(groups))
+
+
+async def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGroup:
+    try:
+        if not group_id:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID)
+        group = await broker.groups.describe_consumer(group_id)
+    except RequestError as error:
+        group = DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
+    return DescribedGroup(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=tuple(_member(member) for member in group.members),
+        authorized_operations=operations,
+    )
+
+
+def _member(member: DescribedConsumerMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.assignment),
+        target_assignment=_assignment(member.target),
+        member_type=0 if member.is_classic else 1,
+    )
+
+
+def _assignment(topics: tuple[DescribedTopic, ...]) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=topic.partitions) for topic in topics
+        )
+    )

@@ -1,0 +1,63 @@
+"""ConsumerGroupHeartbeat: all that a member of the consumer protocol says and hears (KIP-848)."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.join_group import caller
+from headrace.coordination.group.requests import ConsumerHeartbeat
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+FIRST_VERSION_WITH_IDS_OF_CLIENTS = 1
+
+
+async def handle(
+    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        if context.api_version >= FIRST_VERSION_WITH_IDS_OF_CLIENTS and not request.member_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        reply = await broker.groups.consumer_heartbeat(_heartbeat(broker, request, context))
+    except RequestError as error:
+        return ConsumerGroupHeartbeatResponse(
+            error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0
+        )
+    assignment = None
+    if reply.assignment is not None:
+        assigned = tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))
+            for topic_id, partitions in reply.assignment.items()
+        )
+        assignment = Assignment(topic_partitions=assigned)
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval_ms=reply.heartbeat_interval_ms,
+        assignment=assignment,
+    )
+
+
+def _heartbeat(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerHeartbeat:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return ConsumerHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else frozenset(names),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=None if owned is None else {each.topic_id: frozenset(each.partitions) for each in owned},
+        caller=caller(broker, context),
+    )

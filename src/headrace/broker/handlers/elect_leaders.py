@@ -1,0 +1,63 @@
+"""ElectLeaders: lets preferred replicas lead again, or gives a partition a leader at any price (KIP-460)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition_changes import change_partition
+from headrace.controller.election import Cleanliness, ElectionRules, elect_uncleanly, eligible_in, prefer
+from headrace.controller.entries import PartitionState
+from headrace.controller.image import ClusterImage
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+async def handle(broker: "Broker", request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST, replica_election_results=())
+    for_all = request.topic_partitions is None
+    results: dict[str, list[PartitionResult]] = {}
+    for name, index in list(_asked(broker, request)):
+        code, message = ErrorCode.NONE, None
+        try:
+            await _elect(broker, name, index, unclean=request.election_type == UNCLEAN)
+        except RequestError as error:
+            code, message = error.code, error.message
+        # Who asks for all wants to hear only of those where something happened.
+        if not (for_all and code is ErrorCode.ELECTION_NOT_NEEDED):
+            results.setdefault(name, []).append(PartitionResult(partition_id=index, error_code=code, error_message=message))
+    return ElectLeadersResponse(
+        replica_election_results=tuple(
+            ReplicaElectionResult(topic=name, partition_result=tuple(answers)) for name, answers in results.items()
+        )
+    )
+
+
+def _asked(broker: "Broker", request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+    if request.topic_partitions is None:
+        yield from ((topic.name, index) for topic, index, _ in broker.image.partitions())
+    else:
+        yield from ((topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
+
+
+async def _elect(broker: "Broker", name: str, index: int, *, unclean: bool) -> None:
+    def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
+        eligible = eligible_in(image)
+        if not unclean:
+            return prefer(state, eligible)
+        elected = elect_uncleanly(state, eligible, rules)
+        if elected.cleanliness is Cleanliness.UNCLEAN:
+            broker.clustering.controller.unclean_elections += 1
+        return elected.state
+
+    await change_partition(broker, name, index, decide)

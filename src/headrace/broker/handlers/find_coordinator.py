@@ -1,0 +1,59 @@
+"""FindCoordinator: the leader of the partition a group or a transactional id falls on.  The first question makes the topic."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.coordinators.placement import partition_for
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.listeners import endpoint_of
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import NO_BROKER
+from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+FIRST_BATCHED_VERSION = 4
+
+
+async def handle(broker: "Broker", request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    if context.api_version >= FIRST_BATCHED_VERSION:
+        coordinators = [await _find(broker, key, request.key_type) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=tuple(coordinators))
+    found = await _find(broker, request.key, request.key_type)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
+    try:
+        return await _coordinator(broker, key, key_type)
+    except RequestError as error:
+        message = error.message or error.code.name
+        return Coordinator(key=key, node_id=NO_BROKER, host="", port=-1, error_code=error.code, error_message=message)
+
+
+async def _coordinator(broker: "Broker", key: str, key_type: int) -> Coordinator:
+    if key_type not in TOPICS:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
+    try:
+        topic = await broker.topics.ensure(TOPICS[key_type])
+    except RequestError as error:
+        # Too few brokers, for instance: that may pass.
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name) from error
+    index = partition_for(key, topic.partition_count)
+    leader = broker.image.brokers.get(topic.partitions[index].leader)
+    endpoint = None if leader is None else endpoint_of(leader)
+    if leader is None or endpoint is None:
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
+    if leader.broker_id == broker.broker_id and key_type == 0:
+        await broker.groups.settle(index)
+    return Coordinator(
+        key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE, error_message=None
+    )

@@ -1,0 +1,26 @@
+"""Heartbeat: a member of a classic group is alive, and learns whether it must join again."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.coordination.group.requests import Heartbeat
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(broker: "Broker", request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    beat = Heartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id,
+    )
+    try:
+        code = await broker.groups.heartbeat(beat)
+    except RequestError as error:
+        # While a shard is being loaded nobody's session runs: there is nothing a member should do about it.
+        code = ErrorCode.NONE if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+    return HeartbeatResponse(error_code=code)

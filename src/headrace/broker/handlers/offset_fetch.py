@@ -1,0 +1,130 @@
+"""OffsetFetch: committed offsets of one group (until version 7) or of many, by topic name or (from version 10) by id."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from headrace.broker.dispatch import RequestContext
+from headrace.coordination.group.requests import FetchedOffset, FetchOffsets, OffsetQuery
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import NO_TOPIC_ID
+from headrace.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+FIRST_VERSION_WITH_GROUP_ERROR = 2
+FIRST_VERSION_WITH_MANY = 8
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+NO_OFFSET = -1
+
+
+async def handle(broker: "Broker", request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    if context.api_version >= FIRST_VERSION_WITH_MANY:
+        by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        groups = [await _fetch_group(broker, group, request.require_stable, by_id=by_id) for group in request.groups]
+        return OffsetFetchResponse(groups=tuple(groups))
+    return await _fetch_one(broker, request, context.api_version)
+
+
+# --- one group, until version 7 ---------------------------------------------------------------------------------------------
+
+
+async def _fetch_one(broker: "Broker", request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    queries: tuple[OffsetQuery, ...] | None = None
+    if request.topics is not None:
+        queries = tuple(OffsetQuery(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+    fetch = FetchOffsets(group_id=request.group_id, partitions=queries, require_stable=request.require_stable)
+    try:
+        fetched = await broker.groups.fetch_offsets(fetch)
+    except RequestError as error:
+        if version >= FIRST_VERSION_WITH_GROUP_ERROR:
+            return OffsetFetchResponse(error_code=error.code)
+        fetched = tuple(FetchedOffset(query.topic, query.partition, None, error.code) for query in queries or ())
+    topics = tuple(
+        OffsetFetchResponseTopic(name=name, partitions=tuple(OffsetFetchResponsePartition(**_fields(each)) for each in offsets))
+        for name, offsets in groupby(fetched, key=lambda each: each.topic)
+    )
+    return OffsetFetchResponse(topics=topics)
+
+
+# --- many groups ------------------------------------------------------------------------------------------------------------
+
+
+async def _fetch_group(
+    broker: "Broker", group: OffsetFetchRequestGroup, require_stable: bool, *, by_id: bool
+) -> OffsetFetchResponseGroup:
+    queries, unknown = _queries(broker, group, by_id=by_id)
+    fetch = FetchOffsets(
+        group_id=group.group_id,
+        partitions=queries,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        require_stable=require_stable,
+    )
+    try:
+        fetched = await broker.groups.fetch_offsets(fetch)
+    except RequestError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error.code)
+    topics = _topics(broker, fetched, by_id=by_id)
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=(*topics, *unknown))
+
+
+def _queries(
+    broker: "Broker", group: OffsetFetchRequestGroup, *, by_id: bool
+) -> tuple[tuple[OffsetQuery, ...] | None, list[OffsetFetchResponseTopics]]:
+    """What to ask the coordinator, and answers for ids that no topic has."""
+    if group.topics is None:
+        return None, []
+    queries: list[OffsetQuery] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    for asked in group.topics:
+        name, topic_id = asked.name, NO_TOPIC_ID
+        if by_id:
+            topic = broker.image.topics_by_id.get(asked.topic_id)
+            if topic is None:
+                unknown.append(_unknown_topic(asked.topic_id, asked.partition_indexes))
+                continue
+            name, topic_id = topic.name, topic.topic_id
+        queries += [OffsetQuery(name, index, topic_id) for index in asked.partition_indexes]
+    return tuple(queries), unknown
+
+
+def _unknown_topic(topic_id: UUID, indexes: Iterable[int]) -> OffsetFetchResponseTopics:
+    missing = (FetchedOffset("", index, None, ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes)
+    partitions = tuple(OffsetFetchResponsePartitions(**_fields(each)) for each in missing)
+    return OffsetFetchResponseTopics(topic_id=topic_id, partitions=partitions)
+
+
+def _topics(broker: "Broker", fetched: Iterable[FetchedOffset], *, by_id: bool) -> list[OffsetFetchResponseTopics]:
+    answers: list[OffsetFetchResponseTopics] = []
+    for name, offsets in groupby(fetched, key=lambda each: each.topic):
+        topic = broker.image.topics.get(name)
+        if by_id and topic is None:
+            # Its offsets are still there but nobody can name it by id any more.
+            continue
+        partitions = tuple(OffsetFetchResponsePartitions(**_fields(each)) for each in offsets)
+        topic_id = topic.topic_id if topic is not None else NO_TOPIC_ID
+        answers.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
+    return answers
+
+
+def _fields(each: FetchedOffset) -> dict[str, Any]:
+    value = each.value
+    return {
+        "partition_index": each.partition,
+        "committed_offset": NO_OFFSET if value is None else value.offset,
+        "committed_leader_epoch": -1 if value is None else value.leader_epoch,
+        "metadata": "" if value is None else value.metadata,
+        "error_code": each.error,
+    }

@@ -1,0 +1,51 @@
+"""Which metadata store a broker's settings ask for: memory, the embedded file, or etcd."""
+
+import ssl
+from pathlib import Path
+
+from headrace.host.entropy import Entropy
+from headrace.metadata.etcd import EtcdStore
+from headrace.metadata.etcd_http import EtcdAddress
+from headrace.metadata.memory import MemoryStore
+from headrace.metadata.sqlite import SqliteStore
+from headrace.metadata.store import MetadataStore
+from headrace.model.broker_settings import BrokerConfig
+
+EMBEDDED = "embedded"
+FILE_NAME = "metadata.sqlite"
+
+
+async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
+    """Raises ValueError with a sentence when the setting makes no sense."""
+    where: str = config["headrace.metadata"]
+    if where != EMBEDDED:
+        return EtcdStore(etcd_address(config), entropy, config["headrace.metadata.namespace"])
+    if config["headrace.memory"]:
+        return MemoryStore()
+    return await SqliteStore.open(Path(config["log.dirs"]) / FILE_NAME)
+
+
+def etcd_address(config: BrokerConfig) -> EtcdAddress:
+    """The endpoints, with TLS when an authority or a certificate is given."""
+    scheme, separator, hosts = str(config["headrace.metadata"]).partition("://")
+    if scheme not in ("etcd", "etcds") or not separator or not hosts:
+        raise ValueError(f"headrace.metadata is {config['headrace.metadata']!r}; write `embedded` or etcd://HOST:PORT,HOST:PORT")
+    context = _ssl_context(config) if scheme == "etcds" or _wants_tls(config) else None
+    protocol = "http" if context is None else "https"
+    return EtcdAddress(
+        endpoints=tuple(f"{protocol}://{host.strip()}" for host in hosts.split(",")),
+        user=config["headrace.metadata.user"],
+        password=config["headrace.metadata.password"],
+        ssl_context=context,
+    )
+
+
+def _wants_tls(config: BrokerConfig) -> bool:
+    return bool(config["headrace.metadata.ca"] or config["headrace.metadata.certificate"])
+
+
+def _ssl_context(config: BrokerConfig) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=config["headrace.metadata.ca"])
+    if config["headrace.metadata.certificate"]:
+        context.load_cert_chain(config["headrace.metadata.certificate"], config["headrace.metadata.key"])
+    return context

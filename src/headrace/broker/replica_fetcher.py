@@ -1,0 +1,311 @@
+"""Followers: one task for each leader that this broker follows, fetching all their common partitions in one request.
+
+What to do with an answer is decided in `replication.follower`.  With flush mode `ack` the next fetch, which tells the leader
+how far this replica has got, waits until everything appended is flushed: what a leader counts, a crash cannot take back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from headrace.broker.partition import Partition
+from headrace.broker.peers import PeerUnreachable
+from headrace.log.interface import PartitionLog
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import NO_BROKER, TopicPartition
+from headrace.replication.follower import EpochEnd, FetchAnswer, Next, Step, after_out_of_range, next_step
+from headrace.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from headrace.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+FETCH_VERSION = 17
+LIST_OFFSETS_VERSION = 7
+LATEST, EARLIEST = -1, -2
+LANE = "replication"
+ANSWER_SLACK_S = 5.0
+
+
+class ReplicaFetchers:
+    """Gives each follower on this broker to the fetcher of its leader."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leader_of: dict[TopicPartition, int] = {}
+
+    def on_role(self, partition: Partition) -> None:
+        """A partition's role may have changed: fetch it from its leader, or from nobody."""
+        leader = partition.state.leader
+        if partition.is_leader or leader in (NO_BROKER, self._broker.broker_id) or partition.failure is not None:
+            self.on_removed(partition)
+            return
+        before = self._leader_of.get(partition.identity)
+        if before is not None and before != leader:
+            self._fetchers[before].remove(partition)
+        self._leader_of[partition.identity] = leader
+        if leader not in self._fetchers:
+            self._fetchers[leader] = Fetcher(self._broker, leader)
+        self._fetchers[leader].add(partition)
+
+    def on_removed(self, partition: Partition) -> None:
+        leader = self._leader_of.pop(partition.identity, None)
+        if leader is not None:
+            self._fetchers[leader].remove(partition)
+
+    async def close(self) -> None:
+        for fetcher in self._fetchers.values():
+            await fetcher.close()
+
+
+class Fetcher:
+    """Follows one leader."""
+
+    def __init__(self, broker: "Broker", leader: int) -> None:
+        self._broker = broker
+        self._leader = leader
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._not_before: dict[TopicPartition, float] = {}
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"follow {leader}")
+
+    def add(self, partition: Partition) -> None:
+        self._partitions[partition.identity] = partition
+        self._not_before.pop(partition.identity, None)
+        self._changed.set()
+
+    def remove(self, partition: Partition) -> None:
+        self._partitions.pop(partition.identity, None)
+        self._not_before.pop(partition.identity, None)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def _back_off_s(self) -> float:
+        seconds: float = self._broker.config["replica.fetch.backoff.ms"] / 1000
+        return seconds
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._fetch_once()
+            except PeerUnreachable as error:
+                logger.info("cannot follow broker %d: %s", self._leader, error)
+                await asyncio.sleep(self._back_off_s)
+            except Exception:
+                logger.exception("following broker %d failed", self._leader)
+                await asyncio.sleep(self._back_off_s)
+
+    async def _fetch_once(self) -> None:
+        ready = self._ready()
+        if not ready:
+            await self._wait_for_work()
+            return
+        epochs = {partition.identity: partition.leader_epoch for partition in ready}
+        wait_ms: int = self._broker.config["replica.fetch.wait.max.ms"]
+        response: FetchResponse = await self._broker.peers.call(
+            self._leader,
+            self._request(ready, wait_ms),
+            FETCH_VERSION,
+            timeout=wait_ms / 1000 + ANSWER_SLACK_S,
+            lane=LANE,
+        )
+        if response.error_code != ErrorCode.NONE:
+            raise PeerUnreachable(f"broker {self._leader} answers {ErrorCode(response.error_code).name}")
+        appended = await self._take_all(response, ready, epochs)
+        await _flushed(appended)
+
+    def _ready(self) -> list[Partition]:
+        now = self._broker.loop.time()
+        return [
+            partition
+            for identity, partition in self._partitions.items()
+            if partition.failure is None and not partition.is_leader and self._not_before.get(identity, 0.0) <= now
+        ]
+
+    async def _wait_for_work(self) -> None:
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(self._back_off_s if self._partitions else None):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _request(self, partitions: Iterable[Partition], wait_ms: int) -> FetchRequest:
+        config = self._broker.config
+        by_topic: dict[UUID, list[FetchPartition]] = {}
+        for partition in partitions:
+            by_topic.setdefault(partition.topic_id, []).append(self._wanted(partition, config["replica.fetch.max.bytes"]))
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._broker.broker_id, replica_epoch=self._broker.membership.epoch),
+            max_wait_ms=wait_ms,
+            min_bytes=config["replica.fetch.min.bytes"],
+            max_bytes=config["replica.fetch.response.max.bytes"],
+            topics=tuple(FetchTopic(topic_id=topic_id, partitions=tuple(wanted)) for topic_id, wanted in by_topic.items()),
+        )
+
+    def _wanted(self, partition: Partition, max_bytes: int) -> FetchPartition:
+        log = partition.log
+        return FetchPartition(
+            partition=partition.identity.partition,
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=log.end_offset,
+            last_fetched_epoch=_epoch_of_last_record(log),
+            log_start_offset=log.start_offset,
+            partition_max_bytes=max_bytes,
+        )
+
+    async def _take_all(
+        self, response: FetchResponse, asked: list[Partition], epochs: dict[TopicPartition, int]
+    ) -> list[Partition]:
+        """Act on each partition's part; answer those that have grown."""
+        by_id = {(partition.topic_id, partition.identity.partition): partition for partition in asked}
+        grown = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                partition = by_id.get((topic.topic_id, data.partition_index))
+                if partition is None or not self._still_follows(partition, epochs[partition.identity]):
+                    continue
+                try:
+                    if await self._take(partition, data):
+                        grown.append(partition)
+                except StorageError as error:
+                    partition.on_storage_failure(error)
+                except RequestError as error:
+                    logger.error("%s: the leader's records do not fit: %s", partition.identity, error)
+                    self._back_off(partition)
+        return grown
+
+    def _still_follows(self, partition: Partition, epoch: int) -> bool:
+        """Whether the answer still concerns us: the role may have changed while it was under way."""
+        mine = self._partitions.get(partition.identity) is partition
+        return mine and not partition.is_leader and partition.leader_epoch == epoch and partition.failure is None
+
+    async def _take(self, partition: Partition, data: PartitionData) -> bool:
+        log = partition.log
+        answer = _answer_of(data)
+        step = next_step(answer, _epochs(log), log.start_offset, log.end_offset)
+        if step.next is Next.START_OVER:
+            epoch = partition.leader_epoch
+            step = await self._out_of_range(partition)
+            if not self._still_follows(partition, epoch):
+                return False
+        match step.next:
+            case Next.APPEND:
+                return self._append(partition, data)
+            case Next.TRUNCATE:
+                self._truncate(partition, step.offset)
+            case Next.START_OVER:
+                self._start_over(partition, step.offset)
+            case _:
+                logger.debug("%s: broker %d answers %s", partition.identity, self._leader, answer.error.name)
+                self._back_off(partition)
+        return False
+
+    def _append(self, partition: Partition, data: PartitionData) -> bool:
+        log = partition.log
+        grown = bool(data.records)
+        if data.records:
+            assert not isinstance(data.records, list), "records of a reply that was read are one buffer"
+            log.append_as_follower(data.records)
+            partition.after_append()
+        partition.follow_high_watermark(data.high_watermark)
+        start = min(data.log_start_offset, partition.high_watermark)
+        if start > log.start_offset:
+            self._broker.housekeeping.unlink_soon(log.delete_before(start))
+        return grown
+
+    def _truncate(self, partition: Partition, offset: int) -> None:
+        log = partition.log
+        if offset < log.end_offset:
+            logger.info("%s: gives up [%d, %d), which its leader does not have", partition.identity, offset, log.end_offset)
+            self._broker.housekeeping.unlink_soon(log.truncate_to(offset))
+            partition.on_truncated()
+        else:
+            # Nothing to cut and yet not a prefix: only a leader that is confused answers so.
+            self._back_off(partition)
+
+    def _start_over(self, partition: Partition, offset: int) -> None:
+        logger.info("%s: starts over at offset %d, where its leader's log begins", partition.identity, offset)
+        self._broker.housekeeping.unlink_soon(partition.log.truncate_fully_and_start_at(offset))
+        partition.on_truncated()
+
+    async def _out_of_range(self, partition: Partition) -> Step:
+        end = await self._leader_offset(partition, LATEST)
+        start = await self._leader_offset(partition, EARLIEST)
+        if end < 0 or start < 0:
+            return Step(Next.BACK_OFF)
+        return after_out_of_range(partition.log.end_offset, start, end)
+
+    async def _leader_offset(self, partition: Partition, which: int) -> int:
+        wanted = ListOffsetsPartition(
+            partition_index=partition.identity.partition, current_leader_epoch=partition.leader_epoch, timestamp=which
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._broker.broker_id, topics=(ListOffsetsTopic(name=partition.identity.topic, partitions=(wanted,)),)
+        )
+        response: ListOffsetsResponse = await self._broker.peers.call(
+            self._leader, request, LIST_OFFSETS_VERSION, timeout=ANSWER_SLACK_S, lane=LANE
+        )
+        answer = response.topics[0].partitions[0]
+        return answer.offset if answer.error_code == ErrorCode.NONE else -1
+
+    def _back_off(self, partition: Partition) -> None:
+        self._not_before[partition.identity] = self._broker.loop.time() + self._back_off_s
+
+
+def _epochs(log: PartitionLog) -> list[tuple[int, int]]:
+    return [(entry.epoch, entry.start_offset) for entry in log.epochs]
+
+
+def _epoch_of_last_record(log: PartitionLog) -> int:
+    # An epoch in which this broker led and wrote nothing is known to the log, but to nobody else.
+    return log.epochs.epoch_at(log.end_offset - 1) if log.end_offset > log.start_offset else -1
+
+
+def _answer_of(data: PartitionData) -> FetchAnswer:
+    diverging = data.diverging_epoch
+    return FetchAnswer(
+        error=ErrorCode(data.error_code),
+        high_watermark=data.high_watermark,
+        log_start_offset=data.log_start_offset,
+        diverging=EpochEnd(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None,
+        has_records=bool(data.records),
+    )
+
+
+async def _flushed(partitions: list[Partition]) -> None:
+    """Return when everything these replicas have is as durable as their topics ask."""
+    waiting: list[asyncio.Future[ErrorCode]] = []
+    for partition in partitions:
+        if partition.config.flush != "ack" or partition.log.flushed_offset >= partition.log.end_offset:
+            continue
+        outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        partition.flushed.wait(partition.log.end_offset, lambda code, outcome=outcome: _settle(outcome, code))  # type: ignore[misc]
+        waiting.append(outcome)
+    if waiting:
+        await asyncio.wait(waiting)
+
+
+def _settle(outcome: "asyncio.Future[ErrorCode]", code: ErrorCode) -> None:
+    if not outcome.done():
+        outcome.set_result(code)

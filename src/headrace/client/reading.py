@@ -1,0 +1,268 @@
+"""From librdkafka's messages to records: fetching, decoding, moving.
+
+Always: what is handed out of a partition is in order and without gaps; records of a partition that was taken away, or moved by a
+seek, are dropped before the next is handed out; a record whose time to live has run out is passed over.  One thread reads at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Position
+
+from headrace.client.errors import BrokerTimeout, DecodeFailed, translate
+from headrace.client.membership import Membership
+from headrace.client.offsets import Place, Positions
+from headrace.client.record import Record, decoded, expired, place_of
+from headrace.client.serialization import BYTES, Codec
+from headrace.client.starting_point import StartingPoint
+from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.client.deadletter import DeadLetters
+
+CHUNK = 500  # records fetched from librdkafka at once
+SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
+OffsetSource = Callable[[frozenset[Place]], Positions]
+
+
+class Reader:
+    def __init__(
+        self,
+        membership: Membership,
+        starting_point: StartingPoint,
+        *,
+        topics: list[str],
+        partitions: list[TopicPartition],
+        bootstrap: str,
+        group: str | None,
+        keys: Codec,
+        values: Codec,
+        commits_first: bool,
+        timeout: float,
+        on_undecodable: Callable[[DecodeFailed], object] | None,
+        dead_letters: DeadLetters | None,
+    ) -> None:
+        self.membership = membership
+        self.starting_point = starting_point
+        self.ready: deque[Message] = deque()  # fetched, known to be records, not yet handed out
+        self.at_end: set[Place] = set()  # partitions of which everything has been fetched
+        # A database that keeps the offsets beside its data says here where to read on (see exactly_once).
+        self.offset_source: OffsetSource | None = None
+        self.stopping = False
+        self._topics = topics
+        self._partitions = partitions
+        self._bootstrap = bootstrap
+        self._group = group
+        self._keys = keys
+        self._values = values
+        self._commits_first = commits_first
+        self._timeout = timeout
+        self._on_undecodable = on_undecodable
+        self._dead_letters = dead_letters
+        self._started = False
+
+    def next(self, timeout: float | None) -> Record[Any, Any] | None:
+        """The next record; None when none comes within `timeout`, or when reading is stopped."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            records = self.take(1)
+            if records:
+                return records[0]
+            wait = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
+            if self.stopping:
+                return None
+            self.fill(max(wait, 0), CHUNK)
+            if wait <= 0 and not self.ready:
+                return None
+
+    def batch(self, size: int, timeout: float) -> list[Record[Any, Any]]:
+        deadline = time.monotonic() + timeout
+        batch = self.take(size)
+        while len(batch) < size and not self.stopping:
+            wait = min(SLICE_S, deadline - time.monotonic())
+            self.fill(max(wait, 0), size - len(batch))
+            if not self.ready:
+                if wait <= 0:
+                    break
+                continue
+            try:
+                batch += self.take(size - len(batch))
+            except DecodeFailed as failure:
+                if not batch:
+                    raise
+                # First those before it, which are fine; the failure comes out of the next call.
+                self.ready.appendleft(failure.record.message)
+                break
+        return batch
+
+    def take(self, count: int) -> list[Record[Any, Any]]:
+        """Up to `count` records that are here, handed out."""
+        messages = self.take_messages(count)
+        if not messages:
+            return []
+        self.membership.offsets.hand_out(self._ends(messages))
+        if self._keys is BYTES and self._values is BYTES:
+            return [Record(each, each.key(), each.value()) for each in messages if each.headers() is None or not expired(each)]
+        return self._decode(messages)
+
+    def take_messages(self, count: int) -> list[Message]:
+        self._drop_what_was_taken_away()
+        return [self.ready.popleft() for _ in range(min(count, len(self.ready)))]
+
+    def decode_one(self, message: Message) -> Record[Any, Any] | DecodeFailed | None:
+        """A record, or why it is none; None when there is nothing more to do about it."""
+        if message.headers() is not None and expired(message):
+            return None
+        try:
+            return decoded(message, self._keys, self._values)
+        except DecodeFailed as failure:
+            if self._on_undecodable is None:
+                return failure
+            self._on_undecodable(failure)
+            return None
+
+    def _decode(self, messages: list[Message]) -> list[Record[Any, Any]]:
+        records: list[Record[Any, Any]] = []
+        for index, message in enumerate(messages):
+            if message.headers() is not None and expired(message):
+                continue
+            try:
+                records.append(decoded(message, self._keys, self._values))
+            except DecodeFailed as failure:
+                if self._divert(failure):
+                    continue
+                # The good ones before it first.  They, and it, are as if not yet handed out.
+                keep = index if records else index + 1
+                self.ready.extendleft(reversed(messages[keep:]))
+                self.membership.offsets.hand_out(self._ends(messages[:keep]))
+                if records:
+                    return records
+                raise
+        return records
+
+    def _divert(self, failure: DecodeFailed) -> bool:
+        """A record that is not what was expected goes where the user said such records go."""
+        if self._on_undecodable is not None:
+            self._on_undecodable(failure)
+            return True
+        if self._dead_letters is not None:
+            self._dead_letters.park_undecodable(
+                failure, bootstrap=self._bootstrap, group=self._group, give_up=lambda: self.stopping
+            )
+            return True
+        return False
+
+    def _ends(self, messages: list[Message]) -> Positions:
+        """The position after these messages in each of their partitions.  From the back, because the last of each decides."""
+        ends: Positions = {}
+        partitions = len(self.membership.assigned)
+        for message in reversed(messages):
+            place = place_of(message)
+            if place not in ends:
+                ends[place] = (message.offset() or 0) + 1
+                if len(ends) == partitions:
+                    break
+        return ends
+
+    def fill(self, wait: float, more: int) -> None:
+        """Fetch, unless there is something already, and sort out what is not a record.  Hands nothing out."""
+        self.start()
+        self._take_positions_from_source()
+        if self.ready:
+            return
+        membership = self.membership
+        if not membership.arrived:
+            membership.poll(wait, more)
+            self._take_positions_from_source()
+        if not membership.arrived:
+            membership.check_broker(self._timeout)
+            return
+        while membership.arrived:
+            message = membership.arrived.popleft()
+            if message.error() is None:
+                self.ready.append(message)
+            else:
+                self._meet(message)
+        self._drop_what_was_taken_away()
+        if self._commits_first and self.ready:
+            membership.commit(self._ends(list(self.ready)), wait=True)
+
+    def _meet(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        if error.code() == KafkaError._PARTITION_EOF:
+            self.at_end.add(place_of(message))
+            self.membership.suspicious_since = None
+        elif not error.retriable() and error.name() not in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
+            raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self._bootstrap)
+
+    def _drop_what_was_taken_away(self) -> None:
+        membership = self.membership
+        while membership.taken_away:
+            places = membership.taken_away.popleft()
+            self.at_end -= places
+            self._drop_arrived(places)
+
+    def _drop_arrived(self, places: Iterable[Place]) -> None:
+        gone = frozenset(places)
+        self.ready = deque(each for each in self.ready if (each.topic(), each.partition()) not in gone)
+        with self.membership.polling:
+            kept = [each for each in self.membership.arrived if (each.topic(), each.partition()) not in gone]
+            self.membership.arrived.clear()
+            self.membership.arrived.extend(kept)
+
+    def _take_positions_from_source(self) -> None:
+        membership = self.membership
+        while membership.newly_assigned:
+            places = membership.newly_assigned.popleft() & membership.assigned
+            if self.offset_source is not None and places:
+                self._drop_what_was_taken_away()
+                self.move(self.offset_source(frozenset(places)))
+
+    def move(self, positions: Mapping[Place, int]) -> None:
+        deadline = time.monotonic() + self._timeout
+        for place, offset in positions.items():
+            self._seek(Position(*place, offset), deadline)
+            self.at_end.discard(place)
+            if offset >= 0:
+                self.membership.offsets.move(place, offset)
+            else:
+                self.membership.offsets.reset([place])
+        self._drop_arrived(positions)
+
+    def _seek(self, position: Position, deadline: float) -> None:
+        while True:
+            try:
+                with self.membership.polling:
+                    self.membership.client.seek(position)
+                return
+            except KafkaException as error:
+                # A partition just assigned is not yet being read, and cannot be moved until it is.
+                if error.args[0].name() != "_STATE" or time.monotonic() >= deadline:
+                    raise translate(error.args[0], f"seek in {position.topic}[{position.partition}]", self._bootstrap) from None
+            time.sleep(0.01)
+
+    def start(self) -> None:
+        if self._started:
+            return
+        if self._group is not None:
+            self.membership.subscribe(self._topics)
+        else:
+            named = [Position(each.topic, each.partition) for each in self._partitions]
+            self.membership.assign(self.starting_point(named or self.starting_point.all_partitions(self._topics)))
+        self._started = True
+
+    def wait_for_assignment(self) -> None:
+        deadline = time.monotonic() + self._timeout
+        while not self.membership.assigned:
+            self.fill(SLICE_S, 0)
+            if time.monotonic() >= deadline:
+                raise BrokerTimeout(
+                    f"no partitions were assigned within {self._timeout:g} s by {self._bootstrap} to a member of group '{self._group}'"
+                )
+        self._take_positions_from_source()

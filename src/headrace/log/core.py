@@ -1,0 +1,200 @@
+"""What every log does the same, wherever it keeps its bytes: let batches in.
+
+A batch is checked, compared with what its producer wrote before, given offsets and an epoch, stored, and only then counted.
+Always: when an append raises, neither offsets nor producers nor epochs have changed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from headrace.host.clock import Clock
+from headrace.host.disk import Buffer
+from headrace.log.epochs import EpochCache
+from headrace.log.producer_state import TRUSTED, CompletedTransaction, ProducerStates, VerificationGuard, WrittenBatch
+from headrace.log.segment import StoredBatch
+from headrace.log.validation import check_batch
+from headrace.log.values import Appended, Origin
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.topic_settings import LogConfig
+from headrace.records.control import Marker, read_marker
+from headrace.records.header import (
+    CONTROL_BIT,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    STAMP,
+    STAMP_BYTES,
+    BatchError,
+    BatchHeader,
+    crc_matches,
+    iterate_batches,
+    read_header,
+    with_log_append_time,
+)
+
+_pack_stamp = STAMP.pack
+
+
+class LogCore(ABC):
+    """The part of a log that knows batches but not files."""
+
+    def __init__(self, config: LogConfig, clock: Clock) -> None:
+        self.config = config
+        self.clock = clock
+        self.epochs = EpochCache(lambda: self._end_offset)
+        self.producers = ProducerStates()
+        self.corruption_count = 0
+        self._start_offset = 0
+        self._end_offset = 0
+        self._failure: StorageError | None = None
+
+    @property
+    def start_offset(self) -> int:
+        return self._start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._end_offset
+
+    @property
+    def failure(self) -> StorageError | None:
+        return self._failure
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        return self.producers.first_unstable_offset
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        self.producers.on_high_watermark(high_watermark)
+
+    # -- appending
+
+    def append(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        guard: VerificationGuard | None = TRUSTED,
+        transaction_version: int = 0,
+    ) -> Appended:
+        if self._failure is not None:
+            raise self._failure
+        now_ms = self.clock.wall_ms()
+        append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
+        first_offset = next_offset = self._end_offset
+        stored: list[StoredBatch] = []
+        parts: list[Buffer] = []
+        markers: dict[int, Marker] = {}
+        for header, batch in _split(records, origin):
+            check_batch(batch, header, self.config, origin, now_ms)
+            if header.attributes & CONTROL_BIT:
+                self._check_control(header, batch, next_offset, markers, origin, transaction_version)
+            elif header.producer_id >= 0:
+                duplicate = self.producers.check(header, origin, guard)
+                if duplicate is not None:
+                    return self._repeated(duplicate, append_time)
+            max_timestamp = header.max_timestamp
+            if append_time >= 0:
+                batch, max_timestamp = memoryview(with_log_append_time(batch, append_time)), append_time
+            parts.append(_pack_stamp(next_offset, header.batch_length, leader_epoch))
+            parts.append(batch[STAMP_BYTES:])
+            stored.append(StoredBatch(header, next_offset, max_timestamp, len(batch)))
+            next_offset += header.last_offset_delta + 1
+        if not stored:
+            raise BatchError("there is no batch to append", ErrorCode.INVALID_RECORD)
+        self._store(stored, parts, next_offset, now_ms)
+        self.epochs.assign(leader_epoch, first_offset)
+        self._count_in(stored, markers, next_offset)
+        return self._appended(stored, next_offset, append_time)
+
+    def append_as_follower(self, records: Buffer) -> Appended:
+        if self._failure is not None:
+            raise self._failure
+        next_offset = self._end_offset
+        stored: list[StoredBatch] = []
+        parts: list[Buffer] = []
+        markers: dict[int, Marker] = {}
+        for header, batch in iterate_batches(records):
+            if header.magic != 2 or header.last_offset_delta < 0 or not crc_matches(batch):
+                raise BatchError(f"the leader's batch at offset {header.base_offset} is broken")
+            if header.base_offset < next_offset:
+                raise RequestError(
+                    ErrorCode.INVALID_RECORD, f"offset {header.base_offset} from the leader is below the end, {next_offset}"
+                )
+            if header.attributes & CONTROL_BIT:
+                self._check_control(header, batch, header.base_offset, markers, Origin.REPLICATION, 0)
+            stored.append(StoredBatch(header, header.base_offset, header.max_timestamp, len(batch)))
+            parts.append(batch)
+            next_offset = header.next_offset
+        if not stored:
+            return Appended(self._end_offset, self._end_offset - 1, -1, self._start_offset, False, 0, 0, 0)
+        self._store(stored, parts, next_offset, self.clock.wall_ms())
+        for batch_ in stored:
+            self.epochs.assign(batch_.header.leader_epoch, batch_.base_offset)
+        self._count_in(stored, markers, next_offset)
+        return self._appended(stored, next_offset, -1)
+
+    def _check_control(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        base_offset: int,
+        markers: dict[int, Marker],
+        origin: Origin,
+        transaction_version: int,
+    ) -> None:
+        marker = read_marker(batch) if header.producer_id >= 0 else None
+        if marker is not None:
+            self.producers.check_marker(header, marker, origin, transaction_version)
+            markers[base_offset] = marker
+
+    def _repeated(self, written: WrittenBatch, append_time: int) -> Appended:
+        time = written.timestamp if append_time >= 0 else -1
+        return Appended(written.first_offset, written.last_offset, time, self._start_offset, True, 0, 0, 0)
+
+    def _appended(self, stored: Sequence[StoredBatch], next_offset: int, append_time: int) -> Appended:
+        first = stored[0]
+        if len(stored) == 1:
+            counts = 1, first.header.record_count, first.size
+        else:
+            counts = len(stored), sum(batch.header.record_count for batch in stored), sum(batch.size for batch in stored)
+        return Appended(first.base_offset, next_offset - 1, append_time, self._start_offset, False, *counts)
+
+    def _count_in(self, stored: Sequence[StoredBatch], markers: dict[int, Marker], next_offset: int) -> None:
+        """The bytes are stored: from here on they count."""
+        self._end_offset = next_offset
+        for batch in stored:
+            header = batch.header
+            if header.producer_id < 0:
+                continue
+            if header.attributes & CONTROL_BIT:
+                marker = markers.get(batch.base_offset)
+                if marker is not None:
+                    completed = self.producers.apply_marker(header, batch.base_offset, marker)
+                    if completed is not None and completed.aborted:
+                        self._note_aborted(completed)
+            else:
+                self.producers.apply(header, batch.base_offset)
+
+    # -- what the kinds of log do differently
+
+    @abstractmethod
+    def _store(self, batches: Sequence[StoredBatch], parts: Sequence[Buffer], next_offset: int, now_ms: int) -> None:
+        """Keep the bytes, all or none."""
+
+    @abstractmethod
+    def _note_aborted(self, completed: CompletedTransaction) -> None:
+        """Remember an aborted transaction for readers."""
+
+
+def _split(records: Buffer, origin: Origin) -> Sequence[tuple[BatchHeader, memoryview]]:
+    """The batches in a buffer.  One batch, as from every client, is the short way."""
+    view = memoryview(records)
+    if len(view) >= HEADER_BYTES:
+        header = read_header(view)
+        if header.batch_length + FRAME_BYTES == len(view):
+            return ((header, view),)
+    batches = list(iterate_batches(view))
+    if origin is Origin.CLIENT and len(batches) > 1:
+        raise BatchError("a client sends exactly one batch for a partition", ErrorCode.INVALID_RECORD)
+    return batches

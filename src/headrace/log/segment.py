@@ -1,0 +1,279 @@
+"""One segment: a log file of batches and its indexes.
+
+Always: `size` bytes of the log file belong to the segment, whatever the file's own size; batches lie one after the other with
+increasing offsets.  Positions are looked for through the index and proved by the batch that lies there, so a wrong index is noticed
+(`IndexMismatch`) and never believed.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from headrace.host.disk import Buffer
+from headrace.log.aborted_index import AbortedEntry, AbortedIndex
+from headrace.log.files import FilePool, Handle
+from headrace.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from headrace.log.scanning import Hole, Scanner, header_fault
+from headrace.log.time_index import TimeIndex
+from headrace.log.values import CorruptBatch
+from headrace.records.header import FRAME_BYTES, HEADER_BYTES, BatchHeader, crc_matches, read_header
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+ABORTED_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
+
+_WALK_CHUNK_BYTES = 16 * 1024
+# A healthy index never leaves this much to walk over, however large the interval was set.
+_WALK_BYTES_MAX = 4 * 1024 * 1024
+
+
+def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
+    return directory / f"{base_offset:020d}{suffix}"
+
+
+class IndexMismatch(Exception):
+    """An index does not describe its segment: rebuild it."""
+
+
+class StoredBatch(NamedTuple):
+    """What a segment needs to know of a batch it is handed: the header, and what was assigned."""
+
+    header: BatchHeader
+    base_offset: int
+    max_timestamp: int
+    size: int
+
+
+class Segment:
+    """A stretch of the log in one file."""
+
+    __slots__ = (
+        "aborted",
+        "base_offset",
+        "bytes_since_entry",
+        "created_ms",
+        "directory",
+        "first_timestamp",
+        "holes",
+        "index_interval_bytes",
+        "log",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offsets",
+        "size",
+        "times",
+        "trusted_from",
+    )
+
+    def __init__(
+        self,
+        pool: FilePool,
+        directory: Path,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        size: int = 0,
+        created_ms: int = 0,
+        is_new: bool = False,
+        aborted_bytes: int = 0,
+        aborted_crc: int | None = None,
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.index_interval_bytes = index_interval_bytes
+        self.size = size
+        self.created_ms = created_ms
+        self.log: Handle = pool.handle(segment_path(directory, base_offset, LOG_SUFFIX))
+        self.offsets = OffsetIndex(pool.handle(segment_path(directory, base_offset, INDEX_SUFFIX)), base_offset, is_new=is_new)
+        self.times = TimeIndex(pool.handle(segment_path(directory, base_offset, TIME_INDEX_SUFFIX)), base_offset, is_new=is_new)
+        self.aborted = AbortedIndex(pool.handle(segment_path(directory, base_offset, ABORTED_SUFFIX)), aborted_bytes, aborted_crc)
+        self.bytes_since_entry = 0
+        # None: known to the time index only, and believed only after the batch it names was looked at.
+        self.max_timestamp: int | None = -1 if is_new else None
+        self.max_timestamp_offset = base_offset
+        # The first batch's, for rolling by time; None until it is known.
+        self.first_timestamp: int | None = None
+        # Bytes from here on were checked when this process appended them.
+        self.trusted_from = size
+        self.holes: list[Hole] = []
+
+    def __repr__(self) -> str:
+        return f"<segment {self.log.path.name} of {self.size} bytes>"
+
+    # -- writing
+
+    def append(self, batches: Sequence[StoredBatch], parts: Sequence[Buffer]) -> None:
+        """Write batches in one go, then note them in the indexes."""
+        position = self.log.file().append(parts)
+        assert position == self.size, f"{self.log.path} is {position} bytes long, not {self.size}"
+        for batch in batches:
+            self._note(batch, position)
+            position += batch.size
+        self.size = position
+
+    def _note(self, batch: StoredBatch, position: int) -> None:
+        last_offset = batch.base_offset + batch.header.last_offset_delta
+        max_timestamp = self.max_timestamp
+        if max_timestamp is None:
+            max_timestamp = self.largest_timestamp()
+        if self.first_timestamp is None and position == 0:
+            self.first_timestamp = batch.max_timestamp
+        if batch.max_timestamp > max_timestamp:
+            self.max_timestamp = max_timestamp = batch.max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_entry > self.index_interval_bytes:
+            self.offsets.append(last_offset, position)
+            self.times.append(max_timestamp, self.max_timestamp_offset)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += batch.size
+
+    def seal(self) -> None:
+        """No more appends: the indexes are completed and handed to their files, and every later read is checked."""
+        if self.size:
+            self.times.append(self.largest_timestamp(), self.max_timestamp_offset)
+        self.offsets.flush()
+        self.times.flush()
+        self.trusted_from = self.size
+
+    def cut(self, position: int, offset: int) -> None:
+        """Remove everything from a batch on."""
+        self.log.file().truncate(position)
+        self.size = position
+        self.trusted_from = min(self.trusted_from, position)
+        self.holes = [hole for hole in self.holes if hole.end <= position]
+        self.offsets.truncate_to(offset)
+        self.times.truncate_to(offset)
+        self.aborted.truncate_to(offset)
+        # The greatest timestamp may have gone with the rest: what remains is read again.
+        self._learn_timestamps()
+        self.bytes_since_entry = position - self.offsets.last().position
+
+    def is_full(self, incoming_bytes: int, segment_bytes: int, index_bytes: int) -> bool:
+        return self.size + incoming_bytes > segment_bytes or (
+            self.offsets.size_bytes + 8 > index_bytes or self.times.size_bytes + 12 > index_bytes
+        )
+
+    def can_hold(self, last_offset: int) -> bool:
+        """Whether an offset can be told relative to the base in 31 bits."""
+        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
+    # -- finding
+
+    def locate(self, offset: int) -> int:
+        """The position of the batch that holds an offset, or of the next one; the end when there is none."""
+        entry = self.offsets.lookup(offset)
+        is_first = entry.offset >= self.base_offset
+        if entry.position >= self.size and is_first:
+            raise IndexMismatch(f"{self.offsets.handle.path}: position {entry.position} is beyond the segment")
+        for position, header in self.headers(entry.position, target=offset):
+            if is_first and not header.base_offset <= entry.offset <= header.last_offset:
+                raise IndexMismatch(f"{self.offsets.handle.path}: offset {entry.offset} is not at {entry.position}")
+            is_first = False
+            if header.last_offset >= offset:
+                return position
+            if position - entry.position > max(_WALK_BYTES_MAX, 4 * self.index_interval_bytes) and len(self.offsets) == 0:
+                raise IndexMismatch(f"{self.offsets.handle.path}: it lacks entries")
+        return self.size
+
+    def headers(self, position: int, *, target: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from a position on.  A broken one raises CorruptBatch, unless the target offset lies beyond the damage."""
+        expected = self.base_offset
+        chunk, start = b"", position
+        file = self.log.file()
+        while position < self.size:
+            if position - start + HEADER_BYTES > len(chunk):
+                chunk, start = file.read_at(position, _WALK_CHUNK_BYTES), position
+            header = read_header(chunk, position - start) if len(chunk) - (position - start) >= HEADER_BYTES else None
+            fault = "the file ends within a header" if header is None else header_fault(header, self.size - position, expected)
+            if header is None or fault:
+                hole = self.hole_at(position, expected, fault or "")
+                if target is None or target < hole.next_offset:
+                    raise CorruptBatch(self.log.path, position, hole.first_offset, hole.reason)
+                position = hole.end
+                continue
+            yield position, header
+            expected = header.next_offset
+            position += header.size
+
+    def hole_at(self, position: int, expected_offset: int, reason: str) -> Hole:
+        """The damage that begins at a position: known, or found out now by looking for the next sound batch."""
+        for hole in self.holes:
+            if hole.start == position:
+                return hole
+        scanner = Scanner(self.log.file(), expected_offset, start=position, size=self.size)
+        next(iter(scanner), None)
+        hole = scanner.holes[0] if scanner.holes else Hole(position, self.size, expected_offset, 2**63 - 1, reason)
+        self.holes.append(hole)
+        return hole
+
+    def batch_at(self, position: int) -> tuple[BatchHeader, bytes]:
+        """A whole batch, its CRC checked."""
+        header = read_header(self.log.file().read_at(position, HEADER_BYTES))
+        data = self.log.file().read_at(position, FRAME_BYTES + header.batch_length)
+        if len(data) != header.size or not crc_matches(data):
+            hole = self.hole_at(position, header.base_offset, "its CRC does not match its bytes")
+            raise CorruptBatch(self.log.path, position, hole.first_offset, hole.reason)
+        return header, data
+
+    # -- time
+
+    def largest_timestamp(self) -> int:
+        """The greatest timestamp; -1 for none.  What the time index says is compared with the batch it names."""
+        if self.max_timestamp is None:
+            self._learn_timestamps()
+        assert self.max_timestamp is not None
+        return self.max_timestamp
+
+    def _learn_timestamps(self) -> None:
+        entry = self.times.last()
+        greatest, greatest_offset = -1, self.base_offset
+        start = 0
+        if len(self.times):
+            start = self.locate(entry.offset)
+            header = next((header for _, header in self.headers(start)), None)
+            if header is None or header.last_offset != entry.offset or header.max_timestamp != entry.timestamp:
+                raise IndexMismatch(f"{self.times.handle.path}: {entry.timestamp} is not at offset {entry.offset}")
+        # The index is sparse: batches after its last entry may be later still.
+        for _, header in self.headers(start):
+            if header.max_timestamp > greatest:
+                greatest, greatest_offset = header.max_timestamp, header.last_offset
+        self.max_timestamp, self.max_timestamp_offset = greatest, greatest_offset
+
+    def rolling_timestamp(self) -> int | None:
+        """The time from which this segment's age counts: that of its first batch."""
+        if self.first_timestamp is None and self.size >= HEADER_BYTES:
+            self.first_timestamp = read_header(self.log.file().read_at(0, HEADER_BYTES)).max_timestamp
+        return self.first_timestamp
+
+    # -- repair
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes anew from the batches' headers."""
+        self.offsets.clear()
+        self.times.clear()
+        self.bytes_since_entry = 0
+        self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = -1, self.base_offset, None
+        size, position = self.size, 0
+        for position, header in self.headers(0, target=2**62):
+            self._note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
+        self.size = size
+        if size:
+            self.times.append(self.max_timestamp, self.max_timestamp_offset)
+        self.offsets.flush()
+        self.times.flush()
+
+    def add_aborted(self, entry: AbortedEntry) -> None:
+        self.aborted.append(entry)
+
+    # -- the end
+
+    def handles(self) -> tuple[Handle, Handle, Handle, Handle]:
+        return self.log, self.offsets.handle, self.times.handle, self.aborted.handle
+
+    def close(self) -> None:
+        for handle in self.handles():
+            handle.close()
