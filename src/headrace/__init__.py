@@ -1,0 +1,133 @@
+"""A durable, partitioned, replicated log that speaks Kafka's wire protocol, and the SDK to use it with.
+
+What a name stands for is imported when it is first used: `import headrace` itself costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.client.admin import Admin
+    from headrace.client.aio import AsyncAdmin, AsyncConsumer, AsyncProducer
+    from headrace.client.backoff import Backoff
+    from headrace.client.consumer import Consumer
+    from headrace.client.deadletter import DeadLetters
+    from headrace.client.errors import (
+        BatchFailed,
+        BrokerError,
+        BrokerTimeout,
+        BufferFull,
+        Closed,
+        DecodeFailed,
+        DeliveryFailed,
+        DeliveryTimeout,
+        EncodeFailed,
+        Fenced,
+        GroupNotFound,
+        HeadraceError,
+        InvalidArgument,
+        Reject,
+        StillRunning,
+        TopicExists,
+        TopicNotFound,
+        TransactionAborted,
+        WrongState,
+    )
+    from headrace.client.exactly_once import exactly_once
+    from headrace.client.partitioners import KeyHash, RoundRobin, Salted, Sticky
+    from headrace.client.producer import Producer
+    from headrace.client.record import Delivery, Record
+    from headrace.model.identity import TopicPartition
+
+_ERRORS = (
+    "BatchFailed",
+    "BrokerError",
+    "BrokerTimeout",
+    "BufferFull",
+    "Closed",
+    "DecodeFailed",
+    "DeliveryFailed",
+    "DeliveryTimeout",
+    "EncodeFailed",
+    "Fenced",
+    "GroupNotFound",
+    "HeadraceError",
+    "InvalidArgument",
+    "Reject",
+    "StillRunning",
+    "TopicExists",
+    "TopicNotFound",
+    "TransactionAborted",
+    "WrongState",
+)
+_HOMES = {
+    "Admin": "headrace.client.admin",
+    "AsyncAdmin": "headrace.client.aio",
+    "AsyncConsumer": "headrace.client.aio",
+    "AsyncProducer": "headrace.client.aio",
+    "Backoff": "headrace.client.backoff",
+    "Consumer": "headrace.client.consumer",
+    "DeadLetters": "headrace.client.deadletter",
+    "Delivery": "headrace.client.record",
+    "KeyHash": "headrace.client.partitioners",
+    "Producer": "headrace.client.producer",
+    "Record": "headrace.client.record",
+    "RoundRobin": "headrace.client.partitioners",
+    "Salted": "headrace.client.partitioners",
+    "Sticky": "headrace.client.partitioners",
+    "TopicPartition": "headrace.model.identity",
+    "exactly_once": "headrace.client.exactly_once",
+    **dict.fromkeys(_ERRORS, "headrace.client.errors"),
+}
+
+__all__ = [  # noqa: RUF022 - what people look for first comes first
+    "Producer",
+    "Consumer",
+    "Admin",
+    "AsyncProducer",
+    "AsyncConsumer",
+    "AsyncAdmin",
+    "Record",
+    "Delivery",
+    "TopicPartition",
+    "DeadLetters",
+    "Backoff",
+    "Reject",
+    "exactly_once",
+    "KeyHash",
+    "RoundRobin",
+    "Sticky",
+    "Salted",
+    "HeadraceError",
+    "BatchFailed",
+    "BrokerError",
+    "BrokerTimeout",
+    "BufferFull",
+    "Closed",
+    "DecodeFailed",
+    "DeliveryFailed",
+    "DeliveryTimeout",
+    "EncodeFailed",
+    "Fenced",
+    "GroupNotFound",
+    "InvalidArgument",
+    "StillRunning",
+    "TopicExists",
+    "TopicNotFound",
+    "TransactionAborted",
+    "WrongState",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next use does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

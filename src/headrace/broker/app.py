@@ -27,7 +27,7 @@ from headrace.broker.settings_view import BrokerSources
 from headrace.broker.storage import DiskStorage, MemoryStorage, Storage
 from headrace.broker.topics import Topics
 from headrace.broker.verification import Verification
-from headrace.controller.changes import BrokerConfigsChanged, Change
+from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged
 from headrace.controller.entries import BrokerRegistration, Endpoint
 from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
@@ -36,6 +36,7 @@ from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.broker_settings import BrokerConfig
+from headrace.security.quotas import Quotas
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class Broker:
         self.replicas = Replicas(self.broker_id, lambda: self.image, self.storage, self.flusher, self.topics.config_of, self.loop)
         self.groups = GroupCoordinator(self)
         self.groups.start()
+        self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
         self.clustering = Clustering(self)
         self.peers = Peers(f"broker-{self.broker_id}", self._address_of)
         self.dispatcher = Dispatcher(self, ROUTES)
@@ -147,6 +149,8 @@ class Broker:
         for change in changes:
             if isinstance(change, BrokerConfigsChanged):
                 self._take_run_time_settings()
+            elif isinstance(change, QuotaChanged | BrokerChanged):
+                self.quotas.on_change()
             self.replicas.submit(change)
 
     def _take_run_time_settings(self) -> None:

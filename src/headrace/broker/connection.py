@@ -76,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_paused = False
         self._write_scheduled = False
         self._starting = False
+        self._resting = False
         self._reserved = 0
         self.client_host = ""
         self.is_open = False
@@ -167,6 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self.is_open
             and not self._starting
+            and not self._resting
             and not self._write_paused
             and len(self._replies) < self._server.requests_max
             and self._held_bytes < self._server.reply_bytes_max
@@ -179,6 +181,16 @@ class Connection(asyncio.BufferedProtocol):
     def release_start(self) -> None:
         self._starting = False
         self._server.loop.call_soon(self._resume_start)
+
+    def rest(self, seconds: float) -> None:
+        """A quota is used up: nothing more is started, and so nothing more is read, for a while."""
+        if not self._resting:
+            self._resting = True
+            self._server.loop.call_later(seconds, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._resume_start()
 
     def _resume_start(self) -> None:
         if self.is_open and not self._starting:

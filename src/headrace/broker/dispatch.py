@@ -12,6 +12,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.connection import Connection, PendingReply
+from headrace.broker.throttling import after_work
 from headrace.host.disk import Buffer
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode, encode
@@ -78,7 +79,19 @@ class Dispatcher:
         route = self.routes.get(key)
         if route is None or version not in route.versions:
             self._refuse(context, reply)
-        elif route.direct is not None:
+        elif self._broker.quotas.active:
+            self._start_timed(route, frame, position, context, reply)
+        else:
+            self._start_on(route, frame, position, context, reply)
+
+    def _start_timed(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+        started = self._broker.clock.monotonic()
+        self._start_on(route, frame, position, context, reply)
+        after_work(self._broker, self._broker.clock.monotonic() - started, context)
+
+    def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+        key, version = context.api_key, context.api_version
+        if route.direct is not None:
             route.direct(self._broker, frame, position, context, reply)
         else:
             assert route.handler is not None

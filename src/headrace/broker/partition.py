@@ -98,6 +98,7 @@ class Partition:
         self.state = state
         if self.is_leader:
             self.is_leader = False
+            self.leadership = Alone()
             self._dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def require_leader(self, current_epoch: int = -1) -> None:
@@ -147,6 +148,7 @@ class Partition:
 
     def require_replicas(self) -> None:
         """Raise when a write with acks=all may not begin."""
+        self.require_leader()
         if self.leadership.in_sync_count() < min(self.config.min_insync_replicas, max(1, len(self.state.replicas))):
             raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
 

@@ -1,4 +1,4 @@
-"""Changes of a partition's replicas or leader that an operator asked for: decided against the image, written by compare-and-swap."""
+"""Changes of a partition that an operator asked for: decided against the image, written by compare-and-swap."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

@@ -64,9 +64,9 @@ def consume(
 
     Examples:
 
-      headrace consume orders                                     (everything, then stop)
+      headrace consume orders                       # everything, then stop
 
-      headrace consume orders --from 2026-05-01T08:00 --follow    (since a moment, and on)
+      headrace consume orders --from 2026-05-01T08:00 --follow
 
       headrace consume orders --from latest --follow --format full
 

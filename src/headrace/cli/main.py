@@ -104,16 +104,15 @@ def run(arguments: list[str]) -> int:
     try:
         app(arguments, prog_name="headrace")
     except SystemExit as exit:
-        return _exit_code(exit.code)
+        # typer and rich end the process themselves when the pipe breaks.
+        return _leave_the_pipe() if _from_broken_pipe(exit) else _exit_code(exit.code)
     except Failure as failure:
         print(f"headrace: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has had enough (`| head`): nothing failed.  Python must not try to flush into the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _leave_the_pipe()
     except Exception as error:
         if os.environ.get("HEADRACE_DEBUG"):
             raise
@@ -131,6 +130,20 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, HeadraceError | RequestError | StorageError | SettingError):
         return str(error)
     return f"{type(error).__name__}: {error} (set HEADRACE_DEBUG=1 to see where)"
+
+
+def _from_broken_pipe(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, BrokenPipeError):
+            return True
+        error = error.__context__
+    return False
+
+
+def _leave_the_pipe() -> int:
+    """Whoever read our output has had enough (`| head`): nothing failed.  Python must not try to flush into the pipe again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _exit_code(code: object) -> int:

@@ -86,7 +86,7 @@ def produce(
 
       headrace produce users --key-separator : --header source=import < users.txt
 
-      printf 'alice:NULL' | headrace produce users --key-separator : --null NULL   (a tombstone)
+      echo alice:NULL | headrace produce users --key-separator : --null NULL
     """
     if key is not None and key_separator is not None:
         raise typer.BadParameter("Give --key or --key-separator, not both.")
@@ -158,7 +158,9 @@ def _send_all(
                 break  # what is wrong for one is wrong for the next: stop instead of failing a whole file line by line
     finally:
         # Also on Ctrl-C and on a bad line: what was read before it is delivered or counted as failed.
-        tally.failed += producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+        # The flush itself calls `count`: it must be over before the tally is added to.
+        undelivered = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+        tally.failed += undelivered
     return tally
 
 

@@ -21,10 +21,10 @@ DEFAULT_PORT = 9092
 
 
 def serve(
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the data lives. [default: ./data]")] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the data lives; ./data if not given.")] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory; write no file.")] = False,
     listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen on. [default: 127.0.0.1:9092]")
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen on; 127.0.0.1:9092 if not given.")
     ] = None,
     advertise: Annotated[
         str | None,
@@ -48,11 +48,11 @@ def serve(
 
     Examples:
 
-      headrace serve                                        (data in ./data, clients at 127.0.0.1:9092)
+      headrace serve                                # data in ./data
 
-      headrace serve --memory --listen 127.0.0.1:0          (nothing on disk, a free port)
+      headrace serve --memory --listen 127.0.0.1:0  # no file, a free port
 
-      headrace serve --listen 0.0.0.0:9092 --advertise broker.example:9092 --data /var/lib/headrace
+      headrace serve --listen 0.0.0.0:9092 --advertise broker.example:9092
 
       HEADRACE_NUM_PARTITIONS=12 headrace serve --config headrace.toml
     """

@@ -73,13 +73,19 @@ def variable_of(name: str) -> str:
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The settings that the environment gives."""
-    names = {variable_of(setting.name): setting.name for setting in BROKER_SETTINGS}
+    names = _names_by_variable()
     return {names[variable]: text for variable, text in environment.items() if variable in names}
+
+
+def _names_by_variable() -> dict[str, str]:
+    """Also by the whole name, HEADRACE_HEADRACE_FLUSH, for programs that make the variable from the name."""
+    whole = {PREFIX + setting.name.upper().replace(".", "_"): setting.name for setting in BROKER_SETTINGS}
+    return whole | {variable_of(setting.name): setting.name for setting in BROKER_SETTINGS}
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Remarks on variables that look like settings and are none: most likely misspelt."""
-    known = {variable_of(setting.name) for setting in BROKER_SETTINGS} | NOT_SETTINGS
+    known = {*_names_by_variable(), *NOT_SETTINGS}
     remarks = []
     for variable in sorted(environment):
         if variable.startswith(PREFIX) and variable not in known:

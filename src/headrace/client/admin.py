@@ -200,12 +200,17 @@ class Admin:
         return {TopicPartition(each.topic, each.partition): each.offset for each in positions if each.offset >= 0}
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """How many offsets lie between what a group has committed and the end, for each partition it has committed in."""
+        """How many offsets a group has yet to read in each partition of its topics; where it has committed nothing, all there are."""
         committed = self.committed(group)
         if not committed and group not in self.groups():
             raise GroupNotFound(f"group '{group}' is not there", code=69, name="GROUP_ID_NOT_FOUND")
-        ends = self._list_offsets(dict.fromkeys(committed, OffsetSpec.latest()), f"group {group}")
-        return {place: max(0, ends[place] - offset) for place, offset in sorted(committed.items())}
+        members = self.group(group).members
+        topics = {place.topic for place in committed} | {place.topic for member in members for place in member.partitions}
+        places = [TopicPartition(topic.name, each.index) for topic in self._describe(sorted(topics)) for each in topic.partitions]
+        ends = self._list_offsets(dict.fromkeys(places, OffsetSpec.latest()), f"group {group}")
+        unread = [place for place in places if place not in committed]
+        begins = {**self._list_offsets(dict.fromkeys(unread, OffsetSpec.earliest()), f"group {group}"), **committed}
+        return {place: max(0, ends[place] - begins[place]) for place in sorted(places)}
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit for a group that has no members just now."""

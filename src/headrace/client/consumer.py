@@ -154,7 +154,7 @@ class Consumer(Generic[K, V]):
             record = self._next(SLICE_S)
             if record is not None:
                 yield record
-            elif self._membership.assigned and self._reader.at_end >= self._membership.assigned - self._membership.paused:
+            elif self.at_end:
                 break
         if not self._reader.stopping:
             self._offsets.finish_handed_out()
@@ -302,9 +302,7 @@ class Consumer(Generic[K, V]):
         """Read again what was handed out since the last commit."""
         touched = self._offsets.positions().keys() & self._membership.assigned
         committed = self._membership.committed(touched, self._timeout)
-        unread = [Position(*place) for place in touched - committed.keys()]
-        beginning = {Place(each.topic, each.partition): each.offset for each in self._starting_point.ignoring_commits(unread)}
-        self._reader.move({**committed, **beginning})
+        self._reader.move({**self._reader.beginnings(touched - committed.keys()), **committed})
         self._offsets.reset(touched)
 
     def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -328,6 +326,11 @@ class Consumer(Generic[K, V]):
     def assignment(self) -> list[TopicPartition]:
         """The partitions this consumer has at this moment."""
         return sorted(TopicPartition(*place) for place in self._membership.assigned)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything in the partitions of this consumer has been fetched, as far as is known."""
+        return bool(self._membership.assigned) and self._reader.at_end >= self._membership.assigned - self._membership.paused
 
     def group_metadata(self) -> Any:
         """What a transactional producer needs to commit on this member's behalf."""
@@ -365,7 +368,18 @@ class Consumer(Generic[K, V]):
         if not self._closed:
             self.close()
 
-    # For push and for exactly_once, which are built on top
+    # For asyncio, push and exactly_once, which are built on top
+
+    def finish_handed_out(self) -> None:
+        self._check_readable()
+        self._offsets.finish_handed_out()
+
+    def fetch_ready(self, size: int, timeout: float | None) -> None:
+        """Fetch, and hand nothing out: what a cancelled call has fetched is there for the next."""
+        self._reader.fill(SLICE_S if timeout is None else max(0.0, min(SLICE_S, timeout)), size, on_top=True)
+
+    def take_ready(self, size: int) -> list[Record[K, V]]:
+        return self._reader.take(size)
 
     @property
     def reader(self) -> Reader:
@@ -384,6 +398,10 @@ class Consumer(Generic[K, V]):
 
     def note_finished(self, positions: Positions) -> None:
         self._offsets.finish(positions)
+
+    def commit_in_background(self) -> None:
+        """For exactly_once, where a database has the truth: let Kafka's own offsets follow, so that lag can be seen."""
+        self._membership.commits_when_finished = True
 
     def end_push(self, unfinished: Positions) -> None:
         """Read on from the first record that is not finished, and commit up to there."""

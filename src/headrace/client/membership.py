@@ -227,7 +227,7 @@ class Membership:
     # Offsets
 
     def commit_finished(self, places: Iterable[Place] | None = None, *, wait: bool, quietly: bool = False) -> None:
-        positions = self.offsets.to_commit(places)
+        positions = {place: offset for place, offset in self.offsets.to_commit(places).items() if place in self.assigned}
         if positions and self._grouped:
             self.commit(positions, wait=wait, quietly=quietly)
 

@@ -113,7 +113,7 @@ class Producer:
             extra=librdkafka,
         )
         self._blocks = when_full == "block"
-        self._buffer_messages = config["queue.buffering.max.messages"]
+        self.buffer_messages = config["queue.buffering.max.messages"]
         self._last_error: str | None = None
         self._closed = False
         self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
@@ -175,13 +175,22 @@ class Producer:
         self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> DeliveryFuture[Deliveries]:
         """Hand many records of one topic over: much cheaper than as many `send`s.  One future for all; `keys` goes along with `values`."""
+        return self._send_many(topic, values, keys, partition, wait=self._blocks)
+
+    def send_many_waiting(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> DeliveryFuture[Deliveries]:
+        """`send_many` that waits for room whatever `when_full` says: for a thread that may."""
+        return self._send_many(topic, values, keys, None, wait=True)
+
+    def _send_many(
+        self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None, *, wait: bool
+    ) -> DeliveryFuture[Deliveries]:
         self._check_open()
         topic_name("topic", topic)
         receipt = BatchReceipt(topic, self.bootstrap, self._failure)
         messages = iter(self._batch_messages(topic, values, keys, partition))
         try:
             while chunk := list(islice(messages, BATCH_CHUNK)):
-                self._hand_over_chunk(topic, chunk, receipt)
+                self._hand_over_chunk(topic, chunk, receipt, wait)
         finally:
             # Also when a value in the middle does not encode: what was handed over before it still resolves the future.
             receipt.complete()
@@ -206,6 +215,13 @@ class Producer:
                 "this producer has no transactions; give it a name that stays the same over restarts: Producer(transactional_id='…')"
             )
         return Transaction(self, self._transactions, consumer)
+
+    def needs_partition_count(self, topic: str) -> bool:
+        """Whether the next record for a topic has to ask a broker first."""
+        if self._native_partitioner is not None:
+            return False
+        known = self._partition_counts.get(topic)
+        return known is None or known[1] < time.monotonic()
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, asked at most once a minute."""
@@ -332,16 +348,16 @@ class Producer:
             except KafkaException as error:
                 raise self._refused(error.args[0], message["topic"]) from None
 
-    def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt) -> None:
+    def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, wait: bool) -> None:
         """All of a chunk, in its order."""
-        if len(self._client) + len(chunk) <= self._buffer_messages:
+        if len(self._client) + len(chunk) <= self.buffer_messages:
             taken = self._client.produce_batch(topic, chunk, on_delivery=receipt.report)
             receipt.handed_over(taken)
             if taken == len(chunk):
                 return
             chunk = [message for message in chunk if message.pop("_error", None) is not None]
         for message in chunk:
-            self._hand_over({"topic": topic, **message}, receipt.report, wait=self._blocks)
+            self._hand_over({"topic": topic, **message}, receipt.report, wait=wait)
             receipt.handed_over(1)
 
     def _wait_for_room(self, topic: str, deadline: float, wait: bool) -> None:

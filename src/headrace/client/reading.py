@@ -169,11 +169,11 @@ class Reader:
                     break
         return ends
 
-    def fill(self, wait: float, more: int) -> None:
-        """Fetch, unless there is something already, and sort out what is not a record.  Hands nothing out."""
+    def fill(self, wait: float, more: int, *, on_top: bool = False) -> None:
+        """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands nothing out."""
         self.start()
         self._take_positions_from_source()
-        if self.ready:
+        if self.ready and not on_top:
             return
         membership = self.membership
         if not membership.arrived:
@@ -234,6 +234,11 @@ class Reader:
             else:
                 self.membership.offsets.reset([place])
         self._drop_arrived(positions)
+
+    def beginnings(self, places: Iterable[Place]) -> Positions:
+        """Where reading starts in partitions for which nothing is committed."""
+        located = self.starting_point.ignoring_commits([Position(*place) for place in places])
+        return {Place(each.topic, each.partition): each.offset for each in located}
 
     def _seek(self, position: Position, deadline: float) -> None:
         while True:

@@ -116,8 +116,11 @@ class Work:
 
     def wait_for_work(self, timeout: float) -> None:
         """Until something changes or a delayed record is due; inside `changed`."""
+        self.changed.wait(self.seconds_to_next_due(timeout))
+
+    def seconds_to_next_due(self, at_most: float) -> float:
         due = self._lanes.next_due()
-        self.changed.wait(timeout if due is None else max(0.0, min(timeout, due - time.monotonic())))
+        return at_most if due is None else max(0.0, min(at_most, due - time.monotonic()))
 
     def finished(self, task: Task) -> None:
         with self.changed:

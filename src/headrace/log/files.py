@@ -60,6 +60,11 @@ class Handle:
             with self._pool.lock:
                 self._pins -= 1
 
+    def move_to(self, pool: "FilePool") -> None:
+        """From now on this handle belongs to another pool; it must not be in use."""
+        self.close()
+        self._pool = pool
+
     def close(self) -> None:
         """Let the descriptor go.  One that is being synced in another thread is left to the pool, which closes it later."""
         self.held = False

@@ -71,7 +71,7 @@ class BrokerMembership:
     async def update(self, **fields: object) -> None:
         """Change what the others know of this broker: shutting_down, degraded, endpoints."""
         self.registration = replace(self.registration, **fields)  # type: ignore[arg-type]
-        await self._write([CompareCreated(broker_key(self.registration.broker_id), self.epoch)])
+        await self._write([CompareCreated(broker_key(self.registration.broker_id), self.epoch)], self.lease)
 
     async def leave(self) -> None:
         """Let go of the lease at once, so that the others need not wait for it to end."""
@@ -90,27 +90,26 @@ class BrokerMembership:
         while True:
             sent_at = asyncio.get_running_loop().time()
             lease = await self._store.grant_lease(self._lease_ttl_s)
-            self._renewed_at, self._granted_s = sent_at, await self._store.keep_alive(lease)
-            self.lease = lease
-            if await self._write([absent(broker_key(broker_id))]):
+            granted_s = await self._store.keep_alive(lease)
+            if await self._write([absent(broker_key(broker_id))], lease):
                 break
             await self._take_over(lease)
         key = broker_key(broker_id)
         self.registration = replace(self.registration, epoch=self._metadata.image.create_revision(key))
+        self._renewed_at, self._granted_s, self.lease = sent_at, granted_s, lease
 
     async def _take_over(self, unused_lease: int) -> None:
         """Another process, or an earlier self, holds our id.  An earlier self is one that wrote the same incarnation."""
         await self._store.revoke(unused_lease)
-        self.lease = 0
         holder = self._metadata.image.brokers.get(self.registration.broker_id)
         if holder is not None:
             logger.info("broker %d is still registered; waiting for that lease to end", holder.broker_id)
         await asyncio.sleep(REGISTER_RETRY_S)
 
-    async def _write(self, conditions: list[Condition]) -> bool:
+    async def _write(self, conditions: list[Condition], lease: int) -> bool:
         broker_id, value = self.registration.broker_id, self.registration.to_value()
         result = await self._store.transact(
-            conditions, [Put(broker_key(broker_id), value, self.lease), Put(member_key(broker_id), value)]
+            conditions, [Put(broker_key(broker_id), value, lease), Put(member_key(broker_id), value)]
         )
         if result.succeeded:
             await self._metadata.wait_until(lambda image: image.revision >= result.revision, self._lease_ttl_s)
@@ -130,17 +129,18 @@ class BrokerMembership:
         """Renew at a steady pace; return when it did not work for so long that the lease may soon end."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._lease_ttl_s / RENEWALS_PER_TTL)
-            sent_at = loop.time()
             deadline = self._renewed_at + self._granted_s * FENCE_AFTER
+            # Never asleep past the moment at which this broker must stop.
+            await asyncio.sleep(max(0.0, min(self._lease_ttl_s / RENEWALS_PER_TTL, deadline - loop.time())))
+            sent_at = loop.time()
+            if sent_at >= deadline:
+                return
             try:
                 async with asyncio.timeout_at(deadline):
                     self._granted_s = await self._store.keep_alive(self.lease)
                 self._renewed_at = sent_at
             except StoreUnavailable as error:
                 logger.warning("could not renew the lease: %s", error)
-                if loop.time() >= deadline:
-                    return
             except TimeoutError:
                 return
 

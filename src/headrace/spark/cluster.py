@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from headrace.model.identity import TopicPartition
+from headrace.spark.client_log import client_logger
 from headrace.spark.errors import BrokerUnreachableError, OptionError, TopicMissingError
 from headrace.spark.options import Assignment, Edge, Pattern, Subscription, Topics
 
@@ -65,9 +66,9 @@ class Cluster:
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._last_error = ""
         properties: dict[str, Any] = {name: value for name, value in client.items() if name not in CONSUMER_ONLY}
-        properties |= {"error_cb": self._remember, "log_level": 2, "reconnect.backoff.max.ms": 1000}
+        properties |= {"error_cb": self._remember, "reconnect.backoff.max.ms": 1000}
         try:
-            self._admin = AdminClient(properties)
+            self._admin = AdminClient(properties, logger=client_logger)
         except KafkaException as error:
             raise OptionError(f"a kafka.* option is wrong: {error.args[0].str()}") from None
 

@@ -23,8 +23,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import PASSING_ERRORS
 from headrace.spark.errors import DeliveryError
+from headrace.spark.options import SinkOptions
 from headrace.spark.outgoing import Outgoing, outgoing
 from headrace.spark.producing import RecordProducer
 from headrace.spark.written import Written
@@ -73,15 +75,13 @@ class _Session:
 _sessions: dict[str, _Session] = {}  # by transactional id, kept between the tasks of a worker process
 
 
-def write_exactly_once(
-    batches: Iterator[pa.RecordBatch], client: Mapping[str, str], topic: str | None, delivery: Delivery
-) -> Written:
+def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, delivery: Delivery) -> Written:
     """Write all rows in one transaction, or none when the batch is recorded already."""
     runs = (run for batch in batches for run in outgoing(batch))
     first = next(runs, None)
     if first is None:
         return Written(rows=0, byte_count=0)
-    session = _begin(client, delivery)
+    session = _begin(options, delivery)
     if session is None:
         for _ in runs:  # Spark wants its input read to the end
             pass
@@ -90,7 +90,7 @@ def write_exactly_once(
     try:
         run: Outgoing | None = first
         while run is not None:
-            session.producer.send(run, topic)
+            session.producer.send(run, options.topic)
             rows += run.row_count
             bytes_written += run.byte_count
             run = next(runs, None)
@@ -104,7 +104,7 @@ def write_exactly_once(
     return Written(rows=rows, byte_count=bytes_written)
 
 
-def _begin(client: Mapping[str, str], delivery: Delivery) -> _Session | None:
+def _begin(options: SinkOptions, delivery: Delivery) -> _Session | None:
     """A session with an open transaction that holds the batch's record; None when the batch is recorded already."""
     kept = _sessions.pop(delivery.transactional_id, None)
     if kept is not None and kept.recorded_batch >= delivery.batch_id:
@@ -115,7 +115,7 @@ def _begin(client: Mapping[str, str], delivery: Delivery) -> _Session | None:
             return kept
         except DeliveryError as fenced:
             logger.info("%s was taken over in the meantime: %s", delivery.transactional_id, fenced)
-    session = _connect(client, delivery)
+    session = _connect(options, delivery)
     if session.recorded_batch >= delivery.batch_id:
         logger.info("batch %d of task %d is written already", delivery.batch_id, delivery.task)
         _sessions[delivery.transactional_id] = session
@@ -124,12 +124,16 @@ def _begin(client: Mapping[str, str], delivery: Delivery) -> _Session | None:
     return session
 
 
-def _connect(client: Mapping[str, str], delivery: Delivery) -> _Session:
+def _connect(options: SinkOptions, delivery: Delivery) -> _Session:
     """Take the transactional id over, then read what is recorded: in this order, so that nobody can add to it in between."""
+    client = options.client
     timeout_ms = client.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
     producer = RecordProducer(client, **{"transactional.id": delivery.transactional_id, "transaction.timeout.ms": timeout_ms})
+    if options.topic is not None:
+        producer.require_topic(options.topic, options.connect_timeout_ms)
     connection = connection_properties(client)
-    group_metadata = Consumer(connection | {"group.id": delivery.group, "log_level": 2}).consumer_group_metadata()
+    require_ledger(connection, producer, options.connect_timeout_ms)
+    group_metadata = Consumer(connection | {"group.id": delivery.group}, logger=client_logger).consumer_group_metadata()
     session = _Session(producer, group_metadata, -1)
     _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
     session.recorded_batch = _recorded_batch(connection, delivery)
@@ -138,7 +142,7 @@ def _connect(client: Mapping[str, str], delivery: Delivery) -> _Session:
 
 def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
     """The last batch whose rows this task has committed, -1 when there is none."""
-    admin = AdminClient(dict(connection) | {"log_level": 2})
+    admin = AdminClient(dict(connection), logger=client_logger)
     deadline = time.monotonic() + STEP_SECONDS
     while True:
         try:
@@ -164,7 +168,9 @@ def _open_transaction(session: _Session, delivery: Delivery) -> None:
         client.begin_transaction()
     except KafkaException as failure:
         raise DeliveryError(f"no transaction can begin: {failure.args[0].str()}") from None
-    _step(lambda: client.send_offsets_to_transaction([delivery.record], session.group_metadata, REQUEST_SECONDS), session, delivery)
+    _step(
+        lambda: client.send_offsets_to_transaction([delivery.record], session.group_metadata, REQUEST_SECONDS), session, delivery
+    )
 
 
 def _step(action: Callable[[], None], session: _Session, delivery: Delivery) -> None:
@@ -191,9 +197,9 @@ def _abandon(session: _Session) -> None:
         logger.info("the transaction is left to its time-out: %s", failure.args[0].str())
 
 
-def require_ledger(client: Mapping[str, str]) -> None:
-    """Create the ledger topic where it is not there yet.  Called on the driver, once per query or job."""
-    admin = AdminClient(connection_properties(client) | {"log_level": 2})
+def require_ledger(connection: Mapping[str, str], producer: RecordProducer, timeout_ms: int) -> None:
+    """Create the ledger topic where it is not there yet."""
+    admin = AdminClient(dict(connection), logger=client_logger)
     topic = NewTopic(LEDGER_TOPIC, num_partitions=LEDGER_PARTITIONS, replication_factor=-1)
     try:
         admin.create_topics([topic], request_timeout=STEP_SECONDS)[LEDGER_TOPIC].result()
@@ -204,6 +210,7 @@ def require_ledger(client: Mapping[str, str]) -> None:
                 f"exactly-once delivery keeps its records under the topic {LEDGER_TOPIC} with {LEDGER_PARTITIONS} partitions, "
                 f"which is not there and cannot be created: {error.str()}"
             ) from None
+    producer.require_topic(LEDGER_TOPIC, timeout_ms)
 
 
 def connection_properties(client: Mapping[str, str]) -> dict[str, str]:

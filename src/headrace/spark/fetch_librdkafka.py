@@ -15,6 +15,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Mes
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.model.time_to_live import is_expired
+from headrace.spark.client_log import client_logger
 from headrace.spark.errors import BrokerUnreachableError, HeadraceSparkError, TopicMissingError
 from headrace.spark.fetch_direct import OutOfRange
 from headrace.spark.range_context import RangeRead
@@ -33,7 +34,6 @@ CONSUMER_PROPERTIES: dict[str, Any] = {
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
     "reconnect.backoff.max.ms": 1000,
-    "log_level": 2,
 }
 
 _consumers: dict[frozenset[tuple[str, str]], Consumer] = {}  # kept between the tasks of a worker process
@@ -57,7 +57,7 @@ def read_through_librdkafka(read: RangeRead, start: int) -> Iterator[pa.RecordBa
 
 def _connect(read: RangeRead) -> Consumer:
     properties = CONSUMER_PROPERTIES | dict(read.client) | {"group.id": f"{read.group_id_prefix}-{uuid.uuid4()}"}
-    return Consumer(properties)
+    return Consumer(properties, logger=client_logger)
 
 
 def _batches(consumer: Consumer, read: RangeRead, start: int) -> Iterator[pa.RecordBatch]:

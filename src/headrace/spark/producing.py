@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from headrace.spark.client_log import client_logger
 from headrace.spark.errors import DeliveryError, OptionError
 from headrace.spark.outgoing import ANY_PARTITION, Outgoing, topic_of
 
@@ -30,7 +31,6 @@ PRODUCER_PROPERTIES: dict[str, Any] = {
     "partitioner": "murmur2_random",
     "delivery.report.only.error": True,
     "reconnect.backoff.max.ms": 1000,
-    "log_level": 2,
 }
 ALIASES = {
     "delivery.timeout.ms": "message.timeout.ms",
@@ -44,14 +44,34 @@ class RecordProducer:
     """A producer and the first thing that went wrong with it."""
 
     def __init__(self, client: Mapping[str, str], **extra: Any) -> None:
+        self._bootstrap = client["bootstrap.servers"]
+        self._known_topics: set[str] = set()
         self._first_error: str | None = None
+        self._last_trouble = ""
         named = {ALIASES.get(name, name): value for name, value in client.items() if name != "isolation.level"}
         properties = PRODUCER_PROPERTIES | named | extra | {"on_delivery": self._reported, "error_cb": self._trouble}
         try:
-            self.client = Producer(properties)
+            self.client = Producer(properties, logger=client_logger)
         except KafkaException as error:
             raise OptionError(f"a kafka.* option is wrong: {error.args[0].str()}") from None
-        self._last_trouble = ""
+
+    def require_topic(self, topic: str, timeout_ms: int) -> None:
+        """Fail early when a topic is not there and the brokers do not create it when asked for it, as a producer asks."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while topic not in self._known_topics:
+            try:
+                found = self.client.list_topics(topic, timeout=max(0.1, min(5.0, deadline - time.monotonic()))).topics[topic]
+            except KafkaException as failure:
+                self.client.poll(0)
+                error, what = failure.args[0], "no broker answered"
+            else:
+                if found.error is None:
+                    self._known_topics.add(topic)
+                    return
+                error, what = found.error, f"topic {topic} cannot be written"
+            if time.monotonic() >= deadline:
+                raise DeliveryError(f"{what} at {self._bootstrap}: {self._last_trouble or error.str()}")
+            time.sleep(0.1)
 
     def send(self, rows: Outgoing, topic: str | None) -> None:
         """Queue a run of rows, after waiting until there is room for it."""
@@ -72,10 +92,6 @@ class RecordProducer:
     def check(self) -> None:
         if self._first_error is not None:
             raise DeliveryError(self._first_error)
-
-    @property
-    def last_trouble(self) -> str:
-        return self._last_trouble
 
     def _make_room(self, rows: Outgoing) -> None:
         row_bytes = rows.byte_count // rows.row_count + RECORD_OVERHEAD_BYTES
@@ -127,27 +143,5 @@ class RecordProducer:
             self._first_error = f"a record for {where} was not written: {error.str()}{why}"
 
     def _trouble(self, error: KafkaError) -> None:
-        self._last_trouble = error.str()
-
-
-def require_topic(client: Mapping[str, str], topic: str, timeout_ms: int) -> None:
-    """Fail early when the topic is not there and the brokers do not create it when asked for it, as a producer asks."""
-    producer = RecordProducer(client)
-    deadline = time.monotonic() + timeout_ms / 1000
-    while True:
-        try:
-            found = producer.client.list_topics(topic, timeout=max(0.1, min(5.0, deadline - time.monotonic()))).topics[topic]
-        except KafkaException as error:
-            producer.client.poll(0)
-            if time.monotonic() >= deadline:
-                raise DeliveryError(
-                    f"no broker answered at {client['bootstrap.servers']}: {producer.last_trouble or error.args[0].str()}"
-                ) from None
-            continue
-        if found.error is None:
-            return
-        if found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED or time.monotonic() >= deadline:
-            raise DeliveryError(
-                f"topic {topic} cannot be written at {client['bootstrap.servers']}: {found.error.str()}; create it first"
-            )
-        time.sleep(0.1)
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_trouble:
+            self._last_trouble = error.str()

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headrace.model.identity import TopicPartition
+from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DataLossError, HeadraceSparkError
 from headrace.spark.options import Edge, SourceOptions
@@ -25,7 +26,7 @@ from headrace.spark.progress import Advance, LogState, advance, position_after
 from headrace.spark.reader import input_partitions, read_partition
 from headrace.spark.rows import arrow_schema
 from headrace.spark.starting import Subscribed, resolve, subscribed
-from headrace.spark.stream_offsets import StreamOffsets, ranges_of_batch, read_stream_offsets
+from headrace.spark.stream_offsets import StreamOffsets, by_topic, ranges_of_batch, read_stream_offsets
 
 logger = logging.getLogger("headrace.spark")
 
@@ -135,9 +136,9 @@ class _DriverSide:
 
     def report(self) -> dict[str, Any] | None:
         """The ends of the logs, for the query's progress: what is between them and the position is the lag."""
-        if self._latest is None or self._found is None:
+        if self._latest is None:
             return None
-        return StreamOffsets(positions=self._latest, topic_ids=self._found.topic_ids).to_json()
+        return by_topic(self._latest)
 
     def commit(self, done: StreamOffsets) -> None:
         """Tell the consumer group how far the query is, so that every Kafka tool shows its lag.  Never fails the query."""
@@ -146,7 +147,9 @@ class _DriverSide:
         offsets = [ClientPartition(one.topic, one.partition, offset) for one, offset in done.positions.items()]
         try:
             if self._group is None:
-                self._group = Consumer(dict(self._options.client) | {"group.id": self._options.group_id} | GROUP_PROPERTIES)
+                self._group = Consumer(
+                    dict(self._options.client) | {"group.id": self._options.group_id} | GROUP_PROPERTIES, logger=client_logger
+                )
             self._group.commit(offsets=offsets, asynchronous=True)
             self._committed = dict(done.positions)
         except KafkaException as error:
@@ -200,7 +203,7 @@ class _DriverSide:
         return ahead.offset_count < least and waited_ms < self._options.trigger_delay_max_ms
 
 
-GROUP_PROPERTIES: dict[str, Any] = {"enable.auto.commit": False, "log_level": 2, "reconnect.backoff.max.ms": 1000}
+GROUP_PROPERTIES: dict[str, Any] = {"enable.auto.commit": False, "reconnect.backoff.max.ms": 1000}
 
 
 def _now_ms() -> int:

@@ -35,10 +35,10 @@ class StreamOffsets:
         return {partition.topic for partition in self.positions}
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = _by_topic(self.positions)
+        found: dict[str, Any] = by_topic(self.positions)
         found[PLANNED_AT] = self.planned_at_ms
         if self.begins:
-            found[BEGIN] = _by_topic(self.begins)
+            found[BEGIN] = by_topic(self.begins)
         found[IDS] = dict(sorted(self.topic_ids.items()))
         return found
 
@@ -74,7 +74,7 @@ def ranges_of_batch(start: StreamOffsets, end: StreamOffsets) -> list[OffsetRang
     return [one for one in ranges if one.size > 0]
 
 
-def _by_topic(numbers: Mapping[TopicPartition, int]) -> dict[str, Any]:
+def by_topic(numbers: Mapping[TopicPartition, int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for partition in sorted(numbers):
         found.setdefault(partition.topic, {})[str(partition.partition)] = numbers[partition]

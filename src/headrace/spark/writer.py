@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from headrace.spark.delivery import write_at_least_once
 from headrace.spark.errors import DeliveryError
-from headrace.spark.exactly_once import Delivery, require_ledger, write_exactly_once
+from headrace.spark.exactly_once import Delivery, write_exactly_once
 from headrace.spark.options import SinkOptions
-from headrace.spark.producing import require_topic
+from headrace.spark.producing import RecordProducer
 from headrace.spark.written import Written
 
 logger = logging.getLogger("headrace.spark")
@@ -33,20 +33,18 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._job = options.delivery_id or str(uuid.uuid4())
         if options.topic is not None:
-            require_topic(options.client, options.topic, options.connect_timeout_ms)
-        if options.exactly_once:
-            require_ledger(options.client)
+            RecordProducer(options.client).require_topic(options.topic, options.connect_timeout_ms)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         options = self._options
         if not options.exactly_once:
-            return write_at_least_once(iterator, options.client, options.topic)
+            return write_at_least_once(iterator, options)
         context = _task()
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         within_query = options.delivery_id is not None and query is not None and batch is not None
         name = f"{GROUP_PREFIX}-{self._job}-{query}" if within_query else f"{GROUP_PREFIX}-{self._job}"
         delivery = Delivery(name=name, batch_id=int(batch or 0) if within_query else 0, task=context.partitionId())
-        return write_exactly_once(iterator, options.client, options.topic, delivery)
+        return write_exactly_once(iterator, options, delivery)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _log(messages, f"job {self._job}")
@@ -61,7 +59,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         options = self._options
         if not options.exactly_once:
-            return write_at_least_once(iterator, options.client, options.topic)
+            return write_at_least_once(iterator, options)
         context = _task()
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         if query is None or batch is None:
@@ -69,7 +67,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 "Spark did not say which query and batch this task belongs to, and exactly-once cannot do without"
             )
         delivery = Delivery(name=f"{GROUP_PREFIX}-{query}", batch_id=int(batch), task=context.partitionId())
-        return write_exactly_once(iterator, options.client, options.topic, delivery)
+        return write_exactly_once(iterator, options, delivery)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _log(messages, f"batch {batchId}")

@@ -39,10 +39,10 @@ def test_a_list_in_the_file_is_the_text_that_kafka_writes(tmp_path: Path) -> Non
 
 
 def test_names_of_our_own_do_not_repeat_the_prefix_in_the_environment() -> None:
-    assert read_environment({"HEADRACE_FLUSH": "os", "HEADRACE_NODE_ID": "7", "PATH": "x"}) == {
-        "headrace.flush": "os",
-        "node.id": "7",
-    }
+    given = {"headrace.flush": "os", "node.id": "7"}
+
+    assert read_environment({"HEADRACE_FLUSH": "os", "HEADRACE_NODE_ID": "7", "PATH": "x"}) == given
+    assert read_environment({"HEADRACE_HEADRACE_FLUSH": "os", "HEADRACE_NODE_ID": "7"}) == given
 
 
 def test_a_misspelt_variable_is_remarked_upon() -> None:

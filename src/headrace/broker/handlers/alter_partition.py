@@ -1,7 +1,7 @@
 """AlterPartition: a leader asks for another in-sync set.
 
-A leader of ours writes to the store itself; this serves one that cannot, or that was told to ask the controller.  The answer is the
-same, since both go through the same check and the same compare-and-swap.
+A leader of ours writes to the store itself; this serves one that cannot, or that was told to ask the controller.  The answer is
+the same, since both go through the same check and the same compare-and-swap.
 """
 
 from typing import TYPE_CHECKING

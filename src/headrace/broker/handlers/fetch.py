@@ -15,6 +15,7 @@ from headrace.broker.dispatch import RequestContext
 from headrace.broker.leader_hints import leader_hint
 from headrace.broker.partition import Partition
 from headrace.broker.reading import is_warm
+from headrace.broker.throttling import after_fetch
 from headrace.broker.waiting import Readers
 from headrace.host.disk import Buffer
 from headrace.log.interface import CorruptBatch
@@ -169,7 +170,9 @@ class _Fetch:
 
     def _answer(self, results: list[FetchableTopicResponse]) -> None:
         self._leave()
-        _send(FetchResponse(responses=tuple(results), node_endpoints=self._hints(results)), self._context, self._reply)
+        throttle_ms = 0 if self._is_replica else after_fetch(self._broker, results, self._context)
+        response = FetchResponse(responses=tuple(results), node_endpoints=self._hints(results), throttle_time_ms=throttle_ms)
+        _send(response, self._context, self._reply)
 
     def _leave(self) -> None:
         if self._timer is not None:

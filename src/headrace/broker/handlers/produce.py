@@ -16,9 +16,10 @@ from headrace.broker.connection import PendingReply
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.leader_hints import LeaderHint, leader_hint
 from headrace.broker.partition import Partition
+from headrace.broker.throttling import after_produce, require_room
 from headrace.host.disk import Buffer
 from headrace.log.interface import Appended
-from headrace.log.validation import deep, needs_deep_validation
+from headrace.log.validation import RecordsRefused, deep, needs_deep_validation
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION
@@ -82,6 +83,7 @@ class _Produce:
         try:
             partition = self._find(topic.name, topic.topic_id, data.index)
             records = _require_one_batch(data.records)
+            require_room(self._broker, partition.identity.topic)
             if self._request.acks == -1:
                 partition.require_replicas()
             if partition.appending.locked() or self._must_look_inside(partition, records):
@@ -105,7 +107,7 @@ class _Produce:
 
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
         verification = self._broker.verification
-        return needs_deep_validation(partition.config, records, self._broker.clock.wall_ms()) or (
+        return needs_deep_validation(partition.config) or (
             verification is not None and verification.is_needed(partition, records)
         )
 
@@ -116,8 +118,8 @@ class _Produce:
                 verification = self._broker.verification
                 if verification is not None and verification.is_needed(partition, records):
                     await verification.verify(partition, records, self._request.transactional_id, self._context.api_version)
-                now = self._broker.clock.wall_ms()
-                if needs_deep_validation(partition.config, records, now):
+                if needs_deep_validation(partition.config):
+                    now = self._broker.clock.wall_ms()
                     records = await self._broker.loop.run_in_executor(None, deep, records, partition.config, now)
                 self._appended(partition, partition.append(records), result)
         except RequestError as error:
@@ -151,8 +153,10 @@ class _Produce:
         result.error_code = error.code
         result.error_message = error.message
         result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
-        if (index := getattr(error, "record_index", None)) is not None:
-            result.record_errors = (BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message),)
+        if isinstance(error, RecordsRefused):
+            result.record_errors = tuple(
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason) for index, reason in error.record_errors
+            )
 
     def _settle(self) -> None:
         self._pending -= 1
@@ -174,7 +178,10 @@ class _Produce:
             self._answer_nothing()
             return
         version = self._context.api_version
-        response = ProduceResponse(responses=tuple(self._results), node_endpoints=self._leaders())
+        throttle_ms = after_produce(self._broker, self._request, self._context)
+        response = ProduceResponse(
+            responses=tuple(self._results), node_endpoints=self._leaders(), throttle_time_ms=throttle_ms
+        )
         self._reply.send((self._context.response_header(), write_produce_response(response, version)))
 
     def _answer_nothing(self) -> None:

@@ -24,6 +24,7 @@ def join(group: ClassicGroup, request: Join, token: Token, context: Context, out
     if not _has_room(group, request.member_id, context):
         rebalance.drop(group, request.member_id, context, outcome)
         outcome.reply(token, JoinReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
+        rebalance.complete_if_all_joined(group, context, outcome, now)
     elif not group.supports(request.protocol_type, [name for name, _ in request.protocols]):
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     elif request.member_id == "":

@@ -1,44 +1,33 @@
 """An event loop whose time is a number: it jumps to the next thing that is due, and everything random comes from one seed.
 
 Everything runs in one thread.  Work for executors runs on the loop after a simulated delay; connections are made by the simulated
-network.  Each callback belongs to the machine in whose name it was scheduled (a context variable, so that tasks inherit it); what
-belongs to a machine that has crashed never runs.
+network.  Each callback belongs to the machine in whose context it was scheduled.  What belongs to a machine that has crashed
+never runs; what belongs to one that stands still runs when it goes on.  `time()` is the clock of the machine that asks.
 """
 
 import asyncio
+import contextlib
 import contextvars
+import gc
 import random
 import ssl
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.testing.simulation.machine import OUTSIDE, Machine, PowerFailure, current_machine, required_machine
+
 if TYPE_CHECKING:
     from headrace.testing.simulation.network import SimulatedNetwork
 
 Result = TypeVar("Result")
 
+# A coroutine that awaits in a `finally` has to be told more than once that it is over.
+CLOSING_ATTEMPTS = 5
+
 
 class Deadlock(Exception):
     """Nothing is due, and nothing ever will be."""
-
-
-class Machine:
-    """A computer that can crash.  Each life of it is a new object: what an earlier life left behind does not run."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_crashed = False
-        # How much slower than the world its clock runs, in seconds per second.
-        self.clock_drift = 0.0
-        # How long one piece of blocking work takes here.
-        self.blocking_seconds = (0.0001, 0.002)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}{' (crashed)' if self.is_crashed else ''}>"
-
-
-current_machine: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("current_machine", default=None)
 
 
 class _NoSelector:
@@ -63,62 +52,107 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._selector = _NoSelector(self)
-        self._now = 0.0
+        self.now = 0.0
         # Due times are compared with this much slack; the default of a real loop would be its clock's resolution.
         self._clock_resolution = 1e-9
         self.random = random.Random(seed)
         self.network: SimulatedNetwork | None = None
         self.failures: list[dict[str, Any]] = []
         self.set_exception_handler(lambda loop, context: self.failures.append(context))
+        # Tasks that died with their machine.  Held, so that no garbage collection runs their `finally` at a time of its own.
+        self._dead_tasks: list[asyncio.Task[Any]] = []
 
     # -- time
 
     def time(self) -> float:
-        return self._now
+        machine = current_machine.get()
+        return self.now if machine is None else machine.local_time(self.now)
 
     def advance(self, seconds: float) -> None:
         if seconds > 0:
-            self._now += seconds
+            self.now += seconds
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
         """Run a scenario to its end and leave nothing behind."""
+        collects = gc.isenabled()
+        gc.disable()  # collections happen when other code allocates: what they finalise would happen at random
         try:
             return self.run_until_complete(main)
         finally:
-            self._cancel_everything()
+            self._bury()
             self.close()
+            if collects:
+                gc.enable()
 
-    def _cancel_everything(self) -> None:
-        pending = asyncio.all_tasks(self)
-        for task in pending:
-            task.cancel()
-        if pending:
-            self.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+    def _bury(self) -> None:
+        """End what is left, without letting it go on: whatever is to be known of the run is known by now."""
+        for task in [*self._dead_tasks, *asyncio.all_tasks(self)]:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            for _ in range(CLOSING_ATTEMPTS):
+                with contextlib.suppress(BaseException):
+                    task.get_coro().close()  # type: ignore[union-attr]
+                    break
+        self._dead_tasks.clear()
+        self._ready.clear()
+        self._scheduled.clear()
 
     # -- callbacks belong to machines
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.Handle:
-        return super().call_soon(*self._guarded(callback, args, context), context=context)
+        context = contextvars.copy_context() if context is None else context
+        machine = context.get(current_machine)
+        if machine is None:
+            return super().call_soon(callback, *args, context=context)
+        return super().call_soon(_run_on, machine, callback, args, context, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.TimerHandle:
-        return super().call_at(when, *self._guarded(callback, args, context), context=context)
+        context = contextvars.copy_context() if context is None else context
+        asking = current_machine.get()
+        if asking is not None:
+            when = asking.world_time(when)
+        machine = context.get(current_machine)
+        if machine is None:
+            return super().call_at(when, callback, *args, context=context)
+        return super().call_at(when, _run_on, machine, callback, args, context, context=context)
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.Handle:
         return self.call_soon(callback, *args, context=context)
 
-    def _guarded(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
-    ) -> tuple[Any, ...]:
-        machine = context.get(current_machine) if context is not None else current_machine.get()
+    def call_on(self, machine: Machine | None, delay: float, callback: Callable[..., object], *args: Any) -> events.TimerHandle:
+        """Schedule something on a machine, or (None) outside of all, after a time of the world's clock."""
         if machine is None:
-            return (callback, *args)
-        return (_run_unless_crashed, machine, callback, args)
+            return super().call_at(self.now + delay, callback, *args, context=OUTSIDE)
+        context = machine.context()
+        return super().call_at(self.now + delay, _run_on, machine, callback, args, context, context=context)
+
+    # -- faults
+
+    def start_on(self, machine: Machine, work: Coroutine[Any, Any, Result], name: str | None = None) -> "asyncio.Task[Result]":
+        """Run a coroutine on a machine."""
+        return self.create_task(work, name=name, context=machine.context())
+
+    def crash(self, machine: Machine) -> None:
+        """Nothing of this life of the machine runs any more."""
+        machine.is_crashed = True
+        machine.deferred.clear()
+        # Those of other machines are held too until they are done, which does them no harm.
+        self._dead_tasks = [task for task in asyncio.all_tasks(self) if not task.done()]
+
+    def pause(self, machine: Machine) -> None:
+        """As SIGSTOP does: the machine's time goes on, its programs do not."""
+        machine.is_paused = True
+
+    def resume(self, machine: Machine) -> None:
+        machine.is_paused = False
+        deferred, machine.deferred = machine.deferred, []
+        for callback, args, context in deferred:
+            super().call_soon(_run_on, machine, callback, args, context, context=context)
 
     # -- blocking work
 
@@ -135,13 +169,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         assert self.network is not None, "this simulation has no network"
-        return self.network.listen(_required_machine(), protocol_factory, host, port)
+        return self.network.listen(required_machine(), protocol_factory, host, port)
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Any, host: Any = None, port: Any = None, *, ssl: ssl.SSLContext | None = None, **options: Any
     ) -> Any:
         assert self.network is not None, "this simulation has no network"
-        return await self.network.connect(_required_machine(), protocol_factory, host, port)
+        return await self.network.connect(required_machine(), protocol_factory, host, port)
 
     # -- what BaseEventLoop asks of its child
 
@@ -152,14 +186,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return
 
 
-def _required_machine() -> Machine:
-    machine = current_machine.get()
-    assert machine is not None, "only a machine has a network"
-    return machine
-
-
-def _run_unless_crashed(machine: Machine, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-    if not machine.is_crashed:
+def _run_on(machine: Machine, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
+    if machine.is_crashed:
+        return
+    if machine.is_paused:
+        machine.deferred.append((callback, args, context))
+        return
+    with contextlib.suppress(PowerFailure):
         callback(*args)
 
 
@@ -168,6 +201,8 @@ def _run_into(future: "asyncio.Future[Any]", function: Callable[..., Any], args:
         return
     try:
         result = function(*args)
+    except PowerFailure:
+        raise
     except BaseException as error:
         future.set_exception(error)
     else:

@@ -1,34 +1,41 @@
 """A network without sockets: bytes arrive late, in pieces, or never; links are cut in one direction or both.
 
-Bytes of one connection arrive in order, as TCP promises; different connections overtake each other.  A connection whose peer has
-crashed or is unreachable learns of it only after a while, as in life.
+Bytes of one connection arrive in order and without gaps, as TCP promises; different connections overtake each other.  What is sent
+over a cut link waits, and goes on when the link heals in time; else the connection ends.  A connection whose peer lost its power
+learns of it only after a while, as in life; one whose peer's process died learns of it at once.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.testing.simulation.loop import Machine, SimulatedLoop, current_machine
+from headrace.testing.simulation.loop import SimulatedLoop
+from headrace.testing.simulation.machine import Machine
 
 WRITE_HIGH_WATER = 65_536
-# How long a connection attempt into the void takes to fail, and how long a dead peer goes unnoticed.
+# How long a connection attempt into the void takes to fail, and how long a dead or unreachable peer goes unnoticed.
 CONNECT_TIMEOUT_S = 3.0
 DEAD_PEER_S = 5.0
+# One write in so many arrives in two pieces.
+SPLIT_ONE_IN = 8
 
 
 class Listener:
     """What `create_server` returns."""
 
-    def __init__(self, network: "SimulatedNetwork", address: tuple[str, int]) -> None:
+    def __init__(self, network: "SimulatedNetwork", machine: Machine, address: tuple[str, int], factory: Callable[[], Any]) -> None:
         self._network = network
         self._address = address
+        self.machine = machine
+        self.factory = factory
         self.sockets = [self]
 
     def getsockname(self) -> tuple[str, int]:
         return self._address
 
     def close(self) -> None:
-        self._network.listeners.pop(self._address, None)
+        if self._network.listeners.get(self._address) is self:
+            del self._network.listeners[self._address]
 
     async def wait_closed(self) -> None:
         return
@@ -41,25 +48,28 @@ class SimulatedTransport(asyncio.Transport):
         super().__init__({"peername": address})
         self._network = network
         self.machine = machine
-        self.peer: SimulatedTransport | None = None
+        self.peer: SimulatedTransport
         self.protocol: Any = None
+        self.is_lost = False
         self._is_closing = False
-        self._is_lost = False
         self._reading_paused = False
         self._arrived: list[bytes] = []
         self._in_flight = 0
         self._writing_paused = False
-        self._last_arrival = 0.0
+        # When the last thing sent arrives at the peer; what could not be sent because the link was cut, None for the end.
+        self.last_arrival = 0.0
+        self.held_back: list[bytes | None] = []
 
     # -- what protocols use
 
     def write(self, data: Any) -> None:
-        if not self._is_closing and data:
-            self._in_flight += len(data)
-            self._network.carry(self, bytes(data))
-            if self._in_flight > WRITE_HIGH_WATER and not self._writing_paused:
-                self._writing_paused = True
-                self.protocol.pause_writing()
+        if self._is_closing or not data:
+            return
+        self._in_flight += len(data)
+        self._network.send(self, bytes(data))
+        if self._in_flight > WRITE_HIGH_WATER and not self._writing_paused:
+            self._writing_paused = True
+            self.protocol.pause_writing()
 
     def writelines(self, list_of_data: Sequence[Any]) -> None:  # type: ignore[override]
         self.write(b"".join(list_of_data))
@@ -67,7 +77,8 @@ class SimulatedTransport(asyncio.Transport):
     def close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
-            self._network.say_goodbye(self)
+            self._network.send(self, None)
+            self._network.loop.call_on(self.machine, 0.0, self.lose, None)
 
     abort = close
 
@@ -79,47 +90,46 @@ class SimulatedTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._reading_paused = False
-        self._network.loop.call_soon(self._hand_over)
+        self._network.loop.call_on(self.machine, 0.0, self._hand_over)
 
     def is_reading(self) -> bool:
         return not self._reading_paused
 
-    # -- what the network does
+    # -- what the network does, on this end's machine
 
-    def next_arrival(self, delay: float) -> float:
-        """When something sent now arrives: never before what was sent earlier."""
-        self._last_arrival = max(self._network.loop.time() + delay, self._last_arrival)
-        return self._last_arrival
-
-    def arrive(self, data: bytes) -> None:
-        if not self._is_lost:
-            self._arrived.append(data)
-            self._hand_over()
+    def arrive(self, data: bytes | None) -> None:
+        if self.is_lost:
+            return
+        if data is None:
+            self.lose(None)
+            return
+        self._arrived.append(data)
+        self._hand_over()
 
     def on_delivered(self, size: int) -> None:
         self._in_flight -= size
-        if self._writing_paused and self._in_flight <= WRITE_HIGH_WATER // 4 and not self._is_lost:
+        if self._writing_paused and self._in_flight <= WRITE_HIGH_WATER // 4 and not self.is_lost:
             self._writing_paused = False
             self.protocol.resume_writing()
 
     def lose(self, error: Exception | None) -> None:
-        if not self._is_lost:
-            self._is_lost = self._is_closing = True
+        if not self.is_lost:
+            self.is_lost = self._is_closing = True
+            self._network.forget(self)
             self.protocol.connection_lost(error)
 
     def _hand_over(self) -> None:
-        while self._arrived and not self._reading_paused and not self._is_lost:
+        while self._arrived and not self._reading_paused and not self.is_lost:
             data = self._arrived.pop(0)
             if isinstance(self.protocol, asyncio.BufferedProtocol):
                 self._hand_into_buffer(data)
             else:
                 self.protocol.data_received(data)
-            if self.peer is not None:
-                self._network.acknowledge(self.peer, len(data))
+            self._network.acknowledge(self.peer, len(data))
 
     def _hand_into_buffer(self, data: bytes) -> None:
         rest = memoryview(data)
-        while rest and not self._is_lost:
+        while rest and not self.is_lost:
             buffer = self.protocol.get_buffer(len(rest))
             size = min(len(buffer), len(rest))
             buffer[:size] = rest[:size]
@@ -134,11 +144,13 @@ class SimulatedNetwork:
         self.loop = loop
         loop.network = self
         self.delay_s = delay_s
-        self.listeners: dict[tuple[str, int], tuple[Machine, Callable[[], Any], Any]] = {}
+        self.listeners: dict[tuple[str, int], Listener] = {}
         # (from, to) names of machines between which nothing passes.
         self.cuts: set[tuple[str, str]] = set()
         self._ports = iter(range(40_000, 65_535))
-        self._transports: set[SimulatedTransport] = set()
+        # Dictionaries, since the order of a set of objects differs from run to run.
+        self._transports: dict[SimulatedTransport, None] = {}
+        self._held: dict[SimulatedTransport, None] = {}
 
     # -- faults
 
@@ -146,24 +158,26 @@ class SimulatedNetwork:
         """Nothing passes from source to target any more; the other direction still works."""
         self.cuts.add((source, target))
 
-    def isolate(self, name: str, others: Sequence[str]) -> None:
-        for other in others:
-            if other != name:
-                self.cuts |= {(name, other), (other, name)}
+    def heal(self, source: str, target: str) -> None:
+        """What waited for this direction of a link goes on."""
+        self.cuts.discard((source, target))
+        self._release()
 
-    def heal(self) -> None:
+    def heal_all(self) -> None:
         self.cuts.clear()
+        self._release()
 
-    def crash(self, machine: Machine) -> None:
-        """A machine is gone: its sockets fall silent, and peers notice later."""
-        machine.is_crashed = True
-        self.listeners = {address: entry for address, entry in self.listeners.items() if entry[0] is not machine}
-        for transport in list(self._transports):
-            if transport.machine is machine:
-                self._transports.discard(transport)
-                if transport.peer is not None:
-                    # A machine that restarts resets what it does not know; until then there is only silence.
-                    self._in_name_of(transport.peer, DEAD_PEER_S, transport.peer.lose, ConnectionResetError("the peer is gone"))
+    def passes(self, source: str, target: str) -> bool:
+        return (source, target) not in self.cuts
+
+    def crash(self, machine: Machine, *, silently: bool) -> None:
+        """A machine is gone.  Silently: its power failed; otherwise its process died and the system closes its sockets."""
+        self.listeners = {address: entry for address, entry in self.listeners.items() if entry.machine is not machine}
+        for transport in [transport for transport in self._transports if transport.machine is machine]:
+            self.forget(transport)
+            delay = DEAD_PEER_S if silently or not self.passes(machine.name, transport.peer.machine.name) else self.delay()
+            error = ConnectionResetError("the peer is gone")
+            self.loop.call_on(transport.peer.machine, delay, transport.peer.lose, error)
 
     # -- for the loop
 
@@ -171,73 +185,81 @@ class SimulatedNetwork:
         address = (host, port or next(self._ports))
         if address in self.listeners:
             raise OSError(98, f"address {address} is in use")
-        listener = Listener(self, address)
-        self.listeners[address] = (machine, factory, current_machine)
+        self.listeners[address] = listener = Listener(self, machine, address, factory)
         return listener
 
     async def connect(self, machine: Machine, factory: Callable[[], Any], host: str, port: int) -> tuple[SimulatedTransport, Any]:
         entry = self.listeners.get((host, port))
-        if entry is not None and not self._passes(machine, entry[0]):
-            entry = None
+        if entry is not None and not self._both_ways(machine, entry.machine):
             await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(f"no answer from {host}:{port}")
-        await asyncio.sleep(self._delay())
+        await asyncio.sleep(self.delay())
         entry = self.listeners.get((host, port))
         if entry is None:
             raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
-        server, server_factory, _ = entry
-        near, far = SimulatedTransport(self, machine, (host, port)), SimulatedTransport(self, server, (machine.name, 0))
+        near, far = SimulatedTransport(self, machine, (host, port)), SimulatedTransport(self, entry.machine, (machine.name, 0))
         near.peer, far.peer = far, near
-        near.protocol = factory()
-        self._transports |= {near, far}
-        self._in_name_of(far, 0.0, self._accept, far, server_factory)
+        near.protocol, far.protocol = factory(), entry.factory()
+        self._transports[near] = self._transports[far] = None
+        self.loop.call_on(entry.machine, 0.0, far.protocol.connection_made, far)
         near.protocol.connection_made(near)
         return near, near.protocol
 
-    def _accept(self, transport: SimulatedTransport, factory: Callable[[], Any]) -> None:
-        transport.protocol = factory()
-        transport.protocol.connection_made(transport)
+    def _both_ways(self, one: Machine, other: Machine) -> bool:
+        return self.passes(one.name, other.name) and self.passes(other.name, one.name)
 
-    def carry(self, source: SimulatedTransport, data: bytes) -> None:
-        """Bytes leave one end; they reach the other later, cut anywhere, unless the link is cut or the peer is gone."""
-        target = source.peer
-        assert target is not None
-        if not self._passes(source.machine, target.machine):
-            self._in_name_of(source, DEAD_PEER_S, source.lose, TimeoutError("the peer does not answer"))
-            return
-        for piece in self._pieces(data):
-            self._in_name_of(target, target.next_arrival(self._delay()) - self.loop.time(), target.arrive, piece)
+    # -- for transports
 
-    def acknowledge(self, sender: SimulatedTransport, size: int) -> None:
-        self._in_name_of(sender, self._delay(), sender.on_delivered, size)
-
-    def say_goodbye(self, source: SimulatedTransport) -> None:
-        self._transports.discard(source)
-        self._in_name_of(source, 0.0, source.lose, None)
-        target = source.peer
-        if target is not None and self._passes(source.machine, target.machine):
-            self._in_name_of(target, target.next_arrival(self._delay()) - self.loop.time(), self._peer_left, target)
-
-    def _peer_left(self, transport: SimulatedTransport) -> None:
-        self._transports.discard(transport)
-        transport.lose(None)
-
-    def _passes(self, source: Machine, target: Machine) -> bool:
-        return (source.name, target.name) not in self.cuts and not target.is_crashed
-
-    def _pieces(self, data: bytes) -> list[bytes]:
-        if len(data) < 2 or self.loop.random.random() < 0.8:
-            return [data]
-        cut = self.loop.random.randrange(1, len(data))
-        return [data[:cut], data[cut:]]
-
-    def _delay(self) -> float:
+    def delay(self) -> float:
         return self.loop.random.uniform(*self.delay_s)
 
-    def _in_name_of(self, transport: SimulatedTransport, delay: float, callback: Callable[..., None], *args: Any) -> None:
-        """Schedule something that happens on the machine that a transport belongs to."""
-        token = current_machine.set(transport.machine)
-        try:
-            self.loop.call_later(delay, callback, *args)
-        finally:
-            current_machine.reset(token)
+    def send(self, source: SimulatedTransport, data: bytes | None) -> None:
+        """Bytes, or (None) the end of the connection, leave one end; they reach the other later, cut anywhere."""
+        if source.machine.is_crashed:
+            return
+        if source.held_back or not self.passes(source.machine.name, source.peer.machine.name):
+            if not source.held_back:
+                self._held[source] = None
+                self.loop.call_on(None, DEAD_PEER_S, self._give_up, source)
+            source.held_back.append(data)
+            return
+        self._carry(source, data)
+
+    def acknowledge(self, sender: SimulatedTransport, size: int) -> None:
+        if not sender.machine.is_crashed:
+            self.loop.call_on(sender.machine, self.delay(), sender.on_delivered, size)
+
+    def forget(self, transport: SimulatedTransport) -> None:
+        self._transports.pop(transport, None)
+        if transport.machine.is_crashed:
+            self._held.pop(transport, None)
+            transport.held_back.clear()
+
+    def _carry(self, source: SimulatedTransport, data: bytes | None) -> None:
+        target = source.peer
+        for piece in self._pieces(data):
+            source.last_arrival = max(self.loop.now + self.delay(), source.last_arrival)
+            self.loop.call_on(target.machine, source.last_arrival - self.loop.now, target.arrive, piece)
+
+    def _pieces(self, data: bytes | None) -> Sequence[bytes | None]:
+        if data is None or len(data) < 2 or self.loop.random.randrange(SPLIT_ONE_IN):
+            return (data,)
+        cut = self.loop.random.randrange(1, len(data))
+        return (data[:cut], data[cut:])
+
+    def _release(self) -> None:
+        for source in list(self._held):
+            if self.passes(source.machine.name, source.peer.machine.name):
+                del self._held[source]
+                held_back, source.held_back = source.held_back, []
+                for data in held_back:
+                    self._carry(source, data)
+
+    def _give_up(self, source: SimulatedTransport) -> None:
+        """Nothing got through for too long: both ends are told, each by its own system."""
+        if source in self._held:
+            del self._held[source]
+            source.held_back.clear()
+            for end in (source, source.peer):
+                if not end.machine.is_crashed:
+                    self.loop.call_on(end.machine, 0.0, end.lose, TimeoutError("the peer does not answer"))

@@ -1,0 +1,361 @@
+"""The same for asyncio: nothing here blocks the event loop.
+
+librdkafka waits in threads: deliveries come back to the loop in bunches, and a consumer's fetches run in a thread of its own.  Always: a
+call that is cancelled loses nothing, because a fetch only fills the buffer, and records are handed out on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+from headrace.client.admin import Admin
+from headrace.client.admin_values import Cluster, Group, Setting, Topic
+from headrace.client.arguments import Duration, Moment, seconds, whole_number
+from headrace.client.consumer import Consumer
+from headrace.client.errors import BufferFull, InvalidArgument
+from headrace.client.producer import Producer
+from headrace.client.receipts import Deliveries, DeliveryFuture
+from headrace.client.record import Delivery, HeadersGiven, Record
+from headrace.client.transaction import Transaction
+from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.client.async_push import AsyncSubscription
+    from headrace.client.deadletter import DeadLetters
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+FULL_WAIT_S = 0.005
+
+
+class AsyncProducer:
+    """Sends records.  Takes what Producer takes; a full buffer makes `enqueue` wait, unless `when_full="raise"`."""
+
+    def __init__(
+        self, bootstrap: str | Iterable[str] | None = None, *, when_full: Literal["block", "raise"] = "block", **settings: Any
+    ) -> None:
+        if when_full not in ("block", "raise"):
+            raise InvalidArgument(f"when_full={when_full!r} is not accepted; accepted: 'block', 'raise'")
+        self._producer = Producer(bootstrap, when_full="raise", **settings)
+        self._blocks = when_full == "block"
+        self._arrivals: Arrivals[Any] = Arrivals()
+
+    @property
+    def bootstrap(self) -> str:
+        return self._producer.bootstrap
+
+    async def send(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersGiven | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        ttl: float | timedelta | None = None,
+    ) -> Delivery:
+        """Send one record and wait until it is acknowledged."""
+        return await await_quietly(
+            await self.enqueue(topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp, ttl=ttl)
+        )
+
+    async def enqueue(self, topic: str, value: Any, **options: Any) -> asyncio.Future[Delivery]:
+        """Hand one record over, waiting only for room; the future has its Delivery later.  The way to keep many on their way."""
+        await self._know_partitions(topic)
+        return self._arrivals.follow(await self._when_there_is_room(partial(self._producer.send, topic, value, **options)))
+
+    async def send_many(self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None) -> Deliveries:
+        """Send many records of one topic, and wait until all are acknowledged."""
+        listed, keyed = list(values), None if keys is None else list(keys)
+        await self._know_partitions(topic)
+        if len(self._producer) + len(listed) > self._producer.buffer_messages:
+            # It will have to wait for room in the middle: not on the loop.
+            return await asyncio.to_thread(lambda: self._producer.send_many_waiting(topic, listed, keyed).result())
+        return await await_quietly(self._arrivals.follow(self._producer.send_many(topic, listed, keys=keyed)))
+
+    async def flush(self, timeout: Duration | None = None) -> None:
+        await asyncio.to_thread(self._producer.flush, timeout)
+
+    def transaction(self, consumer: AsyncConsumer[Any, Any] | None = None) -> AsyncTransaction:
+        """An `async with` block whose records become visible together at its end, or not at all."""
+        return AsyncTransaction(self, self._producer.transaction(None if consumer is None else consumer.consumer))
+
+    async def close(self, timeout: Duration | None = None) -> None:
+        await asyncio.to_thread(self._producer.close, timeout)
+
+    async def __aenter__(self) -> Self:
+        self._producer.__enter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self._producer.__exit__, kind, error, trace)
+
+    async def _know_partitions(self, topic: str) -> None:
+        if self._producer.needs_partition_count(topic):
+            await asyncio.to_thread(self._producer.partition_count, topic)
+
+    async def _when_there_is_room(self, send: Callable[[], T]) -> T:
+        while True:
+            try:
+                return send()
+            except BufferFull:
+                if not self._blocks:
+                    raise
+            await asyncio.sleep(FULL_WAIT_S)
+
+
+class Arrivals(Generic[T]):
+    """Brings results from librdkafka's thread to the loop, many in one wake-up."""
+
+    def __init__(self) -> None:
+        self._done: deque[tuple[asyncio.Future[T], Future[T]]] = deque()
+        self._woken = False
+
+    def follow(self, future: DeliveryFuture[T]) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[T] = loop.create_future()
+        future.add_done_callback(lambda done: self._arrived(loop, mine, done))
+        return mine
+
+    def _arrived(self, loop: asyncio.AbstractEventLoop, mine: asyncio.Future[T], done: Future[T]) -> None:
+        self._done.append((mine, done))
+        if not self._woken:
+            self._woken = True
+            try:
+                loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                self._done.clear()  # the loop is closed: nobody waits any more
+
+    def _deliver(self) -> None:
+        self._woken = False
+        while self._done:
+            mine, done = self._done.popleft()
+            if mine.done():
+                continue
+            error = done.exception()
+            if error is not None:
+                mine.set_exception(error)
+            else:
+                mine.set_result(done.result())
+
+
+async def await_quietly(future: asyncio.Future[T]) -> T:
+    """Wait for a delivery; cancelling the wait leaves the record on its way."""
+    return await asyncio.shield(future)
+
+
+class AsyncTransaction:
+    """One `async with` block."""
+
+    def __init__(self, producer: AsyncProducer, transaction: Transaction) -> None:
+        self._producer = producer
+        self._transaction = transaction
+
+    async def send(self, topic: str, value: Any, **options: Any) -> asyncio.Future[Delivery]:
+        """Hand one record over as part of the transaction; its end waits for the acknowledgement."""
+        return await self._producer.enqueue(topic, value, **options)
+
+    async def send_offsets(self, consumer: AsyncConsumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        await asyncio.to_thread(self._transaction.send_offsets, consumer.consumer, offsets)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._transaction.__enter__)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self._transaction.__exit__, kind, error, trace)
+
+
+class AsyncConsumer(Generic[K, V]):
+    """Reads topics.  Takes what Consumer takes; use it with `async with` and `async for`."""
+
+    def __init__(self, topics: str | Iterable[str] | Iterable[TopicPartition] | TopicPartition, **settings: Any) -> None:
+        self.consumer: Consumer[K, V] = Consumer(topics, **settings)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="headrace-async-consumer")
+        self._subscription: AsyncSubscription | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
+        while (record := await self._next(None)) is not None:
+            yield record
+
+    async def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
+        """The next record, or None when there is none within `timeout`."""
+        return await self._next(seconds("timeout", timeout))
+
+    async def _next(self, timeout: float | None) -> Record[K, V] | None:
+        records = await self._records(1, timeout, whole=False)
+        return records[0] if records else None
+
+    async def batch(self, size: int, timeout: Duration = 1.0) -> list[Record[K, V]]:
+        """Up to `size` records; fewer, perhaps none, when no more come within `timeout`."""
+        return await self._records(whole_number("size", size, at_least=1), seconds("timeout", timeout), whole=True)
+
+    async def batches(self, size: int, timeout: Duration = 1.0) -> AsyncIterator[list[Record[K, V]]]:
+        while not self.consumer.reader.stopping:
+            batch = await self.batch(size, timeout)
+            if batch:
+                yield batch
+
+    async def _records(self, size: int, timeout: float | None, *, whole: bool) -> list[Record[K, V]]:
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        self.consumer.finish_handed_out()
+        while not self.consumer.reader.stopping:
+            left = None if deadline is None else deadline - loop.time()
+            ready = len(self.consumer.reader.ready)
+            if ready >= size or (ready and not whole) or (left is not None and left <= 0 and timeout):
+                break
+            await self._fetch(size, left)
+            if timeout == 0:
+                break
+        return self.consumer.take_ready(size)
+
+    async def _fetch(self, size: int, left: float | None) -> None:
+        await self._in_thread(self.consumer.fetch_ready, size, left)
+
+    def on_message(
+        self,
+        callback: Callable[[Record[K, V]], Awaitable[object]],
+        *,
+        workers: int = 1,
+        order: Literal["key", "partition"] = "key",
+        pending_max: int = 1000,
+        dead_letters: DeadLetters | None = None,
+        on_error: Callable[[Record[Any, Any], BaseException], object] | None = None,
+    ) -> AsyncSubscription:
+        """Push every record to a coroutine function, `workers` at a time, until the subscription is stopped; as Consumer.on_message."""
+        from headrace.client.async_push import AsyncSubscription
+
+        letters = self.consumer.dead_letters if dead_letters is None else dead_letters
+        self._subscription = AsyncSubscription(
+            self, callback, workers=workers, order=order, pending_max=pending_max, dead_letters=letters, on_error=on_error
+        )
+        return self._subscription
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
+        await self._in_thread(partial(self.consumer.commit, offsets, wait=wait))
+
+    async def committed(self) -> dict[TopicPartition, int]:
+        return await self._in_thread(self.consumer.committed)
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        return await self._in_thread(self.consumer.lag)
+
+    async def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
+        await self._in_thread(self.consumer.seek, partition, offset)
+
+    async def seek_to_time(self, moment: Moment) -> None:
+        await self._in_thread(self.consumer.seek_to_time, moment)
+
+    async def rewind(self, records: int | None = None) -> None:
+        await self._in_thread(self.consumer.rewind, records)
+
+    async def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        await self._in_thread(self.consumer.pause, partitions)
+
+    async def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        await self._in_thread(self.consumer.resume, partitions)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return self.consumer.positions()
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return self.consumer.assignment
+
+    async def close(self) -> None:
+        """Commit what is finished and leave the group.  Again is nothing."""
+        if self._subscription is not None:
+            await self._subscription.stop()
+        self.consumer.reader.stopping = True  # ends a fetch that waits
+        await asyncio.to_thread(self.consumer.close)
+        self._thread.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        self.consumer.__enter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None and not self.consumer.reader.stopping:
+            self.consumer.finish_handed_out()
+        await self.close()
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+
+class AsyncAdmin:
+    """Asks and changes what a cluster holds: Admin, with every call awaited."""
+
+    def __init__(self, bootstrap: str | Iterable[str] | None = None, **settings: Any) -> None:
+        self._admin = Admin(bootstrap, **settings)
+
+    async def create_topic(self, name: str, **options: Any) -> None:
+        await asyncio.to_thread(self._admin.create_topic, name, **options)
+
+    async def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
+        await asyncio.to_thread(self._admin.delete_topic, name, missing_ok=missing_ok)
+
+    async def topics(self, *, internal: bool = False) -> dict[str, Topic]:
+        return await asyncio.to_thread(self._admin.topics, internal=internal)
+
+    async def topic(self, name: str) -> Topic:
+        return await asyncio.to_thread(self._admin.topic, name)
+
+    async def add_partitions(self, topic: str, total: int) -> None:
+        await asyncio.to_thread(self._admin.add_partitions, topic, total)
+
+    async def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+        return await asyncio.to_thread(self._admin.delete_records, topic, before)
+
+    async def settings(self, topic: str) -> dict[str, Setting]:
+        return await asyncio.to_thread(self._admin.settings, topic)
+
+    async def change_settings(self, topic: str, settings: Mapping[str, object]) -> None:
+        await asyncio.to_thread(self._admin.change_settings, topic, settings)
+
+    async def offsets(self, topic: str, at: str | int | datetime = "latest") -> dict[int, int]:
+        return await asyncio.to_thread(self._admin.offsets, topic, at)
+
+    async def groups(self) -> list[str]:
+        return await asyncio.to_thread(self._admin.groups)
+
+    async def group(self, name: str) -> Group:
+        return await asyncio.to_thread(self._admin.group, name)
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        return await asyncio.to_thread(self._admin.committed, group)
+
+    async def lag(self, group: str) -> dict[TopicPartition, int]:
+        return await asyncio.to_thread(self._admin.lag, group)
+
+    async def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        await asyncio.to_thread(self._admin.set_offsets, group, offsets)
+
+    async def reset_offsets(self, group: str, topic: str, to: str | int | datetime) -> dict[int, int]:
+        return await asyncio.to_thread(self._admin.reset_offsets, group, topic, to)
+
+    async def delete_group(self, name: str, *, missing_ok: bool = False) -> None:
+        await asyncio.to_thread(self._admin.delete_group, name, missing_ok=missing_ok)
+
+    async def cluster(self) -> Cluster:
+        return await asyncio.to_thread(self._admin.cluster)
+
+    async def close(self) -> None:
+        self._admin.close()
+
+    async def __aenter__(self) -> Self:
+        self._admin.__enter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._admin.close()

@@ -1,0 +1,178 @@
+"""Push on an event loop: one task that fetches, and `workers` that await the callback.
+
+Always: after `stop` no callback runs, what was finished is committed, and what was fetched and not finished will be read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from inspect import iscoroutinefunction
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from headrace.client.arguments import Duration, seconds, whole_number
+from headrace.client.deadletter import DeadLetters
+from headrace.client.errors import Closed, HeadraceError, InvalidArgument, StillRunning
+from headrace.client.offsets import Place
+from headrace.client.push import FETCH_SLICE_S, REVOKE_WAIT_S, STOP_WAIT_S
+from headrace.client.record import Delivery, Record
+from headrace.client.work import OnError, Task, Work
+
+if TYPE_CHECKING:
+    from headrace.client.aio import AsyncConsumer
+
+
+class AsyncSubscription:
+    """A running push.  Await `wait`, await `stop`, or use it as an `async with` block that stops it at its end."""
+
+    def __init__(
+        self,
+        consumer: AsyncConsumer[Any, Any],
+        callback: Callable[[Record[Any, Any]], Awaitable[object]],
+        *,
+        workers: int,
+        order: str,
+        pending_max: int,
+        dead_letters: DeadLetters | None,
+        on_error: OnError | None,
+    ) -> None:
+        if not (iscoroutinefunction(callback) or iscoroutinefunction(getattr(callback, "__call__", None))):
+            raise InvalidArgument(f"callback={callback!r} is not accepted; accepted: an async function that takes a Record")
+        whole_number("workers", workers, at_least=1, at_most=10_000)
+        self._consumer = consumer.consumer
+        self._in_thread = consumer._in_thread
+        self._callback = callback
+        self._work = Work(
+            self._consumer, order=order, pending_max=max(pending_max, workers), dead_letters=dead_letters, on_error=on_error
+        )
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._stopping = False
+        self._ended = False
+        self._consumer.begin_push(self._before_revoke)
+        self._tasks = [asyncio.create_task(self._fetch()), *(asyncio.create_task(self._serve()) for _ in range(workers))]
+
+    @property
+    def running(self) -> bool:
+        return not self._stopping
+
+    async def wait(self) -> None:
+        """Until the subscription has ended; raises what ended it."""
+        await asyncio.wait(self._tasks)
+        await self.stop()
+        self._raise_error()
+
+    async def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
+        """Let the callbacks that run come to their end, start no more, commit what is finished.  Again is nothing."""
+        self._stop_soon()
+        if asyncio.current_task() in self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=seconds("timeout", timeout))
+        if late:
+            where = ", ".join(f"{task.place.topic}[{task.place.partition}]@{task.record.offset}" for task in self._work.busy())
+            raise StillRunning(f"callbacks still run after {timeout} s, with: {where}")
+        if not self._ended:
+            self._ended = True
+            await self._in_thread(self._consumer.end_push, self._work.unfinished())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.stop()
+        if error is None:
+            self._raise_error()
+
+    def _raise_error(self) -> None:
+        error, self._work.error = self._work.error, None
+        if error is not None:
+            raise error
+
+    def _stop_soon(self) -> None:
+        self._stopping = True
+        self._changed.set()
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def _fetch(self) -> None:
+        try:
+            while not self._stopping:
+                room = self._work.room()
+                if room > 0:
+                    messages = await self._in_thread(self._consumer.take_for_push, room, FETCH_SLICE_S)
+                    self._work.accept(messages)
+                    if messages:
+                        self._changed.set()
+                else:
+                    await asyncio.sleep(0.01)
+        except Closed:
+            pass
+        except Exception as error:
+            self._work.error = self._work.error or error
+        finally:
+            self._stop_soon()
+
+    async def _serve(self) -> None:
+        while (task := await self._next_task()) is not None:
+            if task.parking:
+                self._park(task)
+            elif task.undecodable is not None:
+                self._work.failed(task, task.undecodable)
+            else:
+                await self._call(task)
+            self._changed.set()
+            if self._work.error is not None:
+                self._stop_soon()
+
+    async def _next_task(self) -> Task | None:
+        while not self._stopping:
+            with self._work.changed:
+                task = self._work.take()
+                wait = self._work.seconds_to_next_due(1.0)
+            if task is not None:
+                return task
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), wait)
+            except TimeoutError:
+                pass
+        return None
+
+    async def _call(self, task: Task) -> None:
+        try:
+            await self._callback(task.record)
+        except asyncio.CancelledError:
+            self._work.give_up(task, StillRunning("the task that ran a callback was cancelled"))
+            raise
+        except BaseException as error:
+            self._work.failed(task, error)
+        else:
+            self._work.finished(task)
+
+    def _park(self, task: Task) -> None:
+        letters, failure = self._work.dead_letters, task.failure
+        assert letters is not None
+        assert failure is not None
+        try:
+            parked = letters.park(
+                task.record, failure, bootstrap=self._consumer.bootstrap, group=self._consumer.group, brief=task.brief
+            )
+        except HeadraceError as error:
+            self._work.parking_failed(task, error)
+        else:
+            parked.add_done_callback(lambda future: self._parked(task, future))
+
+    def _parked(self, task: Task, future: Future[Delivery]) -> None:
+        error = future.exception()
+        if isinstance(error, HeadraceError):
+            self._work.parking_failed(task, error)
+        else:
+            self._work.finished(task)
+        self._wake()
+
+    def _before_revoke(self, places: frozenset[Place]) -> None:
+        self._work.before_revoke(places, REVOKE_WAIT_S)
+        self._wake()

@@ -1,0 +1,84 @@
+"""Checksums for the small files of a directory whose formats have none: a flipped bit must not pass for another number.
+
+The file `checksums` holds one line per file: its name, and the CRC-32C of its present and of its previous content, so that a crash
+between writing the checksum and writing the file leaves a pair that matches.  Kafka ignores the file; a directory without it (one that
+Kafka wrote) is taken as it is.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from headrace.host.disk import Disk
+
+FILE_NAME: Final = "checksums"
+
+
+class Checksums:
+    """The checksums of one directory.  Not for two threads at once."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._disk = disk
+        self._path = directory / FILE_NAME
+        self._known: dict[str, tuple[int, ...]] = {}
+        # The file of checksums is itself broken: nothing can be told, as if it were not there, but somebody should know.
+        self.is_broken = False
+        if disk.exists(self._path):
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            body, _, crc = self._disk.read_bytes(self._path).rstrip(b"\n").rpartition(b"\n")
+            if int(crc, 16) != crc32c(body):
+                raise ValueError
+            for line in body.decode().splitlines():
+                name, *sums = line.split()
+                self._known[name] = tuple(int(text, 16) for text in sums)
+        except ValueError:
+            self.is_broken = True
+            self._known.clear()
+
+    def get(self, name: str) -> int | None:
+        """The checksum a file has now; None when nobody noted it."""
+        known = self._known.get(name)
+        return known[0] if known else None
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None when there is no such file; ValueError when the content is not what was written."""
+        path = self._path.with_name(name)
+        if not self._disk.exists(path):
+            return None
+        data = self._disk.read_bytes(path)
+        known = self._known.get(name)
+        if self.is_broken or (known is not None and crc32c(data) not in known):
+            raise ValueError(f"{path} does not match its checksum")
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace a file, durably, together with its checksum."""
+        crc = int(crc32c(data))
+        previous = self.get(name)
+        if previous != crc:
+            self._known[name] = (crc,) if previous is None else (crc, previous)
+            self._save()
+        self._disk.write_atomically(self._path.with_name(name), data)
+
+    def note(self, sums: dict[str, int], forget: frozenset[str] = frozenset()) -> None:
+        """Write down checksums of files that others wrote, and forget those of files that are gone."""
+        before = dict(self._known)
+        for name, crc in sums.items():
+            self._known[name] = (crc,)
+        for name in forget:
+            self._known.pop(name, None)
+        if self._known != before:
+            self._save()
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._known)
+
+    def _save(self) -> None:
+        lines = [" ".join([name, *(f"{crc:08x}" for crc in sums)]) for name, sums in sorted(self._known.items())]
+        body = "\n".join(lines).encode()
+        self._disk.write_atomically(self._path, body + b"\n" + f"{crc32c(body):08x}".encode() + b"\n")
+        self.is_broken = False

@@ -1,0 +1,659 @@
+"""The log of one partition on disk: segments in a directory, the last one appended to.
+
+Always: offsets increase from segment to segment; `start <= flushed <= end`; a write or sync that failed takes the log offline for good
+(`failure`), because nobody knows what the medium holds.  The loop's thread does everything except `sync` and `checkpoint`.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.host.clock import Clock
+from headrace.host.disk import Buffer, Disk
+from headrace.log.aborted_index import AbortedEntry
+from headrace.log.core import LogCore
+from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
+from headrace.log.files import FilePool, Handle
+from headrace.log.memory import MemoryLog
+from headrace.log.producer_state import CompletedTransaction
+from headrace.log.recovery import Recovery
+from headrace.log.segment import (
+    SNAPSHOT_SUFFIX,
+    IndexMismatch,
+    Segment,
+    StoredBatch,
+    segment_path,
+)
+from headrace.log.segment_read import read_segment
+from headrace.log.snapshots import latest_snapshot, snapshot_offsets, write_snapshot
+from headrace.log.swapping import mark_deleted, unlink
+from headrace.log.values import AbortedTransaction, Appended, CorruptBatch, FoundOffset, Read, RemovedSegment
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.topic_settings import LogConfig
+from headrace.records.control import read_marker
+from headrace.records.header import CONTROL_BIT
+from headrace.records.record import read_records
+
+# Positions where readers stopped, so that the next read needs no search.
+VISITED_MAX = 32
+_NO_CEILING = 2**63 - 1
+
+
+class Log(LogCore):
+    """A partition's log in a directory of its own."""
+
+    def __init__(self, directory: Path, config: LogConfig, *, disk: Disk, clock: Clock, files: FilePool) -> None:
+        super().__init__(config, clock)
+        self.directory = directory
+        self.disk = disk
+        self.files = files
+        self.findings: list[str] = []
+        # Where compaction has got to: everything below is clean.
+        self.clean_offset = 0
+        # When the cleaner should next look for expired records; None when there are none it knows of.
+        self.next_expiry_ms: int | None = 0
+        self._segments: list[Segment] = []
+        self._bases: list[int] = []
+        self._size = 0
+        self._flushed_offset = 0
+        self._flushed_messages_mark = 0
+        self._visited: dict[int, tuple[Segment, int]] = {}
+        self._lock = threading.Lock()
+        self._sync_lock = threading.Lock()
+        self._unsynced: dict[Handle, None] = {}
+        self._unsynced_indexes: dict[Handle, None] = {}
+        self._directory_is_dirty = False
+        self._sync_ceiling = _NO_CEILING
+        self._epochs_written = -1
+        self._before_truncation: Callable[[int], None] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        clean: bool,
+        recovery_point: int = 0,
+        start_offset: int | None = None,
+        files: FilePool | None = None,
+        before_truncation: Callable[[int], None] | None = None,
+    ) -> "Log":
+        """Open the log in a directory, or begin one.
+
+        `clean`: the last owner closed it.  Otherwise everything at and above `recovery_point` is read and the torn tail cut.
+        `start_offset`: where the log was told to begin (delete-records).  `before_truncation` is called with the new end before
+        anything is cut, so that the caller's recovery point never lies beyond it.
+        """
+        log = cls(directory, config, disk=disk, clock=clock, files=files or FilePool(disk))
+        log._before_truncation = before_truncation
+        try:
+            log._recover(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
+        except OSError as error:
+            raise StorageError(directory, "opening the log", error) from error
+        return log
+
+    @staticmethod
+    def in_memory(config: LogConfig, *, clock: Clock) -> MemoryLog:
+        """The same interface without files."""
+        return MemoryLog(config, clock)
+
+    def _recover(self, *, clean: bool, recovery_point: int, start_offset: int | None) -> None:
+        is_new = not self.disk.exists(self.directory)
+        self.disk.make_directory(self.directory)
+        # Several logs may be opened at once in threads of their own: each with files of its own until it is handed over.
+        own_files = FilePool(self.disk)
+        recovery = Recovery(self.directory, self.config, self.disk, self.clock, own_files, self.epochs, self.producers)
+        found = recovery.run(clean=clean and not is_new, recovery_point=recovery_point, first_offset=start_offset or 0)
+        self._segments = found.segments
+        for segment in self._segments:
+            for handle in segment.handles():
+                handle.move_to(self.files)
+        self._bases = [segment.base_offset for segment in self._segments]
+        self._size = sum(segment.size for segment in self._segments)
+        self._end_offset = found.end_offset
+        self._start_offset = max(self._segments[0].base_offset, min(start_offset or 0, found.end_offset))
+        self._checksums = found.checksums
+        self.corruption_count = found.corruption_count
+        self.findings = found.findings
+        self.epochs.truncate_from_start(self._start_offset)
+        self.producers.on_high_watermark(self._end_offset)
+        self.producers.remove_expired(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
+        self.clean_offset = self._start_offset
+        self._mark_found_durable(clean)
+
+    def _mark_found_durable(self, clean: bool) -> None:
+        """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
+        self._directory_is_dirty = True
+        if clean:
+            self._flushed_offset = self._end_offset
+            return
+        self._flushed_offset = self._start_offset
+        for segment in self._segments:
+            self._unsynced[segment.log] = None
+            self._unsynced_indexes.update(dict.fromkeys(segment.handles()[1:3]))
+        self.sync()
+
+    # -- what it is
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._flushed_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self._segments
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self._end_offset - self._flushed_offset
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.config = config
+        for segment in self._segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "directory": str(self.directory),
+            "start_offset": self._start_offset,
+            "end_offset": self._end_offset,
+            "flushed_offset": self._flushed_offset,
+            "size_bytes": self._size,
+            "segments": len(self._segments),
+            "producers": len(self.producers),
+            "corruption_count": self.corruption_count,
+            "failure": str(self._failure) if self._failure else None,
+        }
+
+    def _fail(self, action: str, path: Path, cause: OSError) -> StorageError:
+        """Take the log offline for good."""
+        if self._failure is None:
+            self._failure = StorageError(path, action, cause)
+        return self._failure
+
+    def _require_working(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    # -- writing
+
+    def _store(self, batches: Sequence[StoredBatch], parts: Sequence[Buffer], next_offset: int, now_ms: int) -> None:
+        segment = self._segments[-1]
+        size = batches[0].size if len(batches) == 1 else sum(batch.size for batch in batches)
+        if size > self.config.segment_bytes:
+            raise RequestError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {self.config.segment_bytes}"
+            )
+        try:
+            if segment.size and self._must_roll(segment, size, batches[-1].max_timestamp, next_offset - 1, now_ms):
+                segment = self._roll(batches[0].base_offset, now_ms)
+            segment.append(batches, parts)
+        except OSError as error:
+            raise self._fail("appending", segment.log.path, error) from error
+        self._size += size
+        with self._lock:
+            self._unsynced[segment.log] = None
+        segment.log.held = self.config.flush != "os"
+
+    def _must_roll(self, segment: Segment, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
+        config = self.config
+        if segment.is_full(size, config.segment_bytes, config.segment_index_bytes) or not segment.can_hold(last_offset):
+            return True
+        began = segment.rolling_timestamp()
+        age = timestamp - began if began is not None and began >= 0 else now_ms - segment.created_ms
+        return age > config.segment_ms - config.segment_jitter_ms
+
+    def roll(self) -> None:
+        self._require_working()
+        if self._segments[-1].size:
+            try:
+                self._roll(self._end_offset, self.clock.wall_ms())
+            except OSError as error:
+                raise self._fail("beginning a segment", self.directory, error) from error
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        self._settle_timestamps(self._segments[-1])
+        old = self._segments[-1]
+        old.seal()
+        old.aborted.forget()
+        write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
+        segment = self._new_segment(base_offset, now_ms)
+        with self._lock:
+            self._unsynced_indexes.update(dict.fromkeys(old.handles()[1:3]))
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        return segment
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(
+            self.files,
+            self.directory,
+            base_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            created_ms=now_ms,
+            is_new=True,
+        )
+        # A file of that name can only be debris of a truncation or of a roll that failed.
+        segment.log.file().truncate(0)
+        with self._lock:
+            self._unsynced[segment.log] = None
+            self._directory_is_dirty = True
+        return segment
+
+    def _note_aborted(self, completed: CompletedTransaction) -> None:
+        stable = self.producers.stable_offset_after(completed)
+        entry = AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+        segment = self._segments[-1]
+        try:
+            segment.add_aborted(entry)
+        except OSError as error:
+            # The marker is in the log: it stays a failure of the log, not of the append that is already counted.
+            self._fail("noting an aborted transaction", segment.aborted.handle.path, error)
+
+    # -- flushing
+
+    def sync(self) -> int:
+        """In any thread.  One at a time; appends go on meanwhile and are covered by the next."""
+        with self._sync_lock:
+            self._require_working()
+            # The end first: everything below it is written and its file is among those taken next.
+            end = self._end_offset
+            with self._lock:
+                handles, self._unsynced = self._unsynced, {}
+                directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
+                self._sync_ceiling = _NO_CEILING
+            path = self.directory
+            try:
+                for handle in handles:
+                    path = handle.path
+                    handle.sync()
+                if directory_is_dirty:
+                    path = self.directory
+                    self.disk.sync_directory(self.directory)
+            except OSError as error:
+                raise self._fail("flushing", path, error) from error
+            with self._lock:
+                for handle in handles:
+                    if handle not in self._unsynced:
+                        handle.held = False
+                self._flushed_offset = max(self._flushed_offset, min(end, self._sync_ceiling))
+            return self._flushed_offset
+
+    def checkpoint(self) -> int:
+        """In any thread: write down what spares the next start a scan; the offset it may then start from."""
+        with self._sync_lock:
+            self._require_working()
+            recovery_point = self._flushed_offset
+            with self._lock:
+                handles, self._unsynced_indexes = self._unsynced_indexes, {}
+            path = self.directory
+            try:
+                for handle in handles:
+                    path = handle.path
+                    if self.disk.exists(path):
+                        handle.sync()
+                path = self.directory
+                self._write_small_files()
+            except OSError as error:
+                raise self._fail("writing a checkpoint", path, error) from error
+            return recovery_point
+
+    def _write_small_files(self) -> None:
+        version = self.epochs.version
+        if version != self._epochs_written:
+            self._checksums.write(EPOCHS_FILE_NAME, self.epochs.encode())
+            self._epochs_written = version
+        sums = {
+            segment.aborted.handle.path.name: segment.aborted.checksum()
+            for segment in list(self._segments)
+            if segment.aborted.size_bytes and segment.aborted.crc is None
+        }
+        present = {segment.aborted.handle.path.name for segment in list(self._segments)}
+        gone = frozenset(name for name in self._checksums.names() if name.endswith(".txnindex") and name not in present)
+        if sums or gone:
+            self._checksums.note(sums, gone)
+
+    # -- reading
+
+    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+        self._require_working()
+        end = self._end_offset
+        if offset < self._start_offset or offset > end:
+            raise RequestError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {self._start_offset} and {end}"
+            )
+        if offset >= up_to or offset == end:
+            if offset == end:
+                self._visit(end, self._segments[-1], self._segments[-1].size)
+            return Read(b"", -1, offset)
+        try:
+            return self._read(offset, max_bytes, min(up_to, end), at_least_one)
+        except OSError as error:
+            raise StorageError(self.directory, f"reading at offset {offset}", error) from error
+
+    def _read(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+        visited = self._visited.get(offset)
+        if visited is not None:
+            segment, position = visited
+            index = len(self._segments) - 1 if segment is self._segments[-1] else bisect_right(self._bases, segment.base_offset) - 1
+        else:
+            index = bisect_right(self._bases, offset) - 1
+            segment = self._segments[index]
+            position = self._locate(segment, offset)
+        while position >= segment.size:
+            # The offset lies in a gap that compaction left at the segment's end, or the segment was just rolled.
+            index += 1
+            if index == len(self._segments):
+                return Read(b"", -1, offset)
+            segment, position = self._segments[index], 0
+        is_last = index == len(self._segments) - 1
+        bound = self._end_offset if is_last else self._bases[index + 1]
+        known = len(segment.holes)
+        try:
+            read, position = read_segment(segment, position, offset, max_bytes, up_to, bound, at_least_one=at_least_one)
+        finally:
+            self.corruption_count += len(segment.holes) - known
+        if read.data:
+            self._visit(read.next_offset, segment, position)
+        return read
+
+    def _visit(self, offset: int, segment: Segment, position: int) -> None:
+        visited = self._visited
+        visited[offset] = segment, position
+        if len(visited) > VISITED_MAX:
+            del visited[next(iter(visited))]
+
+    def _locate(self, segment: Segment, offset: int) -> int:
+        known = len(segment.holes)
+        try:
+            return segment.locate(offset)
+        except IndexMismatch as mismatch:
+            self._rebuild(segment, mismatch)
+            return segment.locate(offset)
+        finally:
+            self.corruption_count += len(segment.holes) - known
+
+    def _rebuild(self, segment: Segment, mismatch: IndexMismatch) -> None:
+        self.corruption_count += 1
+        self.findings.append(f"{mismatch}; the indexes were made anew")
+        segment.rebuild_indexes()
+
+    def _settle_timestamps(self, segment: Segment) -> int:
+        """A segment's greatest timestamp, its time index repaired if that is what it takes."""
+        try:
+            return segment.largest_timestamp()
+        except IndexMismatch as mismatch:
+            self._rebuild(segment, mismatch)
+            return segment.largest_timestamp()
+
+    # -- by time
+
+    def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
+        self._require_working()
+        for segment in list(self._segments):
+            if segment.base_offset >= up_to:
+                break
+            if segment.size and self._settle_timestamps(segment) >= timestamp:
+                found = self._first_at_or_after(segment, timestamp, up_to)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_at_or_after(self, segment: Segment, timestamp: int, up_to: int) -> FoundOffset | None:
+        start = self._locate(segment, max(segment.times.lookup(timestamp - 1).offset, self._start_offset))
+        for position, header in segment.headers(start):
+            if header.base_offset >= up_to:
+                return None
+            if header.max_timestamp < timestamp or header.last_offset < self._start_offset:
+                continue
+            for record in read_records(segment.batch_at(position)[1]):
+                if record.timestamp >= timestamp and self._start_offset <= record.offset < up_to:
+                    return FoundOffset(record.timestamp, record.offset, header.leader_epoch)
+        return None
+
+    def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
+        self._require_working()
+        best: Segment | None = None
+        for segment in self._segments:
+            if segment.size and segment.base_offset < up_to:
+                if best is None or self._settle_timestamps(segment) > self._settle_timestamps(best):
+                    best = segment
+        if best is None or self._settle_timestamps(best) < 0:
+            return None
+        return self._first_at_or_after(best, self._settle_timestamps(best), up_to)
+
+    # -- transactions
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        self._require_working()
+        found: dict[int, AbortedTransaction] = {}
+        index = max(0, bisect_right(self._bases, start) - 1)
+        for segment in self._segments[index:]:
+            for entry in self._aborted_of(segment, start):
+                if entry.first_offset < end:
+                    found[entry.last_offset] = AbortedTransaction(entry.producer_id, entry.first_offset)
+                if entry.last_stable_offset >= end:
+                    return list(found.values())
+        return list(found.values())
+
+    def _aborted_of(self, segment: Segment, start: int) -> list[AbortedEntry]:
+        if not segment.aborted.size_bytes:
+            return []
+        try:
+            return segment.aborted.reaching(start)
+        except ValueError as error:
+            self.corruption_count += 1
+            self.findings.append(f"{segment.aborted.handle.path.name}: {error}; it was made anew")
+            segment.aborted.replace(self._aborted_from_markers(segment))
+            return segment.aborted.reaching(start)
+
+    def _aborted_from_markers(self, segment: Segment) -> list[AbortedEntry]:
+        """Work out a segment's aborted transactions from the log itself."""
+        scratch = type(self.producers)()
+        offsets = snapshot_offsets(self.disk.list_names(self.directory))
+        found = latest_snapshot(self.disk, self.directory, offsets, segment.base_offset)
+        known_to = self._segments[0].base_offset
+        if found is not None:
+            known_to = found[0]
+            scratch.load(found[1])
+        entries: list[AbortedEntry] = []
+        for each in self._segments[max(0, bisect_right(self._bases, known_to) - 1) :]:
+            if each.base_offset > segment.base_offset:
+                break
+            for position, header in each.headers(0, target=2**62):
+                if header.base_offset < known_to or header.producer_id < 0:
+                    continue
+                if not header.attributes & CONTROL_BIT:
+                    scratch.apply(header, header.base_offset)
+                    continue
+                marker = read_marker(each.batch_at(position)[1])
+                completed = scratch.apply_marker(header, header.base_offset, marker) if marker is not None else None
+                if completed is not None and completed.aborted and each is segment:
+                    stable = scratch.stable_offset_after(completed)
+                    entries.append(
+                        AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+                    )
+        return entries
+
+    # -- less of it
+
+    def delete_before(self, offset: int) -> list[RemovedSegment]:
+        self._require_working()
+        if offset > self._end_offset or offset < 0:
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is beyond the end, {self._end_offset}")
+        if offset <= self._start_offset:
+            return []
+        self._start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        return self.remove_segments_below(offset, "log start")
+
+    def remove_segments_below(self, offset: int, reason: str) -> list[RemovedSegment]:
+        """Let go of segments that lie wholly below an offset; the active one stays."""
+        count = 0
+        while count + 1 < len(self._segments) and self._bases[count + 1] <= offset:
+            count += 1
+        return self.remove_oldest(count, reason)
+
+    def remove_oldest(self, count: int, reason: str) -> list[RemovedSegment]:
+        removed = [self._remove(segment, reason) for segment in self._segments[:count]]
+        del self._segments[:count], self._bases[:count]
+        if removed:
+            self._start_offset = max(self._start_offset, self._segments[0].base_offset)
+            self.epochs.truncate_from_start(self._start_offset)
+        return removed
+
+    def _remove(self, segment: Segment, reason: str, *, with_snapshot: bool = True) -> RemovedSegment:
+        """Rename a segment's files and forget it; the caller takes it off the list."""
+        self._visited.clear()
+        with self._lock:
+            for handle in segment.handles():
+                self._unsynced.pop(handle, None)
+                self._unsynced_indexes.pop(handle, None)
+            self._directory_is_dirty = True
+        segment.close()
+        try:
+            paths = mark_deleted(self.disk, self.directory, segment.base_offset, with_snapshot=with_snapshot)
+        except OSError as error:
+            raise self._fail("removing a segment", segment.log.path, error) from error
+        self._size -= segment.size
+        return RemovedSegment(segment.base_offset, segment.size, reason, lambda: unlink(self.disk, paths))
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
+        from headrace.log.retention import apply_retention
+
+        self._require_working()
+        return apply_retention(self, now_ms, high_watermark)
+
+    def truncate_to(self, offset: int) -> list[RemovedSegment]:
+        self._require_working()
+        if offset >= self._end_offset:
+            return []
+        if offset < self._segments[0].base_offset:
+            return self.truncate_fully_and_start_at(offset)
+        try:
+            return self._truncate_to(offset)
+        except OSError as error:
+            raise self._fail("truncating", self.directory, error) from error
+
+    def _truncate_to(self, offset: int) -> list[RemovedSegment]:
+        if self._before_truncation is not None:
+            self._before_truncation(offset)
+        self._lower_flushed(offset)
+        self._visited.clear()
+        keep = bisect_right(self._bases, offset)
+        removed = [self._remove(segment, "truncation") for segment in self._segments[keep:]]
+        del self._segments[keep:], self._bases[keep:]
+        active = self._segments[-1]
+        position = self._locate(active, offset)
+        size = active.size
+        if position < size:
+            # The batch that holds the offset goes whole: half a batch cannot be kept.
+            self._end_offset = min(offset, next(header.base_offset for _, header in active.headers(position)))
+            active.cut(position, self._end_offset)
+            self._size -= size - position
+        else:
+            self._end_offset = offset
+        self._after_truncation(active)
+        return removed
+
+    def _lower_flushed(self, offset: int) -> None:
+        with self._lock:
+            self._sync_ceiling = min(self._sync_ceiling, offset)
+            self._flushed_offset = min(self._flushed_offset, offset)
+
+    def _after_truncation(self, active: Segment) -> None:
+        self.epochs.truncate_from_end(self._end_offset)
+        self._start_offset = min(self._start_offset, self._end_offset)
+        self.clean_offset = min(self.clean_offset, self._end_offset)
+        for offset in snapshot_offsets(self.disk.list_names(self.directory)):
+            if offset > self._end_offset:
+                self.disk.remove(segment_path(self.directory, offset, SNAPSHOT_SUFFIX))
+        self._reload_producers()
+        with self._lock:
+            self._unsynced[active.log] = None
+            self._directory_is_dirty = True
+
+    def _reload_producers(self) -> None:
+        """The producers as they were at the new end."""
+        offsets = snapshot_offsets(self.disk.list_names(self.directory))
+        found = latest_snapshot(self.disk, self.directory, offsets, self._end_offset)
+        known_to = self._segments[0].base_offset
+        self.producers.clear()
+        if found is not None:
+            known_to = found[0]
+            self.producers.load(found[1])
+        for segment in self._segments[max(0, bisect_right(self._bases, known_to) - 1) :]:
+            for position, header in segment.headers(0, target=2**62):
+                if header.base_offset < known_to or header.producer_id < 0:
+                    continue
+                if not header.attributes & CONTROL_BIT:
+                    self.producers.apply(header, header.base_offset)
+                elif (marker := read_marker(segment.batch_at(position)[1])) is not None:
+                    self.producers.apply_marker(header, header.base_offset, marker)
+
+    def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
+        self._require_working()
+        try:
+            if self._before_truncation is not None:
+                self._before_truncation(min(offset, self._end_offset))
+            self._lower_flushed(min(offset, self._flushed_offset))
+            removed = [self._remove(segment, "truncation") for segment in self._segments]
+            for stray in snapshot_offsets(self.disk.list_names(self.directory)):
+                self.disk.remove(segment_path(self.directory, stray, SNAPSHOT_SUFFIX))
+            segment = self._new_segment(offset, self.clock.wall_ms())
+        except OSError as error:
+            raise self._fail("truncating", self.directory, error) from error
+        self._segments, self._bases = [segment], [offset]
+        self._start_offset = self._end_offset = self.clean_offset = offset
+        self._size = 0
+        self.epochs.clear()
+        self.producers.clear()
+        return removed
+
+    # -- the end
+
+    def close(self) -> None:
+        """Everything durable, producers and epochs written down, files let go.  A log that failed just lets go."""
+        if self._failure is None:
+            try:
+                active = self._segments[-1]
+                if active.size:
+                    self._settle_timestamps(active)
+                    active.seal()
+                    with self._lock:
+                        self._unsynced_indexes.update(dict.fromkeys(active.handles()[1:3]))
+                write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
+            except OSError as error:
+                raise self._fail("closing", self.directory, error) from error
+            self.sync()
+            self.checkpoint()
+        self.release()
+
+    def release(self) -> None:
+        """Let the files go as they are."""
+        for segment in self._segments:
+            segment.close()
+
+    def delete(self) -> None:
+        self.release()
+        try:
+            self.disk.remove_tree(self.directory)
+            self.disk.sync_directory(self.directory.parent)
+        except OSError as error:
+            raise self._fail("deleting", self.directory, error) from error
+
+
+__all__ = ["Appended", "CorruptBatch", "Log"]

@@ -1,0 +1,45 @@
+"""The producer snapshots in a log's directory: one per segment, named by the offset it was taken at, and one at the clean end.
+
+A snapshot at offset n holds the producers as they were before offset n.  It carries its own CRC, so it need not be synced: one that
+did not make it to the medium is as good as none, and the next older one is used.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.host.disk import Disk
+from headrace.log.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+from headrace.log.segment import SNAPSHOT_SUFFIX, segment_path
+
+
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """The offsets of the snapshots among a directory's names, oldest first."""
+    return sorted(
+        int(name.removesuffix(SNAPSHOT_SUFFIX))
+        for name in names
+        if name.endswith(SNAPSHOT_SUFFIX) and name.removesuffix(SNAPSHOT_SUFFIX).isdecimal()
+    )
+
+
+def write_snapshot(disk: Disk, directory: Path, offset: int, entries: list[SnapshotEntry]) -> None:
+    file = disk.open(segment_path(directory, offset, SNAPSHOT_SUFFIX), create=True)
+    try:
+        file.truncate(0)
+        file.append([encode_snapshot(entries)])
+    finally:
+        file.close()
+
+
+def latest_snapshot(
+    disk: Disk, directory: Path, offsets: list[int], up_to: int
+) -> tuple[int, list[SnapshotEntry], list[int]] | None:
+    """The newest sound snapshot at or below an offset, and the offsets of broken ones that were passed over."""
+    broken: list[int] = []
+    for offset in reversed(offsets):
+        if offset > up_to:
+            continue
+        try:
+            return offset, decode_snapshot(disk.read_bytes(segment_path(directory, offset, SNAPSHOT_SUFFIX))), broken
+        except ValueError:
+            broken.append(offset)
+    return None

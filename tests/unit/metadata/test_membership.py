@@ -1,0 +1,135 @@
+"""A broker's lease: kept while the store answers, given up in time when it does not."""
+
+import asyncio
+from collections.abc import Sequence
+
+from headrace.controller.entries import BrokerRegistration, Condition, Operation
+from headrace.host.entropy import SystemEntropy
+from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.membership import BrokerMembership
+from headrace.metadata.memory import MemoryStore
+from headrace.metadata.store import StoreUnavailable, TransactionResult
+
+TTL_S = 0.4
+
+
+class CutStore(MemoryStore):
+    """One broker's way to a store, which can be cut."""
+
+    def __init__(self, whole: MemoryStore) -> None:
+        self.__dict__.update(whole.__dict__)
+        self.whole = whole
+        self.is_cut = False
+
+    def _check_open(self) -> None:
+        if self.is_cut:
+            raise StoreUnavailable("cut off")
+
+    async def keep_alive(self, lease: int) -> float:
+        self._check_open()
+        return await self.whole.keep_alive(lease)
+
+    async def grant_lease(self, ttl_s: float) -> int:
+        self._check_open()
+        return await self.whole.grant_lease(ttl_s)
+
+    async def transact(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> TransactionResult:
+        self._check_open()
+        return await self.whole.transact(conditions, operations)
+
+    async def revoke(self, lease: int) -> None:
+        self._check_open()
+        await self.whole.revoke(lease)
+
+
+async def member(store: MemoryStore, broker_id: int, lost: list[float]) -> tuple[ClusterMetadata, BrokerMembership]:
+    view = ClusterMetadata(store, SystemEntropy())
+    await view.start()
+    loop = asyncio.get_running_loop()
+    membership = BrokerMembership(
+        view, BrokerRegistration(broker_id=broker_id), on_lost=lambda: lost.append(loop.time()), lease_ttl_s=TTL_S
+    )
+    await membership.join()
+    return view, membership
+
+
+def test_a_lease_is_kept_as_long_as_the_store_answers() -> None:
+    async def run() -> None:
+        store, lost = MemoryStore(), list[float]()
+        view, membership = await member(store, 1, lost)
+        await asyncio.sleep(3 * TTL_S)
+
+        assert membership.is_valid
+        assert 1 in view.image.brokers
+        assert lost == []
+        await membership.leave()
+        await view.wait_until(lambda image: 1 not in image.brokers, 5)
+        await view.close()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_is_cut_off_fences_itself_before_the_others_see_it_go() -> None:
+    async def run() -> None:
+        whole, lost, gone = MemoryStore(), list[float](), list[float]()
+        cut = CutStore(whole)
+        own_view, membership = await member(cut, 1, lost)
+        others_view, other = await member(whole, 2, [])
+        loop = asyncio.get_running_loop()
+        others_view.on_change(
+            lambda changes: gone.append(loop.time()) if 1 not in others_view.image.brokers and not gone else None
+        )
+        first_epoch = membership.epoch
+        cut.is_cut = True
+        await others_view.wait_until(lambda image: 1 not in image.brokers, 5)
+
+        assert len(lost) == 1
+        assert lost[0] < gone[0]
+        assert not membership.is_valid
+        cut.is_cut = False
+        await others_view.wait_until(lambda image: 1 in image.brokers, 5)
+        async with asyncio.timeout(5):
+            while not membership.is_valid:
+                await asyncio.sleep(0.01)
+        assert membership.epoch > first_epoch
+        for each in (membership, other):
+            await each.leave()
+        for view in (own_view, others_view):
+            await view.close()
+
+    asyncio.run(run())
+
+
+def test_a_second_process_with_the_same_id_waits_until_the_first_is_gone() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        view, first = await member(store, 1, [])
+        other_view = ClusterMetadata(store, SystemEntropy())
+        await other_view.start()
+        second = BrokerMembership(other_view, BrokerRegistration(broker_id=1), on_lost=lambda: None, lease_ttl_s=TTL_S)
+        joining = asyncio.ensure_future(second.join())
+        await asyncio.sleep(2 * TTL_S)
+
+        assert not joining.done()
+        await first.leave()
+        await asyncio.wait_for(joining, 5)
+        assert second.epoch > first.epoch
+        await second.leave()
+        for each in (view, other_view):
+            await each.close()
+
+    asyncio.run(run())
+
+
+def test_others_learn_what_a_broker_says_of_itself() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        view, membership = await member(store, 1, [])
+        await membership.update(shutting_down=True)
+
+        assert view.image.brokers[1].shutting_down
+        assert view.image.brokers[1].epoch == membership.epoch
+        await membership.leave()
+        await view.close()
+
+    asyncio.run(run())

@@ -1,0 +1,74 @@
+"""Quotas: shares, bursts, debts, and who is meant."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.security.quotas import THROTTLE_S_MAX, Bucket, Quotas
+
+
+def quotas(limits: dict[str, dict[str, str]], brokers: int = 1) -> Quotas:
+    return Quotas(lambda: limits, lambda: brokers)
+
+
+def test_without_limits_nothing_is_counted_and_nobody_waits() -> None:
+    free = quotas({})
+
+    assert not free.active
+    assert free.on_produced("ann", "app", {"t": 10**12}, 0.0) == 0
+
+
+def test_a_burst_of_a_second_is_free_and_the_rest_is_waited_for() -> None:
+    limited = quotas({"user=ann": {"producer_byte_rate": "100.0"}})
+
+    assert limited.on_produced("ann", "app", {"t": 100}, 0.0) == 0
+    assert limited.on_produced("ann", "app", {"t": 50}, 0.0) == 0.5
+    assert limited.on_produced("ann", "app", {"t": 0}, 0.5) == 0
+    assert limited.on_fetched("ann", "app", {"t": 10**6}, 0.5) == 0
+    assert limited.on_produced("bob", "app", {"t": 10**6}, 0.5) == 0
+
+
+def test_each_broker_enforces_its_share() -> None:
+    limited = quotas({"client-id=app": {"consumer_byte_rate": "300.0"}}, brokers=3)
+
+    assert limited.on_fetched("ann", "app", {"t": 200}, 0.0) == 1.0
+
+
+def test_a_topic_has_limits_of_its_own() -> None:
+    limited = quotas({"topic=t": {"producer_byte_rate": "10.0", "storage_bytes": "1000.0"}})
+
+    assert limited.on_produced("ann", "app", {"t": 20, "u": 1000}, 0.0) == 1.0
+    assert limited.on_produced("bob", "app", {"u": 1000}, 0.0) == 0
+    assert limited.is_full("t", 1000)
+    assert not limited.is_full("t", 999)
+    assert not limited.is_full("u", 10**12)
+
+
+def test_time_spent_counts_in_percent_of_a_processor() -> None:
+    limited = quotas({"user=<default>": {"request_percentage": "50.0"}})
+
+    assert limited.on_worked("ann", "app", 0.5, 0.0) == 0
+    assert limited.on_worked("ann", "app", 0.5, 0.0) == 1.0
+
+
+def test_a_change_of_limits_takes_effect_at_once() -> None:
+    limits = {"user=ann": {"producer_byte_rate": "1.0"}}
+    limited = quotas(limits)
+    assert limited.on_produced("ann", "app", {"t": 100}, 0.0) == THROTTLE_S_MAX
+    limits.clear()
+    limited.on_change()
+
+    assert not limited.active
+    assert limited.on_produced("ann", "app", {"t": 100}, 0.0) == 0
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 50)), max_size=50))
+def test_who_always_waits_as_told_never_exceeds_the_rate_by_more_than_a_burst_and_one_request(
+    steps: list[tuple[float, int]],
+) -> None:
+    bucket, now, used = Bucket(10.0, 0.0), 0.0, 0
+    for pause, amount in steps:
+        now += pause
+        used += amount
+        now += bucket.take(amount, now)
+
+    assert used <= 10 * now + 10 + 1e-6
