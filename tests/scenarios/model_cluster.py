@@ -264,7 +264,7 @@ class ModelCluster:
     def _advance(self, member: Member) -> None:
         if member.leading is None:
             return
-        member.high_watermark = member.leading.advance(len(member.log), self.now)
+        member.high_watermark = member.leading.advance(len(member.log), self.now, lambda broker, _: self._eligible(broker))
         epoch = member.leading.state.leader_epoch
         for waiting in list(self.waiting):
             if waiting[0] == epoch and member.leading.is_acknowledged(waiting[1]):

@@ -99,7 +99,6 @@ class RecordWriter(Protocol):
 @pytest.fixture
 def produce(bootstrap: str) -> RecordWriter:
     """Write records and wait until they are in the log."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
 
     def write(
         topic: str,
@@ -110,6 +109,8 @@ def produce(bootstrap: str) -> RecordWriter:
         timestamps: Sequence[int] | None = None,
         headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None,
     ) -> None:
+        # A producer of its own each time: one that is kept knows nothing of partitions added since.
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
         for index, value in enumerate(values):
             extra: dict[str, Any] = {}
             if timestamps is not None:

@@ -47,10 +47,7 @@ def test_all_columns_arrive_whichever_way_they_are_fetched(
     ]
     assert {row.topic for row in rows} == {topic}
     assert {row.timestampType for row in rows} == {0}
-    assert [
-        row.timestamp
-        for row in read(topic).orderBy("timestamp").limit(1).select(F.unix_millis("timestamp").alias("timestamp")).collect()
-    ] == [NOW]
+    assert read(topic, fetchWith=way).agg(F.unix_millis(F.min("timestamp"))).first()[0] == NOW
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -120,7 +117,7 @@ def test_a_moment_after_the_last_record_is_an_error_or_the_end_as_the_strategy_s
     topic = make_topic()
     produce(topic, [b"a"], timestamps=[NOW])
 
-    with pytest.raises(Exception, match="has no record at or after .*; set startingOffsetsByTimestampStrategy to latest"):
+    with pytest.raises(Exception, match=r"has no record at or after .*; set startingOffsetsByTimestampStrategy to latest"):
         read(topic, startingTimestamp=str(NOW + 1)).count()
     assert read(topic, startingTimestamp=str(NOW + 1), startingOffsetsByTimestampStrategy="latest").count() == 0
 
@@ -214,12 +211,8 @@ class TestFilters:
     def topic(self, make_topic: TopicMaker, produce: RecordWriter) -> str:
         name = make_topic(3)
         for partition in range(3):
-            produce(
-                name,
-                [b"%d" % index for index in range(100)],
-                partition=partition,
-                timestamps=[NOW + index * 1000 for index in range(100)],
-            )
+            moments = [NOW + at * 1000 for at in range(20)]
+            produce(name, [b"%d" % at for at in range(20)], partition=partition, timestamps=moments)
         return name
 
     def test_on_partition_only_that_partition_is_read(self, topic: str, read: FrameReader) -> None:
@@ -227,16 +220,15 @@ class TestFilters:
 
         assert frame.rdd.getNumPartitions() == 1
         assert [row.offset for row in frame.orderBy("offset").collect()] == [0, 1, 2, 3, 4]
-        assert "PushedFilters" not in _plan(frame) or "partition" in _plan(frame)
 
     def test_on_offset_the_range_starts_and_ends_there(self, topic: str, read: FrameReader) -> None:
-        frame = read(topic, maxRecordsPerPartition="1").where("offset >= 97 AND partition IN (0, 2)")
+        frame = read(topic, maxRecordsPerPartition="1").where("offset >= 17 AND partition IN (0, 2)")
 
         assert frame.rdd.getNumPartitions() == 6
         assert frame.count() == 6
 
     def test_on_timestamp_the_read_starts_at_the_first_record_that_late(self, topic: str, read: FrameReader) -> None:
-        moment = datetime.fromtimestamp(NOW / 1000 + 95, UTC)
+        moment = datetime.fromtimestamp(NOW / 1000 + 15, UTC)
         frame = read(topic, maxRecordsPerPartition="1").where(F.col("timestamp") >= F.lit(moment))
 
         assert frame.rdd.getNumPartitions() == 15
@@ -252,16 +244,16 @@ class TestFilters:
         produce(stamped, [b"late"] * 3)
         bound = datetime.fromtimestamp(NOW / 1000 + 5, UTC)
 
-        ours = read(topic, maxRecordsPerPartition="1").where(F.col("timestamp") < F.lit(bound))
+        ours = read(topic, maxRecordsPerPartition="2").where(F.col("timestamp") < F.lit(bound))
         theirs = read(stamped, maxRecordsPerPartition="1").where(F.col("timestamp") < F.lit(middle))
 
-        assert (ours.rdd.getNumPartitions(), ours.count()) == (300, 15)
+        assert (ours.rdd.getNumPartitions(), ours.count()) == (30, 15)
         assert (theirs.rdd.getNumPartitions(), theirs.count()) == (3, 3)
 
     def test_filters_that_cannot_be_pushed_still_hold(self, topic: str, read: FrameReader) -> None:
-        assert read(topic).where("offset = 3 OR partition = 2").count() == 102
+        assert read(topic).where("offset = 3 OR partition = 2").count() == 22
         assert read(topic).where("partition = 1 AND value = X'37'").count() == 1
-        assert read(topic).where("offset IN (3, 50) AND partition <> 0").count() == 4
+        assert read(topic).where("offset IN (3, 15) AND partition <> 0").count() == 4
 
     def test_push_down_is_not_missed_where_spark_has_it_off(self, spark: SparkSession, topic: str, read: FrameReader) -> None:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
@@ -269,7 +261,3 @@ class TestFilters:
             assert read(topic).where("partition = 1 AND offset < 5").count() == 5
         finally:
             spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-
-
-def _plan(frame: object) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ A single node is a cluster of one: the same metadata, the same partitions, only 
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
+from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
 from headrace.security.quotas import Quotas
 
@@ -51,6 +52,7 @@ class Host:
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=SystemDisk)
     entropy: Entropy = field(default_factory=SystemEntropy)
+    open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
 
 
 class Broker:
@@ -87,7 +89,7 @@ class Broker:
         """Return when clients are served."""
         self.loop = asyncio.get_running_loop()
         self.storage = await self.loop.run_in_executor(None, self._open_storage)
-        self.store = await open_store(self.config, self.host.entropy)
+        self.store = await self.host.open_store(self.config, self.host.entropy)
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
         await self.cluster.start()
         await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)

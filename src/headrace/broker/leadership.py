@@ -50,7 +50,7 @@ class FollowedLeadership:
             # Others may already follow another leader: nothing more is committed here.
             return self.leader.high_watermark
         self.leader.min_insync_replicas = self.partition.config.min_insync_replicas
-        return self.leader.advance(local, self._leaderships.now())
+        return self.leader.advance(local, self._leaderships.now(), self._leaderships.may_join)
 
     def in_sync_count(self) -> int:
         return len(self.leader.in_sync)
@@ -85,6 +85,9 @@ class Leaderships:
 
     def may_act(self) -> bool:
         return self._broker.membership.is_valid
+
+    def may_join(self, broker: int, epoch: int) -> bool:
+        return may_join(self._broker.image, broker, epoch)
 
     def lead(self, partition: Partition, state: PartitionState) -> Leadership:
         """The leadership under this state: the one there is, if the epoch is the same, or a new one."""
@@ -123,10 +126,7 @@ class Leaderships:
         partition = leadership.partition
         if not partition.is_leader or partition.failure is not None or not self.may_act():
             return
-        image = self._broker.image
-        wanted = leadership.leader.propose(
-            partition.log.end_offset, self.now(), lambda broker, epoch: may_join(image, broker, epoch)
-        )
+        wanted = leadership.leader.propose(partition.log.end_offset, self.now(), self.may_join)
         if wanted is not None:
             self._broker.spawn(self._submit(leadership, wanted))
 

@@ -103,13 +103,17 @@ class Partition:
 
     def require_leader(self, current_epoch: int = -1) -> None:
         """Raise what a client must hear when this replica cannot serve it as leader under the epoch it believes in."""
+        self.require_epoch(current_epoch)
+        if not self.is_leader:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def require_epoch(self, current_epoch: int) -> None:
+        """Raise when this replica is offline, or when the asker knows of another leader epoch than it does."""
         self.require_online()
         if current_epoch >= 0 and current_epoch < self.state.leader_epoch:
             raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
         if current_epoch > self.state.leader_epoch:
             raise RequestError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if not self.is_leader:
-            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def require_online(self) -> None:
         if self.failure is not None:

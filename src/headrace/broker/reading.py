@@ -1,12 +1,18 @@
-"""Reads beside the event loop where they may have to wait for the disk, and on it where the bytes are surely in memory."""
+"""Cold reads.  A log belongs to the event loop's thread; what is not in memory is first brought there by another thread.
+
+The thread reads the bytes through a descriptor of its own and forgets them: the loop's own read then finds them in the page cache
+and does not wait for the disk.
+"""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+import logging
+from pathlib import Path
 
 from headrace.broker.partition import Partition
+from headrace.host.disk import Disk
+from headrace.model.errors import StorageError
 
-Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
 
 # What was written last is still in the page cache; asking a thread for it would cost more than reading it.
 WARM_BYTES = 64 * 1024 * 1024
@@ -21,10 +27,24 @@ def is_warm(partition: Partition, offset: int) -> bool:
     return (log.end_offset - offset) * (log.size_bytes / max(1, records)) <= WARM_BYTES
 
 
-async def in_thread_if_cold(
-    loop: asyncio.AbstractEventLoop, partition: Partition, read: Callable[..., Result], *arguments: Any
-) -> Result:
-    """Run a search over a partition's log, in a thread when the log is larger than what is surely in memory."""
-    if partition.log.size_bytes <= WARM_BYTES:
-        return read(*arguments)
-    return await loop.run_in_executor(None, read, *arguments)
+async def warm_up(loop: asyncio.AbstractEventLoop, disk: Disk, partition: Partition, offset: int, size: int) -> None:
+    """Bring what a read will want into memory.  That the read itself may fail is for the read to tell."""
+    try:
+        place = partition.log.place_of(offset)
+    except StorageError:
+        return
+    if place is not None:
+        await loop.run_in_executor(None, _read_and_forget, disk, *place, size)
+
+
+def _read_and_forget(disk: Disk, path: Path, position: int, size: int) -> None:
+    try:
+        file = disk.open(path)
+    except OSError:
+        return
+    try:
+        file.read_at(position, size)
+    except OSError as error:
+        logger.warning("could not read ahead in %s: %s", path, error)
+    finally:
+        file.close()

@@ -1,5 +1,7 @@
 """Where this broker's logs are: a data directory, or memory.  Both offer the same, so nobody else need know which it is."""
 
+import logging
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +15,8 @@ from headrace.log.log import Log
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
+
+logger = logging.getLogger(__name__)
 
 Wanted = tuple[str, UUID, int]
 Opened = tuple[PartitionLog, StorageError | None]
@@ -83,7 +87,51 @@ class DiskStorage:
 
     def __init__(self, path: Path, disk: Disk, clock: Clock) -> None:
         self.name = str(path.absolute())
-        self._path = path
-        self._disk = disk
         self._clock = clock
+        self._disk = disk
         self.directory = LogDirectory(path, disk, clock)
+        self.directory.finish_deletions()
+
+    def adopt(self, cluster_id: str, broker_id: int) -> None:
+        self.directory.adopt(cluster_id, broker_id)
+
+    def open_many(self, wanted: list[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
+        return [self._open(TopicPartition(name, index), topic_id, configs[name]) for name, topic_id, index in wanted]
+
+    def _open(self, identity: TopicPartition, topic_id: UUID, config: LogConfig) -> Opened:
+        try:
+            self._make_way(identity, topic_id)
+            return self.directory.open_log(identity, topic_id, config), None
+        except StorageError as error:
+            return Log.in_memory(config, clock=self._clock), error
+
+    def _make_way(self, identity: TopicPartition, topic_id: UUID) -> None:
+        """A topic of the same name was deleted while this broker was away: its log goes before the new one begins."""
+        found = self.directory.topic_id_of(identity)
+        if found is not None and found != topic_id:
+            logger.info("%s belonged to a topic that was deleted; removing it", identity)
+            self.directory.delete_log(identity)
+
+    def high_watermark_checkpoint(self, identity: TopicPartition) -> int:
+        return self.directory.high_watermark(identity)
+
+    def remove(self, identity: TopicPartition, log: PartitionLog) -> None:
+        if isinstance(log, Log):
+            log.release()
+        self.directory.delete_log(identity)
+
+    def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
+        for identity in self.directory.partitions():
+            if (identity.topic, identity.partition) not in known:
+                logger.info("%s is not in the cluster's metadata any more; removing it", identity)
+                self.directory.delete_log(identity)
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        self.directory.checkpoint(logs, high_watermarks)
+
+    def space(self) -> tuple[int, int]:
+        usage = shutil.disk_usage(self.directory.path)
+        return usage.total, usage.free
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        self.directory.close(logs, high_watermarks)

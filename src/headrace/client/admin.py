@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
 from headrace.client.admin_values import Cluster, Group, Node, Partition, Setting, Topic, group_of, topic_of
 from headrace.client.arguments import Duration, bootstrap_address, merged, seconds, timestamp_ms, topic_name, whole_number
 from headrace.client.errors import BrokerError, Closed, GroupNotFound, InvalidArgument, TopicExists, TopicNotFound, translate
-from headrace.client.membership import librdkafka_log
+from headrace.client.logs import librdkafka_log
 from headrace.model.identity import TopicPartition
 
 __all__ = ["Admin", "Cluster", "Group", "Node", "Partition", "Setting", "Topic"]

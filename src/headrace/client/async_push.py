@@ -6,6 +6,7 @@ Always: after `stop` no callback runs, what was finished is committed, and what 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from inspect import iscoroutinefunction
@@ -38,7 +39,7 @@ class AsyncSubscription:
         dead_letters: DeadLetters | None,
         on_error: OnError | None,
     ) -> None:
-        if not (iscoroutinefunction(callback) or iscoroutinefunction(getattr(callback, "__call__", None))):
+        if not callable(callback) or not (iscoroutinefunction(callback) or iscoroutinefunction(type(callback).__call__)):
             raise InvalidArgument(f"callback={callback!r} is not accepted; accepted: an async function that takes a Record")
         whole_number("workers", workers, at_least=1, at_most=10_000)
         self._consumer = consumer.consumer
@@ -135,10 +136,8 @@ class AsyncSubscription:
             if task is not None:
                 return task
             self._changed.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), wait)
-            except TimeoutError:
-                pass
         return None
 
     async def _call(self, task: Task) -> None:

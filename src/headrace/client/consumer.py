@@ -147,17 +147,36 @@ class Consumer(Generic[K, V]):
             self._offsets.finish_handed_out()
 
     def to_end(self) -> Iterator[Record[K, V]]:
-        """Records up to the end of every partition this consumer has, then no more."""
+        """Records up to where each partition ends at this moment, then no more."""
         self._check_readable()
         self._reader.at_end.clear()
+        ends: Positions = {}
         while not self._reader.stopping:
-            record = self._next(SLICE_S)
+            record = self._next(0 if ends else SLICE_S)
             if record is not None:
                 yield record
-            elif self.at_end:
+            elif self._membership.assigned and self._reached(ends):
                 break
+            elif ends and (record := self._next(SLICE_S)) is not None:
+                yield record
         if not self._reader.stopping:
             self._offsets.finish_handed_out()
+
+    def _reached(self, ends: Positions) -> bool:
+        """Whether everything below these ends is read.  Ends not yet known are asked for.
+
+        What cannot be read, such as the marks that end transactions, may lie between the last record and the end: then it is
+        librdkafka that says when a partition has no more."""
+        places = self._membership.assigned - self._membership.paused
+        new = places - ends.keys()
+        if new:
+            committed = self._membership.committed(new, self._timeout) if self.group is not None else {}
+            for place in new:
+                low, high = self._watermarks(place)
+                nothing = low == high or committed.get(place, -1) >= high
+                ends[place] = -1 if nothing else high
+        positions = self._offsets.positions()
+        return all(place in self._reader.at_end or positions.get(place, -1) >= ends[place] for place in places)
 
     def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
         """The next record, or None when there is none within `timeout`."""

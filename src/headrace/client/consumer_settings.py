@@ -47,6 +47,8 @@ def configuration(
         "enable.partition.eof": True,
         "allow.auto.create.topics": True,
         "socket.timeout.ms": max(1000, round(operation_timeout * 1000)),
+        # There is one connection to a broker: a question on it, such as a seek by time or lag, waits behind a fetch that waits.
+        "fetch.wait.max.ms": 100,
         # librdkafka's own values here cap one reader at about 200,000 small records a second.
         "fetch.queue.backoff.ms": 5,
         "queued.min.messages": 1_000_000,

@@ -7,7 +7,6 @@ after the dead-letter topic has acknowledged it; while that topic is away, the r
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import traceback
@@ -18,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace.client.arguments import as_datetime, topic_name, whole_number
 from headrace.client.backoff import Backoff, BackoffGiven, backoff
 from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, InvalidArgument, Reject
+from headrace.client.logs import log
 from headrace.client.record import Delivery, Headers, Record
 
 if TYPE_CHECKING:
     from headrace.client.producer import Producer
     from headrace.client.receipts import DeliveryFuture
 
-log = logging.getLogger("headrace.client")
 
 PREFIX = "headrace-dead-letter-"
 STACK_CHARACTERS_MAX = 8000

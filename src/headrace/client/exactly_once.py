@@ -8,7 +8,6 @@ Kafka's own committed offsets follow behind, for the tools that show lag; nothin
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +18,13 @@ from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.consumer import Consumer
 from headrace.client.deadletter import DeadLetters, Failure
 from headrace.client.errors import DecodeFailed, InvalidArgument
+from headrace.client.logs import log
 from headrace.client.offset_table import OffsetTable, Overtaken
 from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, place_of
 
 K = TypeVar("K")
 V = TypeVar("V")
-log = logging.getLogger("headrace.client")
 POLL_S = 0.1
 Handler = Callable[[Record[K, V], Any], object]
 

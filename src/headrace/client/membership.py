@@ -8,7 +8,6 @@ of them raises comes out of the reader's next call.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -20,13 +19,9 @@ from confluent_kafka import TopicPartition as Position
 
 from headrace.client.arguments import Config
 from headrace.client.errors import BrokerTimeout, InvalidArgument, translate
+from headrace.client.logs import librdkafka_log, log
 from headrace.client.offsets import Offsets, Place, Positions
 from headrace.model.identity import TopicPartition
-
-log = logging.getLogger("headrace.client")
-librdkafka_log = logging.getLogger("headrace.client.librdkafka")
-# What librdkafka reports reaches the caller as an exception; its lines are for those who configure logging.
-librdkafka_log.addHandler(logging.NullHandler())
 
 BUSY_AFTER_S = 1.0  # a reader that has not polled for so long is busy, and is stood in for
 TICK_S = 0.25

@@ -7,7 +7,6 @@ its `send` or when the producer is closed; the buffer never holds more than `buf
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import weakref
@@ -32,6 +31,7 @@ from headrace.client.errors import (
     WrongState,
     delivery_error,
 )
+from headrace.client.logs import librdkafka_log, log
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
 from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, delivery_of, serving
@@ -42,7 +42,6 @@ from headrace.client.transaction import Transaction, Transactions
 if TYPE_CHECKING:
     from headrace.client.consumer import Consumer
 
-log = logging.getLogger("headrace.client")
 Report = Callable[[KafkaError | None, Message], None]
 T = TypeVar("T", Delivery, Deliveries)
 
@@ -442,7 +441,7 @@ def _open(config: dict[str, Any], note_error: Callable[[KafkaError], None]) -> L
             note(error)
 
     try:
-        return Librdkafka({**config, "error_cb": on_error}, logger=log)
+        return Librdkafka({**config, "error_cb": on_error}, logger=librdkafka_log)
     except KafkaException as error:
         raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
 

@@ -5,7 +5,6 @@ Always: a transaction that was begun ends in a commit or an abort, whatever leav
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -16,6 +15,7 @@ from confluent_kafka import Producer as Librdkafka
 from confluent_kafka import TopicPartition as Position
 
 from headrace.client.errors import BrokerTimeout, Fenced, HeadraceError, TransactionAborted, WrongState, translate
+from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from headrace.client.receipts import DeliveryFuture
     from headrace.client.record import Delivery
 
-log = logging.getLogger("headrace.client")
 SLICE_S = 1.0  # librdkafka continues an operation that is called again after a time-out, so Ctrl-C waits no longer than this
 
 

@@ -4,6 +4,7 @@ All calls are synchronous.  All but `sync` belong to the event loop's thread; `s
 Errors: `RequestError` when the caller's bytes or offsets are wrong, `StorageError` when the machine failed.
 """
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.host.disk import Buffer
@@ -105,6 +106,10 @@ class PartitionLog(Protocol):
     def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
         """Whole batches from the one that holds `offset`, none reaching `up_to`, at most `max_bytes` of them except that the
         first is returned whatever its size when `at_least_one`."""
+        ...
+
+    def place_of(self, offset: int) -> tuple[Path, int] | None:
+        """The file and position at which a read of this offset begins; None where there is no file."""
         ...
 
     def sync(self) -> int:

@@ -14,12 +14,17 @@ from headrace.host.clock import Clock
 from headrace.host.disk import Buffer, Disk
 from headrace.log.aborted_index import AbortedEntry
 from headrace.log.core import LogCore
+from headrace.log.durability import Durability
 from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
-from headrace.log.files import FilePool, Handle
+from headrace.log.files import FilePool
 from headrace.log.memory import MemoryLog
-from headrace.log.producer_state import CompletedTransaction
+from headrace.log.producer_state import CompletedTransaction, ProducerStates
 from headrace.log.recovery import Recovery
+from headrace.log.replay import replay_producers
+from headrace.log.retention import apply_retention
 from headrace.log.segment import (
+    ABORTED_SUFFIX,
+    LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     IndexMismatch,
     Segment,
@@ -27,18 +32,15 @@ from headrace.log.segment import (
     segment_path,
 )
 from headrace.log.segment_read import read_segment
-from headrace.log.snapshots import latest_snapshot, snapshot_offsets, write_snapshot
+from headrace.log.snapshots import snapshot_offsets, write_snapshot
 from headrace.log.swapping import mark_deleted, unlink
+from headrace.log.time_search import first_at_or_after, latest
 from headrace.log.values import AbortedTransaction, Appended, CorruptBatch, FoundOffset, Read, RemovedSegment
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
-from headrace.records.control import read_marker
-from headrace.records.header import CONTROL_BIT
-from headrace.records.record import read_records
 
 # Positions where readers stopped, so that the next read needs no search.
 VISITED_MAX = 32
-_NO_CEILING = 2**63 - 1
 
 
 class Log(LogCore):
@@ -57,15 +59,9 @@ class Log(LogCore):
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._size = 0
-        self._flushed_offset = 0
-        self._flushed_messages_mark = 0
         self._visited: dict[int, tuple[Segment, int]] = {}
-        self._lock = threading.Lock()
+        self._durability = Durability(directory, disk)
         self._sync_lock = threading.Lock()
-        self._unsynced: dict[Handle, None] = {}
-        self._unsynced_indexes: dict[Handle, None] = {}
-        self._directory_is_dirty = False
-        self._sync_ceiling = _NO_CEILING
         self._epochs_written = -1
         self._before_truncation: Callable[[int], None] | None = None
 
@@ -128,21 +124,20 @@ class Log(LogCore):
 
     def _mark_found_durable(self, clean: bool) -> None:
         """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
-        self._directory_is_dirty = True
         if clean:
-            self._flushed_offset = self._end_offset
+            self._durability.flushed_offset = self._end_offset
             return
-        self._flushed_offset = self._start_offset
+        self._durability.flushed_offset = self._start_offset
         for segment in self._segments:
-            self._unsynced[segment.log] = None
-            self._unsynced_indexes.update(dict.fromkeys(segment.handles()[1:3]))
+            self._durability.written(segment.log)
+            self._durability.sealed(segment.handles()[1:3])
         self.sync()
 
     # -- what it is
 
     @property
     def flushed_offset(self) -> int:
-        return self._flushed_offset
+        return self._durability.flushed_offset
 
     @property
     def size_bytes(self) -> int:
@@ -158,7 +153,7 @@ class Log(LogCore):
 
     @property
     def unflushed_messages(self) -> int:
-        return self._end_offset - self._flushed_offset
+        return self._end_offset - self._durability.flushed_offset
 
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config
@@ -170,7 +165,7 @@ class Log(LogCore):
             "directory": str(self.directory),
             "start_offset": self._start_offset,
             "end_offset": self._end_offset,
-            "flushed_offset": self._flushed_offset,
+            "flushed_offset": self.flushed_offset,
             "size_bytes": self._size,
             "segments": len(self._segments),
             "producers": len(self.producers),
@@ -204,8 +199,7 @@ class Log(LogCore):
         except OSError as error:
             raise self._fail("appending", segment.log.path, error) from error
         self._size += size
-        with self._lock:
-            self._unsynced[segment.log] = None
+        self._durability.written(segment.log)
         segment.log.held = self.config.flush != "os"
 
     def _must_roll(self, segment: Segment, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
@@ -225,14 +219,13 @@ class Log(LogCore):
                 raise self._fail("beginning a segment", self.directory, error) from error
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
-        self._settle_timestamps(self._segments[-1])
+        self.largest_timestamp(self._segments[-1])
         old = self._segments[-1]
         old.seal()
         old.aborted.forget()
         write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
         segment = self._new_segment(base_offset, now_ms)
-        with self._lock:
-            self._unsynced_indexes.update(dict.fromkeys(old.handles()[1:3]))
+        self._durability.sealed(old.handles()[1:3])
         self._segments.append(segment)
         self._bases.append(base_offset)
         return segment
@@ -248,9 +241,8 @@ class Log(LogCore):
         )
         # A file of that name can only be debris of a truncation or of a roll that failed.
         segment.log.file().truncate(0)
-        with self._lock:
-            self._unsynced[segment.log] = None
-            self._directory_is_dirty = True
+        self._durability.written(segment.log)
+        self._durability.names_changed()
         return segment
 
     def _note_aborted(self, completed: CompletedTransaction) -> None:
@@ -269,46 +261,21 @@ class Log(LogCore):
         """In any thread.  One at a time; appends go on meanwhile and are covered by the next."""
         with self._sync_lock:
             self._require_working()
-            # The end first: everything below it is written and its file is among those taken next.
-            end = self._end_offset
-            with self._lock:
-                handles, self._unsynced = self._unsynced, {}
-                directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
-                self._sync_ceiling = _NO_CEILING
-            path = self.directory
             try:
-                for handle in handles:
-                    path = handle.path
-                    handle.sync()
-                if directory_is_dirty:
-                    path = self.directory
-                    self.disk.sync_directory(self.directory)
+                return self._durability.sync(self._end_offset)
             except OSError as error:
-                raise self._fail("flushing", path, error) from error
-            with self._lock:
-                for handle in handles:
-                    if handle not in self._unsynced:
-                        handle.held = False
-                self._flushed_offset = max(self._flushed_offset, min(end, self._sync_ceiling))
-            return self._flushed_offset
+                raise self._fail("flushing", self._durability.path, error) from error
 
     def checkpoint(self) -> int:
         """In any thread: write down what spares the next start a scan; the offset it may then start from."""
         with self._sync_lock:
             self._require_working()
-            recovery_point = self._flushed_offset
-            with self._lock:
-                handles, self._unsynced_indexes = self._unsynced_indexes, {}
-            path = self.directory
+            recovery_point = self._durability.flushed_offset
             try:
-                for handle in handles:
-                    path = handle.path
-                    if self.disk.exists(path):
-                        handle.sync()
-                path = self.directory
+                self._durability.sync_indexes()
                 self._write_small_files()
             except OSError as error:
-                raise self._fail("writing a checkpoint", path, error) from error
+                raise self._fail("writing a checkpoint", self._durability.path, error) from error
             return recovery_point
 
     def _write_small_files(self) -> None:
@@ -326,15 +293,18 @@ class Log(LogCore):
         if sums or gone:
             self._checksums.note(sums, gone)
 
+    def write_partition_metadata(self, name: str, data: bytes) -> None:
+        """Write a small file of the directory's, with its checksum."""
+        with self._sync_lock:
+            self._checksums.write(name, data)
+
     # -- reading
 
     def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
         self._require_working()
         end = self._end_offset
         if offset < self._start_offset or offset > end:
-            raise RequestError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {self._start_offset} and {end}"
-            )
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {self._start_offset} and {end}")
         if offset >= up_to or offset == end:
             if offset == end:
                 self._visit(end, self._segments[-1], self._segments[-1].size)
@@ -348,11 +318,13 @@ class Log(LogCore):
         visited = self._visited.get(offset)
         if visited is not None:
             segment, position = visited
-            index = len(self._segments) - 1 if segment is self._segments[-1] else bisect_right(self._bases, segment.base_offset) - 1
+            index = (
+                len(self._segments) - 1 if segment is self._segments[-1] else bisect_right(self._bases, segment.base_offset) - 1
+            )
         else:
             index = bisect_right(self._bases, offset) - 1
             segment = self._segments[index]
-            position = self._locate(segment, offset)
+            position = self.locate(segment, offset)
         while position >= segment.size:
             # The offset lies in a gap that compaction left at the segment's end, or the segment was just rolled.
             index += 1
@@ -370,13 +342,23 @@ class Log(LogCore):
             self._visit(read.next_offset, segment, position)
         return read
 
+    def place_of(self, offset: int) -> tuple[Path, int] | None:
+        self._require_working()
+        if not self._start_offset <= offset < self._end_offset:
+            return None
+        visited = self._visited.get(offset)
+        if visited is not None:
+            return visited[0].log.path, visited[1]
+        segment = self._segments[bisect_right(self._bases, offset) - 1]
+        return segment.log.path, self.locate(segment, offset)
+
     def _visit(self, offset: int, segment: Segment, position: int) -> None:
         visited = self._visited
         visited[offset] = segment, position
         if len(visited) > VISITED_MAX:
             del visited[next(iter(visited))]
 
-    def _locate(self, segment: Segment, offset: int) -> int:
+    def locate(self, segment: Segment, offset: int) -> int:
         known = len(segment.holes)
         try:
             return segment.locate(offset)
@@ -391,7 +373,7 @@ class Log(LogCore):
         self.findings.append(f"{mismatch}; the indexes were made anew")
         segment.rebuild_indexes()
 
-    def _settle_timestamps(self, segment: Segment) -> int:
+    def largest_timestamp(self, segment: Segment) -> int:
         """A segment's greatest timestamp, its time index repaired if that is what it takes."""
         try:
             return segment.largest_timestamp()
@@ -403,37 +385,11 @@ class Log(LogCore):
 
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
         self._require_working()
-        for segment in list(self._segments):
-            if segment.base_offset >= up_to:
-                break
-            if segment.size and self._settle_timestamps(segment) >= timestamp:
-                found = self._first_at_or_after(segment, timestamp, up_to)
-                if found is not None:
-                    return found
-        return None
-
-    def _first_at_or_after(self, segment: Segment, timestamp: int, up_to: int) -> FoundOffset | None:
-        start = self._locate(segment, max(segment.times.lookup(timestamp - 1).offset, self._start_offset))
-        for position, header in segment.headers(start):
-            if header.base_offset >= up_to:
-                return None
-            if header.max_timestamp < timestamp or header.last_offset < self._start_offset:
-                continue
-            for record in read_records(segment.batch_at(position)[1]):
-                if record.timestamp >= timestamp and self._start_offset <= record.offset < up_to:
-                    return FoundOffset(record.timestamp, record.offset, header.leader_epoch)
-        return None
+        return first_at_or_after(self, timestamp, up_to)
 
     def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
         self._require_working()
-        best: Segment | None = None
-        for segment in self._segments:
-            if segment.size and segment.base_offset < up_to:
-                if best is None or self._settle_timestamps(segment) > self._settle_timestamps(best):
-                    best = segment
-        if best is None or self._settle_timestamps(best) < 0:
-            return None
-        return self._first_at_or_after(best, self._settle_timestamps(best), up_to)
+        return latest(self, up_to)
 
     # -- transactions
 
@@ -442,14 +398,14 @@ class Log(LogCore):
         found: dict[int, AbortedTransaction] = {}
         index = max(0, bisect_right(self._bases, start) - 1)
         for segment in self._segments[index:]:
-            for entry in self._aborted_of(segment, start):
+            for entry in self.aborted_of(segment, start):
                 if entry.first_offset < end:
                     found[entry.last_offset] = AbortedTransaction(entry.producer_id, entry.first_offset)
                 if entry.last_stable_offset >= end:
                     return list(found.values())
         return list(found.values())
 
-    def _aborted_of(self, segment: Segment, start: int) -> list[AbortedEntry]:
+    def aborted_of(self, segment: Segment, start: int) -> list[AbortedEntry]:
         if not segment.aborted.size_bytes:
             return []
         try:
@@ -457,36 +413,13 @@ class Log(LogCore):
         except ValueError as error:
             self.corruption_count += 1
             self.findings.append(f"{segment.aborted.handle.path.name}: {error}; it was made anew")
-            segment.aborted.replace(self._aborted_from_markers(segment))
+            segment.aborted.replace(self._aborted_from_log(segment))
             return segment.aborted.reaching(start)
 
-    def _aborted_from_markers(self, segment: Segment) -> list[AbortedEntry]:
-        """Work out a segment's aborted transactions from the log itself."""
-        scratch = type(self.producers)()
-        offsets = snapshot_offsets(self.disk.list_names(self.directory))
-        found = latest_snapshot(self.disk, self.directory, offsets, segment.base_offset)
-        known_to = self._segments[0].base_offset
-        if found is not None:
-            known_to = found[0]
-            scratch.load(found[1])
-        entries: list[AbortedEntry] = []
-        for each in self._segments[max(0, bisect_right(self._bases, known_to) - 1) :]:
-            if each.base_offset > segment.base_offset:
-                break
-            for position, header in each.headers(0, target=2**62):
-                if header.base_offset < known_to or header.producer_id < 0:
-                    continue
-                if not header.attributes & CONTROL_BIT:
-                    scratch.apply(header, header.base_offset)
-                    continue
-                marker = read_marker(each.batch_at(position)[1])
-                completed = scratch.apply_marker(header, header.base_offset, marker) if marker is not None else None
-                if completed is not None and completed.aborted and each is segment:
-                    stable = scratch.stable_offset_after(completed)
-                    entries.append(
-                        AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable)
-                    )
-        return entries
+    def _aborted_from_log(self, segment: Segment) -> list[AbortedEntry]:
+        upto = self._segments[: self._bases.index(segment.base_offset) + 1]
+        met = replay_producers(self.disk, self.directory, upto, ProducerStates(), snapshot_up_to=segment.base_offset)
+        return met.get(segment.base_offset, [])
 
     # -- less of it
 
@@ -518,11 +451,7 @@ class Log(LogCore):
     def _remove(self, segment: Segment, reason: str, *, with_snapshot: bool = True) -> RemovedSegment:
         """Rename a segment's files and forget it; the caller takes it off the list."""
         self._visited.clear()
-        with self._lock:
-            for handle in segment.handles():
-                self._unsynced.pop(handle, None)
-                self._unsynced_indexes.pop(handle, None)
-            self._directory_is_dirty = True
+        self._durability.forget(segment.handles())
         segment.close()
         try:
             paths = mark_deleted(self.disk, self.directory, segment.base_offset, with_snapshot=with_snapshot)
@@ -531,9 +460,35 @@ class Log(LogCore):
         self._size -= segment.size
         return RemovedSegment(segment.base_offset, segment.size, reason, lambda: unlink(self.disk, paths))
 
-    def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
-        from headrace.log.retention import apply_retention
+    def replace_segments(self, bases: Sequence[int], finish: Callable[[Disk, Path, Sequence[int]], None]) -> list[RemovedSegment]:
+        """Put a compacted segment, ready under `.swap`, in the place of neighbours."""
+        self._require_working()
+        index = self._bases.index(bases[0])
+        old = self._segments[index : index + len(bases)]
+        removed = [self._remove(segment, "compaction", with_snapshot=segment is not old[0]) for segment in old]
+        try:
+            finish(self.disk, self.directory, bases[:1])
+            segment = self._load_segment(bases[0])
+        except OSError as error:
+            raise self._fail("putting a compacted segment in place", self.directory, error) from error
+        self._segments[index : index + len(bases)] = [segment]
+        self._bases[index : index + len(bases)] = [bases[0]]
+        self._size += segment.size
+        return removed
 
+    def _load_segment(self, base_offset: int) -> Segment:
+        aborted_path = segment_path(self.directory, base_offset, ABORTED_SUFFIX)
+        return Segment(
+            self.files,
+            self.directory,
+            base_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            size=self.disk.size(segment_path(self.directory, base_offset, LOG_SUFFIX)),
+            created_ms=self.clock.wall_ms(),
+            aborted_bytes=self.disk.size(aborted_path) if self.disk.exists(aborted_path) else 0,
+        )
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
         self._require_working()
         return apply_retention(self, now_ms, high_watermark)
 
@@ -551,13 +506,13 @@ class Log(LogCore):
     def _truncate_to(self, offset: int) -> list[RemovedSegment]:
         if self._before_truncation is not None:
             self._before_truncation(offset)
-        self._lower_flushed(offset)
+        self._durability.lower(offset)
         self._visited.clear()
         keep = bisect_right(self._bases, offset)
         removed = [self._remove(segment, "truncation") for segment in self._segments[keep:]]
         del self._segments[keep:], self._bases[keep:]
         active = self._segments[-1]
-        position = self._locate(active, offset)
+        position = self.locate(active, offset)
         size = active.size
         if position < size:
             # The batch that holds the offset goes whole: half a batch cannot be kept.
@@ -569,11 +524,6 @@ class Log(LogCore):
         self._after_truncation(active)
         return removed
 
-    def _lower_flushed(self, offset: int) -> None:
-        with self._lock:
-            self._sync_ceiling = min(self._sync_ceiling, offset)
-            self._flushed_offset = min(self._flushed_offset, offset)
-
     def _after_truncation(self, active: Segment) -> None:
         self.epochs.truncate_from_end(self._end_offset)
         self._start_offset = min(self._start_offset, self._end_offset)
@@ -581,35 +531,16 @@ class Log(LogCore):
         for offset in snapshot_offsets(self.disk.list_names(self.directory)):
             if offset > self._end_offset:
                 self.disk.remove(segment_path(self.directory, offset, SNAPSHOT_SUFFIX))
-        self._reload_producers()
-        with self._lock:
-            self._unsynced[active.log] = None
-            self._directory_is_dirty = True
-
-    def _reload_producers(self) -> None:
-        """The producers as they were at the new end."""
-        offsets = snapshot_offsets(self.disk.list_names(self.directory))
-        found = latest_snapshot(self.disk, self.directory, offsets, self._end_offset)
-        known_to = self._segments[0].base_offset
-        self.producers.clear()
-        if found is not None:
-            known_to = found[0]
-            self.producers.load(found[1])
-        for segment in self._segments[max(0, bisect_right(self._bases, known_to) - 1) :]:
-            for position, header in segment.headers(0, target=2**62):
-                if header.base_offset < known_to or header.producer_id < 0:
-                    continue
-                if not header.attributes & CONTROL_BIT:
-                    self.producers.apply(header, header.base_offset)
-                elif (marker := read_marker(segment.batch_at(position)[1])) is not None:
-                    self.producers.apply_marker(header, header.base_offset, marker)
+        replay_producers(self.disk, self.directory, self._segments, self.producers, snapshot_up_to=self._end_offset)
+        self._durability.written(active.log)
+        self._durability.names_changed()
 
     def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
         self._require_working()
         try:
             if self._before_truncation is not None:
                 self._before_truncation(min(offset, self._end_offset))
-            self._lower_flushed(min(offset, self._flushed_offset))
+            self._durability.lower(offset)
             removed = [self._remove(segment, "truncation") for segment in self._segments]
             for stray in snapshot_offsets(self.disk.list_names(self.directory)):
                 self.disk.remove(segment_path(self.directory, stray, SNAPSHOT_SUFFIX))
@@ -631,10 +562,9 @@ class Log(LogCore):
             try:
                 active = self._segments[-1]
                 if active.size:
-                    self._settle_timestamps(active)
+                    self.largest_timestamp(active)
                     active.seal()
-                    with self._lock:
-                        self._unsynced_indexes.update(dict.fromkeys(active.handles()[1:3]))
+                    self._durability.sealed(active.handles()[1:3])
                 write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
             except OSError as error:
                 raise self._fail("closing", self.directory, error) from error

@@ -30,7 +30,7 @@ def _remove_by_time(log: "Log", now_ms: int, high_watermark: int) -> list[Remove
     for index, segment in enumerate(log.segments):
         if not segment.size or _upper_bound(log, index) > high_watermark:
             break
-        timestamp = log._settle_timestamps(segment)
+        timestamp = log.largest_timestamp(segment)
         # Records without a timestamp age from when the file was last written.
         written = timestamp if timestamp >= 0 else log.disk.modified_ms(segment.log.path)
         if now_ms - written <= retention_ms:

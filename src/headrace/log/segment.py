@@ -81,16 +81,20 @@ class Segment:
         is_new: bool = False,
         aborted_bytes: int = 0,
         aborted_crc: int | None = None,
+        file_suffix: str = "",
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
         self.size = size
         self.created_ms = created_ms
-        self.log: Handle = pool.handle(segment_path(directory, base_offset, LOG_SUFFIX))
-        self.offsets = OffsetIndex(pool.handle(segment_path(directory, base_offset, INDEX_SUFFIX)), base_offset, is_new=is_new)
-        self.times = TimeIndex(pool.handle(segment_path(directory, base_offset, TIME_INDEX_SUFFIX)), base_offset, is_new=is_new)
-        self.aborted = AbortedIndex(pool.handle(segment_path(directory, base_offset, ABORTED_SUFFIX)), aborted_bytes, aborted_crc)
+        log, offsets, times, aborted = (
+            pool.handle(segment_path(directory, base_offset, suffix + file_suffix)) for suffix in SEGMENT_SUFFIXES
+        )
+        self.log: Handle = log
+        self.offsets = OffsetIndex(offsets, base_offset, is_new=is_new)
+        self.times = TimeIndex(times, base_offset, is_new=is_new)
+        self.aborted = AbortedIndex(aborted, aborted_bytes, aborted_crc)
         self.bytes_since_entry = 0
         # None: known to the time index only, and believed only after the batch it names was looked at.
         self.max_timestamp: int | None = -1 if is_new else None
@@ -137,6 +141,9 @@ class Segment:
             self.times.append(self.largest_timestamp(), self.max_timestamp_offset)
         self.offsets.flush()
         self.times.flush()
+        for index in (self.offsets, self.times):
+            # An index without entries exists all the same: a missing one means that something was lost.
+            index.handle.file()
         self.trusted_from = self.size
 
     def cut(self, position: int, offset: int) -> None:

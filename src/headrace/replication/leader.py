@@ -105,21 +105,24 @@ class LeaderState:
         self.followers[follower] = progress.fetched(offset, start_offset, leader_end, now, broker_epoch)
         return True
 
-    def advance(self, local_end: int, now: float) -> int:
+    def advance(self, local_end: int, now: float, may_join: MayJoin) -> int:
         """The high watermark, given how far this log is safe (flushed, where the topic says so).  It never goes back."""
         if len(self.in_sync) < self.minimum:
             return self.high_watermark
-        reached = min([local_end, *(self._end_that_counts(f, p, local_end, now) for f, p in self.followers.items())])
+        reached = local_end
+        for follower, progress in self.followers.items():
+            if progress.end_offset < reached and self._counts(follower, progress, now, may_join):
+                reached = progress.end_offset
         self.high_watermark = max(self.high_watermark, reached)
         return self.high_watermark
 
-    def _end_that_counts(self, follower: int, progress: FollowerProgress, local_end: int, now: float) -> int:
+    def _counts(self, follower: int, progress: FollowerProgress, now: float, may_join: MayJoin) -> bool:
+        """Whether the high watermark waits for a follower."""
         if follower in self.in_sync_at_most:
-            return progress.end_offset
-        # One that is catching up would never enter the set if the high watermark ran away from it under load.
-        joining = progress.end_offset >= self.epoch_start_offset and progress.end_offset >= self.high_watermark
+            return True
+        # One that has caught up would never enter the set if the high watermark ran away from it under load.
         close = now - progress.caught_up_at <= self.lag_time_max_s
-        return progress.end_offset if joining and close else local_end
+        return close and self._may_enter(follower, may_join)
 
     def propose(self, leader_end: int, now: float, may_join: MayJoin) -> Mapping[int, int] | None:
         """The in-sync set as it should be (broker -> broker epoch), or None when it is right or a proposal is under way."""

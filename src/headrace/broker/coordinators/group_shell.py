@@ -88,7 +88,7 @@ class GroupCoordinator:
             self.runtime.resign(index)
         elif not self.runtime.leads(index):
             partition.on_failure.append(self._on_removed)
-            self.runtime.lead(index, LedPartition(partition, self._broker.loop))
+            self.runtime.lead(index, LedPartition(partition, self._broker.loop, self._broker.host.disk))
 
     def _on_removed(self, partition: Partition) -> None:
         if partition.identity.topic == CONSUMER_OFFSETS:

@@ -3,7 +3,8 @@
 import asyncio
 
 from headrace.broker.partition import Partition
-from headrace.broker.reading import in_thread_if_cold
+from headrace.broker.reading import is_warm, warm_up
+from headrace.host.disk import Disk
 from headrace.log.interface import Origin
 from headrace.model.errors import ErrorCode, RequestError
 
@@ -11,9 +12,10 @@ from headrace.model.errors import ErrorCode, RequestError
 class LedPartition:
     """Satisfies the runtime's CoordinatorLog."""
 
-    def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop, disk: Disk) -> None:
         self.partition = partition
         self._loop = loop
+        self._disk = disk
 
     @property
     def leader_epoch(self) -> int:
@@ -51,9 +53,8 @@ class LedPartition:
             await passed
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
-        return await in_thread_if_cold(self._loop, self.partition, self._read, offset, max_bytes)
-
-    def _read(self, offset: int, max_bytes: int) -> bytes:
+        if not is_warm(self.partition, offset):
+            await warm_up(self._loop, self._disk, self.partition, offset, max_bytes)
         log = self.partition.log
         read = log.read(offset, max_bytes=max_bytes, up_to=log.end_offset, at_least_one=True)
         return bytes(read.data)

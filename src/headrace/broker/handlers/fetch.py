@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from headrace.broker.connection import PendingReply
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.leader_hints import leader_hint
+from headrace.broker.nearest import is_enabled, nearer_replica, require_readable
 from headrace.broker.partition import Partition
-from headrace.broker.reading import is_warm
+from headrace.broker.reading import is_warm, warm_up
 from headrace.broker.throttling import after_fetch
 from headrace.broker.waiting import Readers
 from headrace.host.disk import Buffer
 from headrace.log.interface import CorruptBatch
 from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import NO_BROKER
 from headrace.wire.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -42,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
+NEARBY_FROM = 11
 READ_COMMITTED = 1
 
 
@@ -107,26 +110,28 @@ class _Fetch:
     # -- reading, waiting, answering
 
     def begin(self) -> None:
-        if self._all_warm():
-            self._finish_attempt(self._read_all())
+        cold = self._cold_partitions()
+        if cold:
+            self._broker.spawn(self._warm_up_and_read(cold))
         else:
-            self._broker.spawn(self._read_in_thread())
+            self._finish_attempt(self._read_all())
 
-    async def _read_in_thread(self) -> None:
+    async def _warm_up_and_read(self, cold: list[tuple[Partition, FetchPartition]]) -> None:
         self._reading = True
+        left = min(self._request.max_bytes, self._broker.fetch_bytes_max)
         try:
-            results = await self._broker.loop.run_in_executor(None, self._read_all)
-        except Exception:
-            logger.exception("a fetch failed")
-            self._reply.abandon("its fetch failed in the broker")
-            return
+            for partition, wanted in cold:
+                size = min(left, wanted.partition_max_bytes)
+                if size > 0:
+                    await warm_up(self._broker.loop, self._broker.host.disk, partition, wanted.fetch_offset, size)
+                    left -= size
         finally:
             self._reading = False
-        self._finish_attempt(results)
+        self._finish_attempt(self._read_all())
 
     def _finish_attempt(self, results: list[FetchableTopicResponse]) -> None:
         size = sum(len(data.records or b"") for topic in results for data in topic.partitions)
-        failed = any(data.error_code or data.diverging_epoch.epoch >= 0 for topic in results for data in topic.partitions)
+        failed = any(_must_be_told(data) for topic in results for data in topic.partitions)
         if failed or size >= self._request.min_bytes or self._is_over() or not self._partitions_named():
             self._answer(results)
         else:
@@ -158,7 +163,8 @@ class _Fetch:
                 self.begin()
 
     def _lost_something(self) -> bool:
-        return any(partition.failure is not None or not partition.is_leader for partition in self._partitions)
+        nearby = is_enabled(self._broker)
+        return any(p.failure is not None or not (p.is_leader or nearby) for p in self._partitions)
 
     def _time_over(self) -> None:
         self._timer = None
@@ -216,7 +222,9 @@ class _Fetch:
     def _log_bytes(self) -> int:
         return sum(partition.log.size_bytes for partition in self._partitions or self._found())
 
-    def _all_warm(self) -> bool:
+    def _cold_partitions(self) -> list[tuple[Partition, FetchPartition]]:
+        """What is asked for and may not be in memory."""
+        cold = []
         for topic in self._request.topics:
             for wanted in topic.partitions:
                 try:
@@ -224,8 +232,8 @@ class _Fetch:
                 except RequestError:
                     continue
                 if not is_warm(partition, wanted.fetch_offset):
-                    return False
-        return True
+                    cold.append((partition, wanted))
+        return cold
 
     # -- reading
 
@@ -247,7 +255,10 @@ class _Fetch:
     def _read(self, topic: FetchTopic, wanted: FetchPartition, left: int, nothing_yet: bool) -> PartitionData:
         try:
             partition = self._find(topic, wanted.partition)
-            partition.require_leader(wanted.current_leader_epoch)
+            if self._is_replica or self._context.api_version < NEARBY_FROM:
+                partition.require_leader(wanted.current_leader_epoch)
+            else:
+                require_readable(self._broker, partition, wanted.current_leader_epoch)
             return self._read_partition(partition, wanted, left, nothing_yet)
         except RequestError as error:
             return PartitionData(partition_index=wanted.partition, error_code=error.code)
@@ -269,6 +280,10 @@ class _Fetch:
         if (parted := _divergence(partition, wanted)) is not None:
             data.diverging_epoch = parted
             return data
+        if not self._is_replica and self._request.rack_id:
+            data.preferred_read_replica = nearer_replica(self._broker, partition, self._request.rack_id, wanted.fetch_offset)
+            if data.preferred_read_replica != NO_BROKER:
+                return data
         committed_only = self._request.isolation_level == READ_COMMITTED
         up_to = log.end_offset if self._is_replica else partition.readable_to(committed_only=committed_only)
         if left <= 0 and not nothing_yet:
@@ -296,6 +311,11 @@ class _Fetch:
                     data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
                     hints[hint.leader_id] = NodeEndpoint(node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack)
         return tuple(hints.values())
+
+
+def _must_be_told(data: PartitionData) -> bool:
+    """Whether an answer has something to say besides records, which does not wait for them."""
+    return bool(data.error_code) or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica != NO_BROKER
 
 
 def _divergence(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:

@@ -1,13 +1,9 @@
-"""ListOffsets: the offset at the start, at the end, at a time, or of the latest time.
-
-A search by time reads the log, so it runs beside the event loop.
-"""
+"""ListOffsets: the offset at the start, at the end, at a time, or of the latest time."""
 
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.partition import Partition
-from headrace.broker.reading import in_thread_if_cold
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -25,22 +21,22 @@ CONSUMER = -1
 READ_COMMITTED = 1
 
 
-async def handle(broker: "Broker", request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+def handle(broker: "Broker", request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        answers = [await _answer(broker, request, topic.name, wanted, context.api_version) for wanted in topic.partitions]
+        answers = [_answer(broker, request, topic.name, wanted, context.api_version) for wanted in topic.partitions]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
-async def _answer(
+def _answer(
     broker: "Broker", request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, version: int
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
         partition = broker.replicas.find(topic, index)
         partition.require_leader(wanted.current_leader_epoch)
-        timestamp, offset, epoch = await _find(broker, partition, request, wanted.timestamp)
+        timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
     except RequestError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     return ListOffsetsPartitionResponse(
@@ -53,7 +49,7 @@ async def _answer(
     )
 
 
-async def _find(broker: "Broker", partition: Partition, request: ListOffsetsRequest, timestamp: int) -> tuple[int, int, int]:
+def _find(partition: Partition, request: ListOffsetsRequest, timestamp: int) -> tuple[int, int, int]:
     log = partition.log
     if request.replica_id != CONSUMER:
         up_to = log.end_offset
@@ -68,9 +64,9 @@ async def _find(broker: "Broker", partition: Partition, request: ListOffsetsRequ
             # Nothing is kept in an object store.
             return -1, -1, -1
         case -3:
-            found = await in_thread_if_cold(broker.loop, partition, log.offset_of_max_timestamp, up_to)
+            found = log.offset_of_max_timestamp(up_to)
         case _ if timestamp < 0:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         case _:
-            found = await in_thread_if_cold(broker.loop, partition, log.offset_for_timestamp, timestamp, up_to)
+            found = log.offset_for_timestamp(timestamp, up_to)
     return (-1, -1, -1) if found is None else (found.timestamp, found.offset, found.leader_epoch)

@@ -23,7 +23,9 @@ SPLIT_ONE_IN = 8
 class Listener:
     """What `create_server` returns."""
 
-    def __init__(self, network: "SimulatedNetwork", machine: Machine, address: tuple[str, int], factory: Callable[[], Any]) -> None:
+    def __init__(
+        self, network: "SimulatedNetwork", machine: Machine, address: tuple[str, int], factory: Callable[[], Any]
+    ) -> None:
         self._network = network
         self._address = address
         self.machine = machine
@@ -150,7 +152,7 @@ class SimulatedNetwork:
         self._ports = iter(range(40_000, 65_535))
         # Dictionaries, since the order of a set of objects differs from run to run.
         self._transports: dict[SimulatedTransport, None] = {}
-        self._held: dict[SimulatedTransport, None] = {}
+        self._held: dict[SimulatedTransport, float] = {}
 
     # -- faults
 
@@ -219,8 +221,8 @@ class SimulatedNetwork:
             return
         if source.held_back or not self.passes(source.machine.name, source.peer.machine.name):
             if not source.held_back:
-                self._held[source] = None
-                self.loop.call_on(None, DEAD_PEER_S, self._give_up, source)
+                self._held[source] = self.loop.now
+                self.loop.call_on(None, DEAD_PEER_S, self._give_up, source, self.loop.now)
             source.held_back.append(data)
             return
         self._carry(source, data)
@@ -255,9 +257,9 @@ class SimulatedNetwork:
                 for data in held_back:
                     self._carry(source, data)
 
-    def _give_up(self, source: SimulatedTransport) -> None:
+    def _give_up(self, source: SimulatedTransport, since: float) -> None:
         """Nothing got through for too long: both ends are told, each by its own system."""
-        if source in self._held:
+        if self._held.get(source) == since:
             del self._held[source]
             source.held_back.clear()
             for end in (source, source.peer):

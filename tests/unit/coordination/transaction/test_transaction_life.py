@@ -180,6 +180,16 @@ def test_older_clients_may_repeat_their_end_but_not_change_their_mind(desk: Desk
     assert desk.end(producer, committed=not committed, version=0).error == ErrorCode.INVALID_TXN_STATE
 
 
+def test_a_fenced_producer_is_not_given_the_identity_of_an_older_client_that_took_over(desk: Desk) -> None:
+    first = desk.init()
+    second = desk.begun(ORDERS, version=0)
+    desk.end(second, committed=True, version=0)
+    desk.write_markers()
+
+    assert second == (first.producer_id, first.producer_epoch + 1)
+    assert desk.end((first.producer_id, first.producer_epoch), committed=True).error == ErrorCode.PRODUCER_FENCED
+
+
 def test_older_clients_cannot_end_what_never_began(desk: Desk) -> None:
     identified = desk.init()
     producer = (identified.producer_id, identified.producer_epoch)

@@ -92,15 +92,16 @@ class Transactions(RuleBasedStateMachine):
         if answer.error == ErrorCode.NONE and not lost:
             self.told(client, committed, answer)
 
-    @rule(number=NUMBERS, partitions=PARTITIONS, committed=st.booleans(), failing=FAILING)
+    @rule(number=NUMBERS, added=st.lists(PARTITIONS, max_size=2), committed=st.booleans(), failing=FAILING)
     def run_a_transaction(
-        self, number: int, partitions: set[TopicPartition], committed: bool, failing: set[TopicPartition]
+        self, number: int, added: list[set[TopicPartition]], committed: bool, failing: set[TopicPartition]
     ) -> None:
         """The usual course, so that stories get beyond their beginning."""
         self.desk.log_broken = False
         if self.clients[number] is not self.owner:
             self.initialize_producer(number=number, lost=False, bump=False)
-        self.add_partitions(number=number, partitions=partitions, lost=False)
+        for partitions in added:
+            self.add_partitions(number=number, partitions=partitions, lost=False)
         self.end(number=number, committed=committed, lost=False)
         self.write_markers(failing=failing)
 
@@ -115,6 +116,7 @@ class Transactions(RuleBasedStateMachine):
         if committed:
             assert own[-1].partitions >= client.added, "what was acknowledged is part of what was committed"
         if client.version == 2:
+            assert self.owner in (None, client), "a fenced producer was given the identity of another"
             client.identity = (answer.producer_id, answer.producer_epoch)
             self.owner = client
         client.added = set()

@@ -1,0 +1,304 @@
+"""One data directory: the logs in it, whose it is, and what the next start needs to know.
+
+Always: one process at a time (a lock); the clean-shutdown mark exists only while nobody serves; the recovery points written down lie
+at or below what is durable.  Names and forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
+"""
+
+import fcntl
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from headrace.host.clock import Clock
+from headrace.host.disk import Disk
+from headrace.log.checkpoints import (
+    CLEAN_OFFSETS,
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    decode_offsets,
+    decode_partition_metadata,
+    decode_properties,
+    encode_offsets,
+    encode_partition_metadata,
+    encode_properties,
+    encode_topic_id,
+)
+from headrace.log.checksums import Checksums
+from headrace.log.files import OPEN_FILES_MAX, FilePool
+from headrace.log.interface import PartitionLog
+from headrace.log.log import Log
+from headrace.model.errors import StorageError
+from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+
+logger = logging.getLogger(__name__)
+
+LOCK_NAME: Final = ".lock"
+DELETE_SUFFIX: Final = "-delete"
+_FILE_NAME_MAX = 255
+
+
+class DirectoryInUse(StorageError):
+    """Another process serves this data directory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, "locking the data directory (another broker is using it; stop that one, or choose another directory)"
+        )
+
+
+class DirectoryMismatch(StorageError):
+    """The data directory belongs to another cluster or broker."""
+
+
+class LogDirectory:
+    """A data directory, locked from construction to `close`.  Every call may block."""
+
+    def __init__(self, path: Path, disk: Disk, clock: Clock, *, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.files = FilePool(disk, open_files_max)
+        # What was found wrong at the start, in sentences.
+        self.findings: list[str] = []
+        self._guard = threading.Lock()
+        self._deletions = 0
+        try:
+            disk.make_directory(path)
+            self._lock = disk.open(path / LOCK_NAME, create=True)
+            self._take_lock()
+            self._checksums = Checksums(path, disk)
+            self.was_clean = disk.exists(path / CLEAN_SHUTDOWN) and not self._checksums.is_broken
+            self._recovery_points = self._load_offsets(RECOVERY_POINTS)
+            self._high_watermarks = self._load_offsets(HIGH_WATERMARKS)
+            self._log_starts = self._load_offsets(LOG_STARTS)
+            self._clean_offsets = self._load_offsets(CLEAN_OFFSETS)
+            # From here on a crash is a crash.
+            disk.remove(path / CLEAN_SHUTDOWN)
+            disk.sync_directory(path)
+        except OSError as error:
+            raise StorageError(path, "opening the data directory", error) from error
+
+    def _take_lock(self) -> None:
+        descriptor = self._lock.descriptor()
+        if descriptor is None:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise DirectoryInUse(self.path) from None
+
+    def _load_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint that cannot be believed counts as empty: more is read than needed, nothing is lost."""
+        try:
+            text = self._checksums.read(name)
+            return decode_offsets(text) if text is not None else {}
+        except ValueError as error:
+            self.findings.append(f"{name} is not believed: {error}")
+            logger.warning("%s is not believed: %s", name, error)
+            if name == RECOVERY_POINTS:
+                self.was_clean = False
+            return {}
+
+    # -- whose it is
+
+    def adopt(self, cluster_id: str, broker_id: int) -> None:
+        """Check that the directory belongs to this cluster and broker, or write down that it does now."""
+        wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(broker_id)}
+        try:
+            text = self._checksums.read(META_PROPERTIES)
+            found = decode_properties(text) if text is not None else {}
+        except ValueError as error:
+            raise DirectoryMismatch(self.path / META_PROPERTIES, f"reading it ({error})") from error
+        for name in ("cluster.id", "node.id"):
+            if name in found and found[name] != wanted[name]:
+                raise DirectoryMismatch(
+                    self.path, f"using the data directory: its {name} is {found[name]}, this broker's is {wanted[name]},"
+                )
+        if not found:
+            directory_id = encode_topic_id(uuid5(NAMESPACE_URL, f"{cluster_id}/{broker_id}/{self.path}/{self.clock.wall_ms()}"))
+            self._write(META_PROPERTIES, encode_properties(wanted | {"directory.id": directory_id}))
+
+    @property
+    def properties(self) -> dict[str, str]:
+        text = self._checksums.read(META_PROPERTIES)
+        return decode_properties(text) if text is not None else {}
+
+    def _write(self, name: str, data: bytes) -> None:
+        try:
+            with self._guard:
+                self._checksums.write(name, data)
+        except OSError as error:
+            raise StorageError(self.path / name, "writing", error) from error
+
+    # -- the logs in it
+
+    def partitions(self) -> dict[TopicPartition, UUID | None]:
+        """The partitions that have a directory, each with its topic's id (None when that cannot be read)."""
+        found: dict[TopicPartition, UUID | None] = {}
+        for name in self.disk.list_names(self.path):
+            identity = parse_directory_name(name)
+            if identity is not None:
+                found[identity] = self.topic_id_of(identity)
+        return found
+
+    def topic_id_of(self, identity: TopicPartition) -> UUID | None:
+        """The id of the topic that a partition's directory belongs to; None when there is none, or none that can be read."""
+        try:
+            text = Checksums(self.directory_of(identity), self.disk).read(PARTITION_METADATA)
+            return decode_partition_metadata(text) if text is not None else None
+        except ValueError as error:
+            logger.warning("%s: %s", identity, error)
+            return None
+
+    def directory_of(self, identity: TopicPartition) -> Path:
+        return self.path / str(identity)
+
+    def open_log(self, identity: TopicPartition, topic_id: UUID | None, config: LogConfig) -> Log:
+        """Open, recover or begin the log of a partition.  StorageError when it cannot be."""
+        directory = self.directory_of(identity)
+        try:
+            is_new = not self.disk.exists(directory)
+            found = None if is_new else self.topic_id_of(identity)
+            if found is not None and topic_id is not None and found != topic_id:
+                raise StorageError(directory, f"opening the log: it belongs to a topic with id {encode_topic_id(found)}, and")
+            log = Log.open(
+                directory,
+                config,
+                disk=self.disk,
+                clock=self.clock,
+                clean=self.was_clean and identity in self._recovery_points,
+                recovery_point=self._recovery_points.get(identity, 0),
+                start_offset=self._log_starts.get(identity),
+                files=self.files,
+                before_truncation=lambda offset: self._lower_recovery_point(identity, offset),
+            )
+            log.clean_offset = max(log.start_offset, min(self._clean_offsets.get(identity, 0), log.end_offset))
+            if found is None and topic_id is not None:
+                log.write_partition_metadata(PARTITION_METADATA, encode_partition_metadata(topic_id))
+            if is_new:
+                self.disk.sync_directory(self.path)
+            return log
+        except OSError as error:
+            raise StorageError(directory, "opening the log", error) from error
+
+    def open_all(self, config_of: Callable[[TopicPartition, UUID | None], LogConfig]) -> dict[TopicPartition, Log | StorageError]:
+        """Open every log there is; one that cannot be opened comes as the reason."""
+        self.finish_deletions()
+        opened: dict[TopicPartition, Log | StorageError] = {}
+        for identity, topic_id in self.partitions().items():
+            try:
+                opened[identity] = self.open_log(identity, topic_id, config_of(identity, topic_id))
+            except StorageError as error:
+                opened[identity] = error
+        return opened
+
+    def _lower_recovery_point(self, identity: TopicPartition, offset: int) -> None:
+        """Before a log is cut: a recovery point beyond its end would look like loss."""
+        with self._guard:
+            if self._recovery_points.get(identity, 0) <= offset:
+                return
+            self._recovery_points[identity] = offset
+            self._checksums.write(RECOVERY_POINTS, encode_offsets(self._recovery_points))
+
+    def delete_log(self, identity: TopicPartition) -> None:
+        """Remove a partition.  Once its directory is renamed, a crash cannot bring it back."""
+        directory = self.directory_of(identity)
+        try:
+            if self.disk.exists(directory):
+                renamed = self.path / self._deleted_name(identity)
+                self.disk.rename(directory, renamed)
+                self.disk.sync_directory(self.path)
+                self.disk.remove_tree(renamed)
+        except OSError as error:
+            raise StorageError(directory, "deleting the log", error) from error
+        for offsets in (self._recovery_points, self._high_watermarks, self._log_starts, self._clean_offsets):
+            offsets.pop(identity, None)
+
+    def _deleted_name(self, identity: TopicPartition) -> str:
+        with self._guard:
+            self._deletions += 1
+            unique = uuid5(NAMESPACE_URL, f"{identity}/{self.clock.wall_ms()}/{self._deletions}").hex
+        suffix = f"-{identity.partition}.{unique}{DELETE_SUFFIX}"
+        return identity.topic[: _FILE_NAME_MAX - len(suffix)] + suffix
+
+    def finish_deletions(self) -> None:
+        """Remove what a crash left half deleted."""
+        for name in self.disk.list_names(self.path):
+            if name.endswith(DELETE_SUFFIX):
+                try:
+                    self.disk.remove_tree(self.path / name)
+                except OSError as error:
+                    raise StorageError(self.path / name, "deleting", error) from error
+
+    # -- what the next start needs to know
+
+    def high_watermark(self, identity: TopicPartition) -> int:
+        """The high watermark written down last; 0 when there is none."""
+        return self._high_watermarks.get(identity, 0)
+
+    def checkpoint(self, logs: Mapping[TopicPartition, PartitionLog], high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down how far every log is.  Logs that are offline keep what was written before."""
+        points = dict(self._recovery_points)
+        for identity, log in logs.items():
+            if isinstance(log, Log) and log.failure is None:
+                try:
+                    points[identity] = log.checkpoint()
+                except StorageError as error:
+                    logger.error("%s: %s", identity, error)
+                self._log_starts[identity] = log.start_offset
+                self._clean_offsets[identity] = log.clean_offset
+        self._high_watermarks.update(high_watermarks)
+        self._write(HIGH_WATERMARKS, encode_offsets(self._high_watermarks))
+        self._write(LOG_STARTS, encode_offsets(self._log_starts))
+        self._write(CLEAN_OFFSETS, encode_offsets(self._clean_offsets))
+        with self._guard:
+            # A log that was cut meanwhile has lowered its own point: that one counts.
+            for identity, point in points.items():
+                if identity in logs or identity in self._recovery_points:
+                    self._recovery_points[identity] = min(point, logs[identity].end_offset) if identity in logs else point
+            encoded = encode_offsets(self._recovery_points)
+        self._write(RECOVERY_POINTS, encoded)
+
+    def write_log_start(self, identity: TopicPartition, offset: int) -> None:
+        """Write down that records below an offset were deleted, before that is acknowledged."""
+        self._log_starts[identity] = offset
+        self._write(LOG_STARTS, encode_offsets(self._log_starts))
+
+    def close(self, logs: Mapping[TopicPartition, PartitionLog], high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Close every log, leave the clean-shutdown mark if all went well, and unlock."""
+        is_clean = True
+        for identity, log in logs.items():
+            try:
+                is_clean = is_clean and log.failure is None
+                log.close()
+            except StorageError as error:
+                logger.error("%s could not be closed: %s", identity, error)
+                is_clean = False
+        try:
+            self.checkpoint(logs, high_watermarks)
+            if is_clean:
+                self.disk.write_atomically(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+        except (StorageError, OSError) as error:
+            logger.error("%s: the next start will read more than it need: %s", self.path, error)
+        self.release()
+
+    def release(self) -> None:
+        """Unlock without leaving a mark."""
+        self._lock.close()
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition a directory's name stands for; None for every other name."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdecimal() or name.endswith(DELETE_SUFFIX):
+        return None
+    return TopicPartition(topic, int(partition))

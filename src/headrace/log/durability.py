@@ -1,0 +1,88 @@
+"""What of a log is on the medium, and what still has to get there.
+
+The loop's thread notes what it wrote; another thread syncs.  Always: `flushed_offset` is an end that the log had before a sync began
+whose every file was then synced, and never above a truncation.
+"""
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from headrace.host.disk import Disk
+from headrace.log.files import Handle
+
+_NO_CEILING: Final = 2**63 - 1
+
+
+class Durability:
+    """The files of one log that are ahead of the medium."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.flushed_offset = 0
+        # Where the last operation was, for the error that names it.
+        self.path = directory
+        self._directory = directory
+        self._disk = disk
+        self._lock = threading.Lock()
+        self._logs: dict[Handle, None] = {}
+        self._indexes: dict[Handle, None] = {}
+        # Names come and go: a new file is durable only when its directory is.
+        self._directory_is_dirty = True
+        self._ceiling = _NO_CEILING
+
+    def written(self, handle: Handle) -> None:
+        """A log file grew.  Called after the write and before the log's end moves."""
+        with self._lock:
+            self._logs[handle] = None
+
+    def sealed(self, handles: Iterable[Handle]) -> None:
+        """Indexes got their last entries: they are worth syncing now."""
+        with self._lock:
+            self._indexes.update(dict.fromkeys(handles))
+
+    def names_changed(self) -> None:
+        with self._lock:
+            self._directory_is_dirty = True
+
+    def forget(self, handles: Iterable[Handle]) -> None:
+        """Files that left the log."""
+        with self._lock:
+            for handle in handles:
+                self._logs.pop(handle, None)
+                self._indexes.pop(handle, None)
+            self._directory_is_dirty = True
+
+    def lower(self, offset: int) -> None:
+        """The log was cut: a sync that is under way must not promise what is gone."""
+        with self._lock:
+            self._ceiling = min(self._ceiling, offset)
+            self.flushed_offset = min(self.flushed_offset, offset)
+
+    def sync(self, end_offset: int) -> int:
+        """Sync everything noted; then everything below `end_offset`, read before the call, is durable.  OSError on failure."""
+        with self._lock:
+            handles, self._logs = self._logs, {}
+            directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
+            self._ceiling = _NO_CEILING
+        for handle in handles:
+            self.path = handle.path
+            handle.sync()
+        if directory_is_dirty:
+            self.path = self._directory
+            self._disk.sync_directory(self._directory)
+        with self._lock:
+            for handle in handles:
+                if handle not in self._logs:
+                    handle.held = False
+            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling))
+            return self.flushed_offset
+
+    def sync_indexes(self) -> None:
+        with self._lock:
+            handles, self._indexes = self._indexes, {}
+        for handle in handles:
+            self.path = handle.path
+            if self._disk.exists(handle.path):
+                handle.sync()
+        self.path = self._directory

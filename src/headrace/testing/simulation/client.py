@@ -1,0 +1,109 @@
+"""What every simulated client needs: to find leaders and coordinators, to ask them, and to ask again.
+
+Clients speak the wire protocol over the simulated network, each from a machine of its own.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.broker.peers import Peers, PeerUnreachable
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.history import History
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+METADATA_VERSION = 9
+FIND_COORDINATOR_VERSION = 3
+GROUP, TRANSACTION = 0, 1
+CALL_TIMEOUT_S = 3.0
+BACK_OFF_S = (0.05, 0.4)
+
+Addresses = Mapping[int, tuple[str, int]]
+
+
+class Unavailable(Exception):
+    """Nobody answers, or the answer is that somebody else should be asked: try again."""
+
+
+class ClusterClient:
+    """A client's view of the cluster."""
+
+    def __init__(self, name: str, addresses: Addresses, topics: tuple[str, ...], history: History, chance: random.Random) -> None:
+        self.name = name
+        self.history = history
+        self.chance = chance
+        self._topics = topics
+        self._brokers = list(addresses)
+        self._peers = Peers(name, addresses.get)
+        self._leaders: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    async def call(self, broker: int, request: Any, version: int, *, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+        try:
+            return await self._peers.call(broker, request, version, timeout=timeout_s)
+        except PeerUnreachable as error:
+            raise Unavailable(str(error)) from error
+
+    async def call_any(self, request: Any, version: int) -> Any:
+        return await self.call(self.chance.choice(self._brokers), request, version)
+
+    # -- leaders
+
+    async def leader(self, partition: TopicPartition) -> int:
+        if partition not in self._leaders:
+            await self._refresh()
+        if partition not in self._leaders:
+            raise Unavailable(f"{partition} has no leader")
+        return self._leaders[partition]
+
+    async def partitions(self) -> list[TopicPartition]:
+        """All partitions that have a leader."""
+        if not self._leaders:
+            await self._refresh()
+        return sorted(self._leaders, key=str)
+
+    def forget_leader(self, partition: TopicPartition) -> None:
+        self._leaders.pop(partition, None)
+
+    async def _refresh(self) -> None:
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in self._topics), allow_auto_topic_creation=False
+        )
+        response: MetadataResponse = await self.call_any(request, METADATA_VERSION)
+        for topic in response.topics:
+            for found in topic.partitions:
+                partition = TopicPartition(topic.name or "", found.partition_index)
+                if found.error_code == ErrorCode.NONE:
+                    self._leaders[partition] = found.leader_id
+
+    # -- coordinators
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        if (kind, key) not in self._coordinators:
+            response = await self.call_any(FindCoordinatorRequest(key=key, key_type=kind), FIND_COORDINATOR_VERSION)
+            if response.error_code != ErrorCode.NONE:
+                raise Unavailable(ErrorCode(response.error_code).name)
+            self._coordinators[kind, key] = response.node_id
+        return self._coordinators[kind, key]
+
+    async def call_coordinator(self, kind: int, key: str, request: Any, version: int) -> Any:
+        broker = await self.coordinator(kind, key)
+        try:
+            return await self.call(broker, request, version)
+        except Unavailable:
+            self.forget_coordinator(kind, key)
+            raise
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    # -- waiting
+
+    async def back_off(self) -> None:
+        await asyncio.sleep(self.chance.uniform(*BACK_OFF_S))
+
+    def close(self) -> None:
+        self._peers.close()

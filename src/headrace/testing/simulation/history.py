@@ -1,0 +1,170 @@
+"""What happened in a simulation, as clients and onlookers saw it: facts for the checkers, and a story for people.
+
+Two runs with one seed write the same story, byte for byte.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.loop import SimulatedLoop
+from headrace.testing.simulation.machine import current_machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that happened; `order` tells which of two was first."""
+
+    order: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent(Fact):
+    """A producer is about to send a record for the first time."""
+
+    producer: str
+    partition: TopicPartition
+    value: str
+    transaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged(Fact):
+    """A broker told a producer that all in-sync replicas have the record."""
+
+    producer: str
+    partition: TopicPartition
+    value: str
+    offset: int
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused(Fact):
+    """A broker refused a record for good; a producer that does everything right never hears this."""
+
+    producer: str
+    partition: TopicPartition
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Fact):
+    """How a transaction ended, as its producer was told: committed, aborted, or it does not know."""
+
+    transaction: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled(Fact):
+    """A consumer got a record."""
+
+    consumer: str
+    partition: TopicPartition
+    offset: int
+    value: str
+    isolated: bool  # read_committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed(Fact):
+    """A consumer was told that nothing (more) is to be had in [start, end)."""
+
+    consumer: str
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitted(Fact):
+    """A group's coordinator acknowledged an offset."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRead(Fact):
+    """A group's coordinator told the committed offset; `asked` is the order of the question."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led(Fact):
+    """A broker took up the leadership of a partition."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    broker: int
+
+
+Kind = TypeVar("Kind", bound=Fact)
+
+
+class History:
+    """Facts in order, and the story."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self.facts: list[Fact] = []
+        self.story: list[str] = []
+        # Broken rules noticed while the simulation ran.
+        self.violations: list[str] = []
+
+    @property
+    def next_order(self) -> int:
+        return len(self.facts)
+
+    def record(self, fact: Fact) -> None:
+        object.__setattr__(fact, "order", self.next_order)
+        object.__setattr__(fact, "at", self._loop.now)
+        self.facts.append(fact)
+        self.tell(_sentence(fact))
+
+    def tell(self, text: str, who: str | None = None) -> None:
+        """Add a line to the story."""
+        machine = current_machine.get()
+        name = who or (machine.name if machine is not None else "world")
+        self.story.append(f"{self._loop.now:9.4f} {name:<10} {text}")
+
+    def violate(self, text: str) -> None:
+        """A rule was broken, here and now."""
+        self.violations.append(text)
+        self.tell(f"VIOLATION: {text}")
+
+    def of(self, kind: type[Kind]) -> Iterator[Kind]:
+        return (fact for fact in self.facts if isinstance(fact, kind))
+
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.story).encode()).hexdigest()
+
+
+def _sentence(fact: Fact) -> str:
+    names = [name for kind in type(fact).__mro__ for name in getattr(kind, "__slots__", ()) if name not in ("order", "at")]
+    return f"{type(fact).__name__.lower()} " + " ".join(f"{name}={getattr(fact, name)}" for name in names)
+
+
+class StoryHandler(logging.Handler):
+    """What brokers log becomes part of the story."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(logging.INFO)
+        self._history = history
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = f"[{record.levelname.lower()}] {record.getMessage()}"
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f" ({record.exc_info[1]!r})"
+        self._history.tell(text)

@@ -1,0 +1,133 @@
+"""An idempotent producer: sends each record until it is acknowledged by all in-sync replicas, with the same sequence each time."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace.model.errors import RETRIABLE, ErrorCode
+from headrace.model.identity import TopicPartition
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
+from headrace.testing.simulation.client import ClusterClient, Unavailable
+from headrace.testing.simulation.history import Acknowledged, Refused, Sent
+from headrace.testing.simulation.host import EPOCH_MS
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+
+PRODUCE_VERSION = 11
+INIT_PRODUCER_ID_VERSION = 4
+PRODUCE_TIMEOUT_MS = 2000
+BATCH_RECORDS_MAX = 3
+
+
+@dataclass(slots=True)
+class Identity:
+    """Who writes: the producer's id and epoch, and the next sequence of each partition."""
+
+    producer_id: int
+    epoch: int
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+async def produce_batch(
+    client: ClusterClient,
+    partition: TopicPartition,
+    values: Sequence[str],
+    identity: Identity,
+    *,
+    transactional_id: str | None = None,
+    version: int = PRODUCE_VERSION,
+) -> tuple[ErrorCode, int, int]:
+    """Send one batch once; answer what the leader said, the offset, and who that leader is.  Raises Unavailable."""
+    leader = await client.leader(partition)
+    now_ms = EPOCH_MS + int(asyncio.get_running_loop().time() * 1000)
+    batch = build_batch(
+        [Record(0, now_ms, value.split("/")[0].encode(), value.encode()) for value in values],
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        base_sequence=identity.sequences.get(partition, 0),
+        transactional=transactional_id is not None,
+    )
+    data = PartitionProduceData(index=partition.partition, records=batch)
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=PRODUCE_TIMEOUT_MS,
+        topic_data=(TopicProduceData(name=partition.topic, partition_data=(data,)),),
+    )
+    try:
+        response: ProduceResponse = await client.call(leader, request, version)
+    except Unavailable:
+        client.forget_leader(partition)
+        raise
+    answer = response.responses[0].partition_responses[0]
+    return ErrorCode(answer.error_code), answer.base_offset, leader
+
+
+class Producer:
+    """One producer with a lane for each partition: in each, one batch under way at a time."""
+
+    def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float]) -> None:
+        self._client = client
+        self._pause_s = pause_s
+        self._sent = 0
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Send nothing new; what is under way is finished."""
+        self._stopping = True
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        identity = await self._identity()
+        if identity is not None:
+            await asyncio.gather(*(self._lane(partition, identity) for partition in partitions))
+
+    async def _identity(self) -> Identity | None:
+        while not self._stopping:
+            try:
+                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+                response: InitProducerIdResponse = await self._client.call_any(request, INIT_PRODUCER_ID_VERSION)
+                if response.error_code == ErrorCode.NONE:
+                    return Identity(response.producer_id, response.producer_epoch)
+            except Unavailable:
+                pass
+            await self._client.back_off()
+        return None
+
+    async def _lane(self, partition: TopicPartition, identity: Identity) -> None:
+        client = self._client
+        while not self._stopping:
+            await asyncio.sleep(client.chance.uniform(*self._pause_s))
+            values = [self._next_value() for _ in range(client.chance.randrange(BATCH_RECORDS_MAX) + 1)]
+            for value in values:
+                client.history.record(Sent(producer=client.name, partition=partition, value=value))
+            if not await self._send(partition, values, identity):
+                return
+            identity.sequences[partition] = identity.sequences.get(partition, 0) + len(values)
+
+    def _next_value(self) -> str:
+        self._sent += 1
+        return f"{self._client.name}/{self._sent}"
+
+    async def _send(self, partition: TopicPartition, values: Sequence[str], identity: Identity) -> bool:
+        """Until it is acknowledged or refused; True when the lane may go on."""
+        client = self._client
+        while True:
+            try:
+                error, offset, broker = await produce_batch(client, partition, values, identity)
+            except Unavailable:
+                await client.back_off()
+                continue
+            if error is ErrorCode.NONE:
+                for position, value in enumerate(values):
+                    fact = Acknowledged(
+                        producer=client.name, partition=partition, value=value, offset=offset + position, broker=broker
+                    )
+                    client.history.record(fact)
+                return True
+            if error not in RETRIABLE:
+                fact = Refused(producer=client.name, partition=partition, value=values[0], reason=error.name)
+                client.history.record(fact)
+                return False
+            client.forget_leader(partition)
+            await client.back_off()
