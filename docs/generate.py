@@ -3,6 +3,7 @@
 A reference written by hand is wrong after the next change; these cannot be.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -128,8 +129,8 @@ def api_name(key: ApiKey) -> str:
 
 
 def _purpose(request: type) -> str:
-    first = (request.__doc__ or "").strip().split("\n")[0]
-    return _cell(first.split(".  ")[0])
+    """The first sentence of what the declaration says of itself."""
+    return _cell(re.split(r"\.(?:\s|$)", " ".join((request.__doc__ or "").split()))[0]) + "."
 
 
 PAGES = {"settings.md": settings_page, "wire.md": wire_page, "commands.md": lambda: NOTE + commands_page()}

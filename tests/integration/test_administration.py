@@ -309,7 +309,7 @@ def test_the_cluster_and_its_log_directories_are_described(client: RawClient, br
 def test_retention_by_time_and_size_removes_whole_segments_in_the_background(topic: str) -> None:
     settings = {"log.retention.check.interval.ms": "50", "log.segment.delete.delay.ms": "0"}
     with Broker(memory=False, settings=settings) as own, RawClient(own.bootstrap) as raw:
-        create(raw, topic, retention_bytes="2000", segment_bytes="1000")
+        create(raw, topic, retention_ms="-1", retention_bytes="2000", segment_bytes="1000")
         for _ in range(20):
             append(raw, topic, b"x" * 400)
         deadline = time.monotonic() + 10

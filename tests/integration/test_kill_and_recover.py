@@ -67,7 +67,8 @@ class Load:
 def test_every_acknowledged_record_survives_kill_minus_nine_in_order_and_once(tmp_path: Path) -> None:
     chance = random.Random(20_261_115)
     with BrokerProcess(tmp_path / "data", {"log.segment.bytes": "200000"}) as broker:
-        AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result()
         load = Load(broker.bootstrap)
         for _ in range(ROUNDS):
             threading.Event().wait(chance.uniform(0.05, 1.0))
@@ -119,7 +120,7 @@ def test_a_second_broker_on_the_same_data_directory_is_refused_with_a_sentence(t
         with pytest.raises(RuntimeError) as refusal:
             BrokerProcess(tmp_path / "data").start()
 
-        assert "already" in str(refusal.value)
+        assert "another broker is using it" in str(refusal.value)
         assert "Traceback" not in str(refusal.value)
 
 

@@ -52,6 +52,8 @@ class Host:
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=SystemDisk)
     entropy: Entropy = field(default_factory=SystemEntropy)
+    # Heavy work goes to processes of its own, which know only the real disk; elsewhere it goes to a thread.
+    worker_processes: bool = True
     open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
 
 
@@ -106,7 +108,7 @@ class Broker:
         await self._join()
 
     async def _join(self) -> None:
-        """Listen, so that the address is known; register it; take up what the metadata places here; then answer."""
+        """Take an address; register it; take up what the metadata places here; then let clients in."""
         self.address = await self.server.listen(*parse_address(self.config["listeners"]))
         registration = BrokerRegistration(
             broker_id=self.broker_id,
@@ -125,6 +127,7 @@ class Broker:
         self.clustering.start()
         await self.replicas.start()
         await self.clustering.admitted()
+        await self.server.open()
         self.housekeeping.start()
 
     def _open_storage(self) -> Storage:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.cleaner import Cleaner
 from headrace.broker.partition import Partition
 from headrace.log.interface import PartitionLog, RemovedSegment
 from headrace.model.errors import StorageError
@@ -28,16 +29,20 @@ class Housekeeping:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
+        self.cleaner = Cleaner(broker)
 
     def start(self) -> None:
         config = self._broker.config
         self._repeat("retention", config["log.retention.check.interval.ms"], self.apply_retention)
+        if config["log.cleaner.enable"]:
+            self._repeat("cleaning", config["log.cleaner.backoff.ms"], self.cleaner.clean_all)
         self._repeat("checkpoints", config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint)
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.cleaner.close()
 
     def _repeat(self, name: str, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         async def loop() -> None:

@@ -13,7 +13,7 @@ from headrace.broker.flushing import Flusher
 from headrace.broker.waiting import OffsetQueue, Readers
 from headrace.controller.entries import PartitionState
 from headrace.host.disk import Buffer
-from headrace.log.interface import Appended, Origin, PartitionLog
+from headrace.log.interface import TRUSTED, Appended, Origin, PartitionLog, VerificationGuard
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import TopicId, TopicPartition
 from headrace.model.topic_settings import LogConfig
@@ -125,11 +125,20 @@ class Partition:
     def config(self) -> LogConfig:
         return self.log.config
 
-    def append(self, records: Buffer, origin: Origin = Origin.CLIENT) -> Appended:
+    def append(
+        self,
+        records: Buffer,
+        origin: Origin = Origin.CLIENT,
+        *,
+        guard: VerificationGuard | None = TRUSTED,
+        transaction_version: int = 0,
+    ) -> Appended:
         """Write batches at the end of the log, as leader.  They are not yet durable and not yet visible."""
         self.require_leader()
         try:
-            appended = self.log.append(records, self.state.leader_epoch, origin=origin)
+            appended = self.log.append(
+                records, self.state.leader_epoch, origin=origin, guard=guard, transaction_version=transaction_version
+            )
         except StorageError as error:
             self.on_storage_failure(error)
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.identity} is offline: {error}") from error

@@ -38,11 +38,16 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Open the socket; answer the address it got."""
-        self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=BACKLOG)
-        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        """Take the address, without letting anybody in yet; answer which it is."""
+        self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=BACKLOG, start_serving=False)
         bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return bound
+
+    async def open(self) -> None:
+        """Let clients in."""
+        assert self._server is not None, "listen first"
+        await self._server.start_serving()
+        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def stop_listening(self) -> None:
         if self._server is not None:

@@ -3,6 +3,7 @@
 confluent-kafka is imported inside the functions: `headrace --help` and `headrace serve` do not pay for it.
 """
 
+import logging
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -83,8 +84,21 @@ def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _client_properties(bootstrap: str, properties: list[str] | None) -> dict[str, Any]:
     require_reachable(bootstrap)
-    # log_level 0: librdkafka writes nothing of its own to the terminal; what matters reaches us as errors.
-    return {"bootstrap.servers": bootstrap, "log_level": 0, **key_values(properties, "--property")}
+    return {
+        "bootstrap.servers": bootstrap,
+        "logger": _silence(),
+        # Whatever matters comes back with the call or the record it concerns.  Without this, a fatal error would also be raised
+        # from the midst of a callback.
+        "error_cb": lambda error: None,
+        **key_values(properties, "--property"),
+    }
+
+
+def _silence() -> logging.Logger:
+    """librdkafka writes nothing of its own to the terminal; what matters reaches us as errors."""
+    logger = logging.Logger("librdkafka")
+    logger.addHandler(logging.NullHandler())
+    return logger
 
 
 def addresses(bootstrap: str) -> list[tuple[str, int]]:

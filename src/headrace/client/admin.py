@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import (
     AdminClient,
@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 
 from headrace.client.admin_values import Cluster, Group, Node, Partition, Setting, Topic, group_of, topic_of
 from headrace.client.arguments import Duration, bootstrap_address, merged, seconds, timestamp_ms, topic_name, whole_number
-from headrace.client.errors import BrokerError, Closed, GroupNotFound, InvalidArgument, TopicExists, TopicNotFound, translate
+from headrace.client.errors import Closed, GroupNotFound, HeadraceError, InvalidArgument, TopicExists, TopicNotFound, translate
 from headrace.client.logs import librdkafka_log
 from headrace.model.identity import TopicPartition
 
@@ -224,7 +224,7 @@ class Admin:
         )
         for each in answers[group].topic_partitions or []:
             if each.error is not None:
-                raise self._translated(KafkaException(each.error), f"set the offsets of group '{group}'")
+                raise self._translated(each.error, f"set the offsets of group '{group}'")
 
     def reset_offsets(self, group: str, topic: str, to: At) -> dict[int, int]:
         """Move a group that has no members to "earliest", "latest" or a moment in one topic; answers the offsets."""
@@ -290,8 +290,8 @@ class Admin:
         # librdkafka ends every request within its own time-out; one second more is so that its error wins.
         return future.result(self._timeout + 1)
 
-    def _translated(self, error: BaseException, action: str) -> BrokerError | Exception:
-        return translate(error.args[0], action, self.bootstrap)
+    def _translated(self, error: KafkaException | KafkaError, action: str) -> HeadraceError:
+        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap)
 
 
 def _group_name(name: str) -> str:

@@ -46,7 +46,7 @@ Report = Callable[[KafkaError | None, Message], None]
 T = TypeVar("T", Delivery, Deliveries)
 
 SLICE_S = 0.1  # librdkafka's waits do not see Ctrl-C, so ours are made of short ones
-INTERRUPTED_FLUSH_S = 5.0  # how long a `with` block that ends in an exception waits for the broker
+INTERRUPTED_FLUSH_S = 2.0  # how long a `with` block that ends in an exception waits for the broker
 PARTITION_COUNT_AGE_S = 60.0
 UNKNOWN_TOPIC_PATIENCE_S = 5.0  # a topic that is just being created is unknown for a moment
 UNSEEN_FAILURES_MAX = 100

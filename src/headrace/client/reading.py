@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.errors import BrokerTimeout, DecodeFailed, translate
+from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, translate
 from headrace.client.membership import Membership
 from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, decoded, expired, place_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CHUNK = 500  # records fetched from librdkafka at once
 SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
+UNKNOWN_TOPIC_PATIENCE_S = 5.0
 OffsetSource = Callable[[frozenset[Place]], Positions]
 
 
@@ -65,6 +66,7 @@ class Reader:
         self._on_undecodable = on_undecodable
         self._dead_letters = dead_letters
         self._started = False
+        self._unknown_since: float | None = None
 
     def next(self, timeout: float | None) -> Record[Any, Any] | None:
         """The next record; None when none comes within `timeout`, or when reading is stopped."""
@@ -181,6 +183,7 @@ class Reader:
             self._take_positions_from_source()
         if not membership.arrived:
             membership.check_broker(self._timeout)
+            self._check_topics()
             return
         while membership.arrived:
             message = membership.arrived.popleft()
@@ -198,8 +201,19 @@ class Reader:
         if error.code() == KafkaError._PARTITION_EOF:
             self.at_end.add(place_of(message))
             self.membership.suspicious_since = None
+        elif error.name() in NO_TOPIC:
+            self._unknown_since = self._unknown_since or time.monotonic()
         elif not error.retriable() and error.name() not in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
             raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self._bootstrap)
+
+    def _check_topics(self) -> None:
+        """A topic that is just being made is unknown for a moment; one that stays unknown is an error."""
+        since = self._unknown_since
+        if since is None or time.monotonic() - since < min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S):
+            return
+        self._unknown_since = None
+        names = [name for name in self._topics if not name.startswith("^")] or [each.topic for each in self._partitions]
+        self.starting_point.all_partitions(names)
 
     def _drop_what_was_taken_away(self) -> None:
         membership = self.membership

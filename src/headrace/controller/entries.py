@@ -18,6 +18,7 @@ Every value is a JSON object.  A key names one thing, so that two brokers that c
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
@@ -160,6 +161,14 @@ class Endpoint:
     security_protocol: str = "PLAINTEXT"
 
 
+class Memory(Enum):
+    """What a broker that starts still has of what it had when it last ran."""
+
+    ALL = "all"  # it was shut down in order
+    FLUSHED = "flushed"  # it was killed
+    NOTHING = "nothing"  # its disk is new, or it has none
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
     """A live broker.  `epoch` comes from the store when the key is created and is not part of the value."""
@@ -170,7 +179,7 @@ class BrokerRegistration:
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     rack: str | None = None
     shutting_down: bool = False  # gives its leaderships away and gets no new ones
-    started_clean: bool = True  # False: the process before this one was killed, and may have forgotten what was not flushed
+    memory: Memory = Memory.ALL
     degraded: tuple[str, ...] = ()  # reasons, for people
 
     def endpoint(self, listener: str) -> Endpoint | None:
@@ -186,7 +195,7 @@ class BrokerRegistration:
                 },
                 "rack": self.rack,
                 "shutting_down": self.shutting_down,
-                "started_clean": self.started_clean,
+                "memory": self.memory.value,
                 "degraded": list(self.degraded),
             }
         )
@@ -201,7 +210,7 @@ class BrokerRegistration:
             endpoints={name: Endpoint(**e) for name, e in data["endpoints"].items()},
             rack=data["rack"],
             shutting_down=data["shutting_down"],
-            started_clean=data["started_clean"],
+            memory=Memory(data["memory"]),
             degraded=tuple(data["degraded"]),
         )
 

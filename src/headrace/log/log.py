@@ -120,17 +120,18 @@ class Log(LogCore):
         self.producers.on_high_watermark(self._end_offset)
         self.producers.remove_expired(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
         self.clean_offset = self._start_offset
-        self._mark_found_durable(clean)
+        self._mark_found_durable(clean, found.unsure_from)
 
-    def _mark_found_durable(self, clean: bool) -> None:
+    def _mark_found_durable(self, clean: bool, unsure_from: int) -> None:
         """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
         if clean:
             self._durability.flushed_offset = self._end_offset
             return
         self._durability.flushed_offset = self._start_offset
         for segment in self._segments:
-            self._durability.written(segment.log)
-            self._durability.sealed(segment.handles()[1:3])
+            if segment.base_offset >= unsure_from:
+                self._durability.written(segment.log)
+                self._durability.sealed(segment.handles()[1:3])
         self.sync()
 
     # -- what it is

@@ -51,6 +51,8 @@ class Recovered:
     end_offset: int
     checksums: Checksums
     corruption_count: int = 0
+    # From here on what was found may be in the page cache only.
+    unsure_from: int = 0
     # Bytes that nobody can have been promised and that were cut.
     cut_bytes: int = 0
     findings: list[str] = field(default_factory=list)
@@ -93,6 +95,7 @@ class Recovery:
             return self._begin_empty(first_offset)
         suspects = self._suspects(clean, recovery_point)
         first_unsure = result.segments[min(suspects)].base_offset if suspects else result.end_offset
+        result.unsure_from = first_unsure
         self._load_producers(first_unsure)
         epochs_known = self._load_epochs()
         # Scanned batches say again what the checkpoint may have missed; what it says of them would only contradict.

@@ -1,7 +1,9 @@
 """What a person who uses the source or the sink is told.  Each error is one sentence that names the value and the way on."""
 
+from headrace.client.errors import HeadraceError
 
-class HeadraceSparkError(Exception):
+
+class HeadraceSparkError(HeadraceError):
     """The root of every error that the source, the sink and the pipelines raise on purpose."""
 
 

@@ -155,7 +155,8 @@ class _Produce:
         result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
         if isinstance(error, RecordsRefused):
             result.record_errors = tuple(
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason) for index, reason in error.record_errors
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                for index, reason in error.record_errors
             )
 
     def _settle(self) -> None:
@@ -179,9 +180,7 @@ class _Produce:
             return
         version = self._context.api_version
         throttle_ms = after_produce(self._broker, self._request, self._context)
-        response = ProduceResponse(
-            responses=tuple(self._results), node_endpoints=self._leaders(), throttle_time_ms=throttle_ms
-        )
+        response = ProduceResponse(responses=tuple(self._results), node_endpoints=self._leaders(), throttle_time_ms=throttle_ms)
         self._reply.send((self._context.response_header(), write_produce_response(response, version)))
 
     def _answer_nothing(self) -> None:

@@ -155,7 +155,7 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
         """Whether a member with these protocols may join those who are there."""
-        if self.state is ClassicState.EMPTY:
+        if not self.members:
             return bool(protocol_type) and any(True for _ in protocols)
         shared = self._shared_protocols()
         return self.protocol_type == protocol_type and any(name in shared for name in protocols)

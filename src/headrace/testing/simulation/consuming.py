@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import GROUP, ClusterClient, Unavailable
-from headrace.testing.simulation.history import OffsetCommitted, OffsetRead, Passed, Polled
+from headrace.testing.simulation.history import OffsetCommitted, OffsetCommitting, OffsetRead, Passed, Polled
 from headrace.testing.simulation.reading import fetch
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -129,6 +129,8 @@ class Consumer:
             )
             for name in sorted({partition.topic for partition in positions})
         )
+        for partition, offset in positions.items():
+            client.history.record(OffsetCommitting(group=self._group, partition=partition, offset=offset))
         request = OffsetCommitRequest(group_id=self._group, topics=topics)
         response: OffsetCommitResponse = await client.call_coordinator(GROUP, self._group, request, OFFSET_COMMIT_VERSION)
         for topic in response.topics:
@@ -137,6 +139,4 @@ class Consumer:
                     client.forget_coordinator(GROUP, self._group)
                     raise Unavailable(ErrorCode(answer.error_code).name)
                 partition = TopicPartition(topic.name, answer.partition_index)
-                client.history.record(
-                    OffsetCommitted(group=self._group, partition=partition, offset=positions[partition])
-                )
+                client.history.record(OffsetCommitted(group=self._group, partition=partition, offset=positions[partition]))

@@ -83,6 +83,15 @@ class Passed(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitting(Fact):
+    """A consumer is about to ask for an offset to be kept."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(Fact):
     """A group's coordinator acknowledged an offset."""
 

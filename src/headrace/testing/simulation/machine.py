@@ -8,6 +8,8 @@ import contextvars
 from collections.abc import Callable
 from typing import Any
 
+BLOCKING_S = (0.0001, 0.002)
+
 Deferred = tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]
 
 
@@ -26,7 +28,7 @@ class Machine:
         self.clock_rate = clock_rate
         self.wall_skew_ms = wall_skew_ms
         # How long one piece of blocking work takes here.
-        self.blocking_seconds = (0.0001, 0.002)
+        self.blocking_seconds = BLOCKING_S
         # What was due while it stood still.
         self.deferred: list[Deferred] = []
         self._context = contextvars.Context()

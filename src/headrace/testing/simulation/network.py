@@ -1,8 +1,8 @@
 """A network without sockets: bytes arrive late, in pieces, or never; links are cut in one direction or both.
 
-Bytes of one connection arrive in order and without gaps, as TCP promises; different connections overtake each other.  What is sent
-over a cut link waits, and goes on when the link heals in time; else the connection ends.  A connection whose peer lost its power
-learns of it only after a while, as in life; one whose peer's process died learns of it at once.
+Bytes of one connection arrive in order and without gaps, as TCP promises; different connections overtake each other.  What is
+sent over a cut link waits, and goes on when the link heals in time; else the connection ends.  A connection whose peer lost its
+power learns of it only after a while, as in life; one whose peer's process died learns of it at once.
 """
 
 import asyncio
@@ -12,12 +12,15 @@ from typing import Any
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 
+DELAY_S = (0.0002, 0.003)
 WRITE_HIGH_WATER = 65_536
 # How long a connection attempt into the void takes to fail, and how long a dead or unreachable peer goes unnoticed.
 CONNECT_TIMEOUT_S = 3.0
 DEAD_PEER_S = 5.0
 # One write in so many arrives in two pieces.
 SPLIT_ONE_IN = 8
+
+Address = tuple[str, int]
 
 
 class Listener:
@@ -38,6 +41,9 @@ class Listener:
     def close(self) -> None:
         if self._network.listeners.get(self._address) is self:
             del self._network.listeners[self._address]
+
+    async def start_serving(self) -> None:
+        self.is_serving = True
 
     async def wait_closed(self) -> None:
         return
@@ -142,7 +148,7 @@ class SimulatedTransport(asyncio.Transport):
 class SimulatedNetwork:
     """Machines, the addresses they listen on, and the links between them."""
 
-    def __init__(self, loop: SimulatedLoop, *, delay_s: tuple[float, float] = (0.0002, 0.003)) -> None:
+    def __init__(self, loop: SimulatedLoop, *, delay_s: tuple[float, float] = DELAY_S) -> None:
         self.loop = loop
         loop.network = self
         self.delay_s = delay_s

@@ -1,4 +1,4 @@
-"""An idempotent producer: sends each record until it is acknowledged by all in-sync replicas, with the same sequence each time."""
+"""An idempotent producer: sends each record, under one sequence, until it is acknowledged by all in-sync replicas."""
 
 import asyncio
 from collections.abc import Sequence
@@ -126,8 +126,7 @@ class Producer:
                     client.history.record(fact)
                 return True
             if error not in RETRIABLE:
-                fact = Refused(producer=client.name, partition=partition, value=values[0], reason=error.name)
-                client.history.record(fact)
+                client.history.record(Refused(producer=client.name, partition=partition, value=values[0], reason=error.name))
                 return False
             client.forget_leader(partition)
             await client.back_off()

@@ -1,8 +1,8 @@
 """A metadata store that all simulated brokers share, and each broker's connection to it.
 
-The store itself never forgets what it has taken (that is etcd's business, not ours); what happens between it and a broker does:
-requests and answers are late or lost, leases end, now and then unfairly, and watches lag.  As the interface promises, a transaction
-whose answer was lost is settled before the caller hears of it.
+The store itself never forgets what it has taken: that is etcd's business, not ours.  Between it and a broker requests and answers
+are late or lost, leases end, now and then unfairly, and watches lag.  As the interface promises, a transaction whose answer was
+lost is settled before the caller hears of it.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ takes the transactional id away.
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from headrace.wire.codec import WireError, decode, encode, read_version
+from headrace.wire.codec import WireError, decode, encode_versioned, read_version
 from headrace.wire.schema import Layout, Since, Tagged, array, int8, int16, int32, int64, string
 
 TRANSACTION_LOG = 0
@@ -46,11 +46,11 @@ class TransactionLogValue:
 
 
 def encode_key(transactional_id: str) -> bytes:
-    return TRANSACTION_LOG.to_bytes(2, "big") + encode(TransactionLogKey(transactional_id=transactional_id), 0)
+    return encode_versioned(TransactionLogKey(transactional_id=transactional_id), TRANSACTION_LOG)
 
 
 def encode_value(value: TransactionLogValue, version: int = VALUE_VERSION) -> bytes:
-    return version.to_bytes(2, "big") + encode(value, version)
+    return encode_versioned(value, version)
 
 
 def read_key(key: bytes) -> str | None:

@@ -197,7 +197,7 @@ def test_a_member_that_does_not_join_again_within_the_rebalance_timeout_is_out()
 
 def test_a_member_whose_session_ends_during_a_rebalance_does_not_hold_the_others_up() -> None:
     driver = Driver(QUICK)
-    leader, follower = driver.stable_group()
+    leader, _ = driver.stable_group()
     _, newcomer = driver.enter()
     again = driver.join(leader.member_id)
 
@@ -350,7 +350,13 @@ def test_a_leader_that_beats_but_never_syncs_is_out_after_the_rebalance_timeout(
 def test_a_sync_that_does_not_fit_the_group_is_refused(change: dict[str, object], code: ErrorCode) -> None:
     driver = Driver()
     leader, _ = driver.stable_group()
-    fitting = {"group_id": GROUP, "member_id": leader.member_id, "generation": 1, "protocol": "range", "protocol_type": "consumer"}
+    fitting = {
+        "group_id": GROUP,
+        "member_id": leader.member_id,
+        "generation": 1,
+        "protocol": "range",
+        "protocol_type": "consumer",
+    }
 
     assert refusal(driver, driver.start("sync", Sync(**{**fitting, **change}))) is code
 

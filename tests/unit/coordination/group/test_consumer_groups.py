@@ -1,4 +1,4 @@
-"""The consumer protocol (KIP-848): epochs, assignment by the coordinator, revocation before assignment, fencing, static members."""
+"""The consumer protocol (KIP-848): epochs, assignment by the coordinator, revocation first, fencing, static members."""
 
 import pytest
 from group_driver import GROUP, Driver, catalog, topic_id
@@ -477,7 +477,10 @@ def test_a_heartbeat_that_could_not_be_written_changes_nothing() -> None:
     driver.consumer_join("a")
     driver.fails_to_write = True
 
-    assert code(driver, "b", 0, rebalance_timeout_ms=1, owned={}, topic_names=frozenset({"t"})) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (
+        code(driver, "b", 0, rebalance_timeout_ms=1, owned={}, topic_names=frozenset({"t"}))
+        is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    )
     driver.fails_to_write = False
 
     assert set(driver.consumer().members) == {"a"}

@@ -199,7 +199,11 @@ def test_a_subscription_is_read_as_it_was_written(
     version: int, topics: list[str], user_data: bytes | None, owned: dict[str, tuple[int]]
 ) -> None:
     written = Subscription(
-        version=version, topics=tuple(topics), user_data=user_data, owned=owned if version >= 1 else {}, rack_id="r" if version >= 3 else None
+        version=version,
+        topics=tuple(topics),
+        user_data=user_data,
+        owned=owned if version >= 1 else {},
+        rack_id="r" if version >= 3 else None,
     )
 
     data = write_subscription(written)

@@ -1,0 +1,122 @@
+"""Compaction and expiry, one log at a time: decided on the event loop, done in a worker process, put in place on the loop.
+
+The worker process is started when there is something to clean and ended when there is not, so that an idle broker is one process.
+What is cleaned is never what producers append to; readers see the old segments until the new ones are in place.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+from headrace.broker.partition import Partition
+from headrace.log.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    compact,
+    discard,
+    plan_compaction,
+    plan_expiry,
+    publish,
+    swap_in,
+)
+from headrace.log.log import Log
+from headrace.log.values import CorruptBatch
+from headrace.model.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+
+class Cleaner:
+    """Cleans the logs of a broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._worker: Executor | None = None
+        # Logs that cannot be cleaned until a person has looked at them.
+        self._given_up: set[Partition] = set()
+
+    async def clean_all(self) -> None:
+        """Clean what is due, the dirtiest first as the partitions come."""
+        try:
+            for partition in list(self._candidates()):
+                await self.clean(partition)
+        finally:
+            self._end_worker()
+
+    def _candidates(self) -> Iterator[Partition]:
+        for partition in self._broker.replicas:
+            config = partition.config
+            if (
+                partition.failure is None
+                and partition not in self._given_up
+                and (config.is_compacted or config.message_ttl_enable)
+            ):
+                yield partition
+
+    async def clean(self, partition: Partition) -> bool:
+        """Clean one log if it is due; whether it was."""
+        log = partition.log
+        if not isinstance(log, Log):
+            # In memory there are no segments to write anew: retention takes out what has expired or was superseded.
+            return False
+        try:
+            plan = self._plan(log, partition.high_watermark)
+            if plan is None:
+                return False
+            result = await self._compact(plan)
+            await self._put_in_place(partition, log, result)
+            return True
+        except CorruptBatch as error:
+            self._given_up.add(partition)
+            logger.error(
+                "%s is not compacted any more: %s; `headrace log verify` shows what is broken", partition.identity, error
+            )
+        except StorageError as error:
+            partition.on_storage_failure(error)
+        except (OSError, BrokenProcessPool) as error:
+            self._end_worker()
+            logger.error("%s could not be compacted and is tried again later: %s", partition.identity, error)
+        return False
+
+    def _plan(self, log: Log, high_watermark: int) -> CompactionPlan | None:
+        now = self._broker.clock.wall_ms()
+        return plan_compaction(log, now, high_watermark) or plan_expiry(log, now, high_watermark)
+
+    async def _compact(self, plan: CompactionPlan) -> CompactionResult:
+        if self._broker.host.worker_processes:
+            if self._worker is None:
+                self._worker = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            return await self._broker.loop.run_in_executor(self._worker, compact, plan)
+        return await self._broker.loop.run_in_executor(None, compact, plan, self._broker.host.disk)
+
+    async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
+        disk = self._broker.host.disk
+        if partition.failure is not None or log.failure is not None:
+            await self._broker.loop.run_in_executor(None, discard, result, disk)
+            return
+        await self._broker.loop.run_in_executor(None, publish, result, disk)
+        self._broker.housekeeping.unlink_soon(swap_in(log, result))
+        logger.info(
+            "cleaned %s: %d of %d records and %d of %d bytes stay",
+            partition.identity,
+            result.records_kept,
+            result.records_read,
+            result.bytes_after,
+            result.bytes_before,
+        )
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown(wait=False, cancel_futures=True)
+
+    async def close(self) -> None:
+        self._end_worker()
+        await asyncio.sleep(0)

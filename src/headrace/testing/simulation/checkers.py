@@ -1,0 +1,186 @@
+"""The rules, checked over what clients saw and what is in the logs at the end.
+
+Nothing acknowledged is lost; a record is where its acknowledgement said; an idempotent producer's record is there once; records
+of one key are in the order in which they were sent; nobody reads what is not there in the end, skips anything, or sees an offset
+change its record; transactions are there whole or not at all; committed offsets never go back.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.history import (
+    Acknowledged,
+    Ended,
+    History,
+    Led,
+    OffsetCommitted,
+    OffsetCommitting,
+    OffsetRead,
+    Passed,
+    Polled,
+    Refused,
+    Sent,
+)
+from headrace.testing.simulation.observer import Committed
+
+Records = Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """The partitions as read over the wire when all was well again: everything, and only what was committed."""
+
+    everything: Mapping[TopicPartition, Records]
+    isolated: Mapping[TopicPartition, Records]
+
+
+def check(history: History, final: FinalState, committed: Mapping[TopicPartition, Committed]) -> list[str]:
+    """Every broken rule, as a sentence."""
+    return [
+        *history.violations,
+        *lost_writes(history, final),
+        *refused_writes(history),
+        *duplicates(final),
+        *unknown_records(history, final),
+        *disorder(history, final),
+        *false_reads(history, final),
+        *skipped_polls(history, final),
+        *unequal_leaders(history, committed),
+        *torn_transactions(history, final),
+        *offsets_gone_back(history),
+    ]
+
+
+def lost_writes(history: History, final: FinalState) -> Iterator[str]:
+    """What was acknowledged by all in-sync replicas is there, at the offset that was told."""
+    found = {partition: dict(records) for partition, records in final.everything.items()}
+    for fact in history.of(Acknowledged):
+        there = found[fact.partition].get(fact.offset)
+        if there != fact.value:
+            yield f"lost write: {fact.value}, acknowledged by {fact.broker} at {fact.partition}@{fact.offset}; there is {there}"
+
+
+def refused_writes(history: History) -> Iterator[str]:
+    """A producer that sends each record until it is acknowledged, one at a time, is never told that it left a gap."""
+    for fact in history.of(Refused):
+        yield f"refused write: {fact.value} to {fact.partition}: {fact.reason}"
+
+
+def duplicates(final: FinalState) -> Iterator[str]:
+    for partition, records in final.everything.items():
+        first: dict[str, int] = {}
+        for offset, value in records:
+            if value in first:
+                yield f"duplicate: {value} is at {partition}@{first[value]} and @{offset}"
+            first.setdefault(value, offset)
+
+
+def unknown_records(history: History, final: FinalState) -> Iterator[str]:
+    """Only what was sent is there, and where it was sent to."""
+    sent = {(fact.partition, fact.value) for fact in history.of(Sent)}
+    for partition, records in final.everything.items():
+        for offset, value in records:
+            if (partition, value) not in sent:
+                yield f"unknown record: {value} at {partition}@{offset}"
+
+
+def disorder(history: History, final: FinalState) -> Iterator[str]:
+    """Offsets rise, and records of one producer in one partition are in the order in which they were sent."""
+    order = {fact.value: fact.order for fact in history.of(Sent)}
+    for partition, records in final.everything.items():
+        last: dict[str, tuple[int, str]] = {}
+        previous = -1
+        for offset, value in records:
+            if offset <= previous:
+                yield f"disorder: {partition} goes from {previous} to {offset}"
+            previous = offset
+            producer = value.split("/")[0]
+            here = (order.get(value, -1), value)
+            if producer in last and here < last[producer]:
+                yield f"disorder: {partition} has {last[producer][1]} before {value}"
+            last[producer] = here
+
+
+def false_reads(history: History, final: FinalState) -> Iterator[str]:
+    """What a consumer was given is what is there in the end (so no offset ever changes its record)."""
+    everything = {partition: dict(records) for partition, records in final.everything.items()}
+    isolated = {partition: dict(records) for partition, records in final.isolated.items()}
+    for fact in history.of(Polled):
+        there = (isolated if fact.isolated else everything)[fact.partition].get(fact.offset)
+        if there != fact.value:
+            kind = "aborted read" if everything[fact.partition].get(fact.offset) == fact.value else "false read"
+            yield f"{kind}: {fact.consumer} got {fact.value} at {fact.partition}@{fact.offset}; there is {there}"
+
+
+def skipped_polls(history: History, final: FinalState) -> Iterator[str]:
+    """A consumer that was led past offsets got every record in them, in order."""
+    got: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
+    isolation: dict[str, bool] = {}
+    for fact in history.facts:
+        if isinstance(fact, Polled):
+            got[fact.consumer, fact.partition].append(fact.offset)
+            isolation[fact.consumer] = fact.isolated
+        elif isinstance(fact, Passed):
+            offsets = got.pop((fact.consumer, fact.partition), [])
+            if offsets != sorted(set(offsets)):
+                yield f"non-monotonic poll: {fact.consumer} got {offsets} of {fact.partition}"
+            records = (final.isolated if isolation.get(fact.consumer, True) else final.everything)[fact.partition]
+            missed = [value for offset, value in records if fact.start <= offset < fact.end and offset not in set(offsets)]
+            if missed:
+                yield f"poll skip: {fact.consumer} passed {fact.partition} [{fact.start}, {fact.end}) without {missed}"
+
+
+def unequal_leaders(history: History, committed: Mapping[TopicPartition, Committed]) -> Iterator[str]:
+    """Whoever acknowledges a record led its partition in the epoch in which the record was written, or in a later one.
+
+    (Later, when a producer asks again.)  That each epoch had one leader only is watched while the simulation runs.
+    """
+    last_led: dict[tuple[TopicPartition, int], int] = {}
+    for led in history.of(Led):
+        last_led[led.partition, led.broker] = max(led.leader_epoch, last_led.get((led.partition, led.broker), -1))
+    for fact in history.of(Acknowledged):
+        batch = committed[fact.partition].batch_at(fact.offset)
+        if batch is None:
+            yield f"acknowledged but never committed: {fact.value} at {fact.partition}@{fact.offset}"
+        elif last_led.get((fact.partition, fact.broker), -1) < batch.leader_epoch:
+            yield f"{fact.broker} acknowledged {fact.value} of epoch {batch.leader_epoch} of {fact.partition} and never led it"
+
+
+def torn_transactions(history: History, final: FinalState) -> Iterator[str]:
+    """A committed transaction is there whole, an aborted one not at all, one of unknown end one way or the other."""
+    values: dict[str, list[tuple[TopicPartition, str]]] = defaultdict(list)
+    for fact in history.of(Sent):
+        if fact.transaction is not None:
+            values[fact.transaction].append((fact.partition, fact.value))
+    outcomes = {fact.transaction: fact.outcome for fact in history.of(Ended)}
+    visible = {(partition, value) for partition, records in final.isolated.items() for _, value in records}
+    for transaction, records in values.items():
+        outcome = outcomes.get(transaction, "unknown")
+        there = [value for partition, value in records if (partition, value) in visible]
+        if outcome == "aborted" and there:
+            yield f"aborted transaction {transaction} is visible: {there}"
+        if outcome != "aborted" and there and len(there) < len(records):
+            yield f"torn transaction {transaction} ({outcome}): of {records} only {there} are visible"
+        if outcome == "committed" and not there:
+            yield f"lost transaction {transaction}: {records}"
+
+
+def offsets_gone_back(history: History) -> Iterator[str]:
+    """A question asked after a commit was acknowledged is answered with it or a later one.
+
+    A commit whose answer was lost may still take effect, at any time: its offset is never wrong.
+    """
+    reached: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
+    open_commits: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
+    for fact in history.facts:
+        if isinstance(fact, OffsetCommitting):
+            open_commits[fact.group, fact.partition].add(fact.offset)
+        elif isinstance(fact, OffsetCommitted):
+            open_commits[fact.group, fact.partition].discard(fact.offset)
+            reached[fact.group, fact.partition].append((fact.order, fact.offset))
+        elif isinstance(fact, OffsetRead):
+            before = max((o for order, o in reached[fact.group, fact.partition] if order < fact.asked), default=0)
+            if fact.offset < before and fact.offset not in open_commits[fact.group, fact.partition]:
+                yield f"committed offset gone back: {fact.group} at {fact.partition} had {before}, then {fact.offset}"

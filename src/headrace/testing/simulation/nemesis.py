@@ -1,0 +1,207 @@
+"""What goes wrong, and when: chosen by the seed."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.testing.simulation.cluster import Node, SimulatedCluster
+from headrace.testing.simulation.machine import BLOCKING_S
+from headrace.testing.simulation.network import DELAY_S
+from headrace.testing.simulation.store import NAME as STORE_NAME
+
+PAUSE_BETWEEN_S = (0.3, 3.0)
+DURATION_S = (0.2, 6.0)
+SLOW_DISK_S = (0.05, 0.6)
+SLOW_NETWORK_S = (0.02, 0.25)
+# The power fails somewhere within so many changes of files.
+POWER_FAILURE_CHANGES_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Which faults a scenario knows."""
+
+    power_failures: bool = True
+    disk_errors: bool = True
+    store_faults: bool = True
+
+
+class Nemesis:
+    """Breaks one thing after the other, several at a time, and mends each after a while."""
+
+    def __init__(self, cluster: SimulatedCluster, faults: Faults) -> None:
+        self._cluster = cluster
+        self._chance = cluster.loop.random
+        self._choices: list[Callable[[], None]] = [
+            self._kill,
+            self._pause,
+            self._isolate,
+            self._cut_one_way,
+            self._cut_pair,
+            self._slow_disk,
+            self._slow_network,
+            self._restart,
+        ]
+        if faults.power_failures:
+            self._choices += [self._cut_power, self._cut_power_in_a_write, self._cut_all_power]
+        if faults.disk_errors:
+            self._choices += [self._fail_sync]
+        if faults.store_faults:
+            self._choices += [self._lose_lease, self._lose_lease, self._store_down, self._cut_from_store, self._forget_history]
+
+    async def run(self, until: float) -> None:
+        loop = self._cluster.loop
+        while True:
+            await asyncio.sleep(self._chance.uniform(*PAUSE_BETWEEN_S))
+            if loop.now >= until:
+                return
+            self._chance.choice(self._choices)()
+
+    # -- the means
+
+    def _tell(self, text: str) -> None:
+        self._cluster.history.tell(text, "nemesis")
+
+    def _later(self, mend: Callable[[], None]) -> None:
+        self._cluster.loop.call_on(None, self._chance.uniform(*DURATION_S), mend)
+
+    def _victim(self) -> Node | None:
+        """A broker that runs."""
+        running = [node for node in self._cluster.nodes.values() if node.is_running and not node.is_paused]
+        return self._chance.choice(running) if running else None
+
+    def _start_later(self, node: Node) -> None:
+        def start() -> None:
+            if not node.is_running:
+                self._cluster.start(node)
+
+        self._later(start)
+
+    # -- brokers
+
+    def _kill(self) -> None:
+        if node := self._victim():
+            self._cluster.kill(node)
+            self._start_later(node)
+
+    def _cut_power(self) -> None:
+        if node := self._victim():
+            self._cluster.cut_power(node)
+            self._start_later(node)
+
+    def _cut_all_power(self) -> None:
+        self._tell("the power fails everywhere")
+        for node in self._cluster.nodes.values():
+            if node.is_running:
+                self._cluster.cut_power(node)
+                self._start_later(node)
+
+    def _cut_power_in_a_write(self) -> None:
+        if (node := self._victim()) and node.disk is not None:
+            node.disk.changes_until_power_failure = self._chance.randrange(POWER_FAILURE_CHANGES_MAX) + 1
+            self._tell(f"{node.name} will lose its power within {node.disk.changes_until_power_failure} changes")
+            self._start_later(node)
+
+    def _pause(self) -> None:
+        if (node := self._victim()) and (machine := node.machine) is not None:
+            self._tell(f"{node.name} stands still")
+            self._cluster.loop.pause(machine)
+
+            def resume() -> None:
+                if machine.is_paused and not machine.is_crashed:
+                    self._tell(f"{node.name} goes on")
+                    self._cluster.loop.resume(machine)
+
+            self._later(resume)
+
+    def _restart(self) -> None:
+        if node := self._victim():
+
+            async def stop_and_start() -> None:
+                await self._cluster.stop(node)
+                self._start_later(node)
+
+            self._cluster.loop.create_task(stop_and_start())
+
+    # -- links
+
+    def _isolate(self) -> None:
+        name = self._chance.choice(self._cluster.machine_names[:-1])
+        self._cut([pair for other in self._cluster.machine_names if other != name for pair in ((name, other), (other, name))])
+
+    def _cut_pair(self) -> None:
+        one, other = self._chance.sample(self._cluster.machine_names[:-1], 2)
+        self._cut([(one, other), (other, one)])
+
+    def _cut_one_way(self) -> None:
+        one, other = self._chance.sample(self._cluster.machine_names, 2)
+        self._cut([(one, other)])
+
+    def _cut_from_store(self) -> None:
+        name = self._chance.choice(self._cluster.machine_names[:-1])
+        self._cut([(name, STORE_NAME), (STORE_NAME, name)])
+
+    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+        self._tell("cut: " + ", ".join(f"{one} -> {other}" for one, other in pairs))
+        for one, other in pairs:
+            self._cluster.network.cut(one, other)
+
+        def heal() -> None:
+            self._tell("healed: " + ", ".join(f"{one} -> {other}" for one, other in pairs))
+            for one, other in pairs:
+                self._cluster.network.heal(one, other)
+            self._cluster.store.on_healed()
+
+        self._later(heal)
+
+    def _slow_network(self) -> None:
+        network = self._cluster.network
+        network.delay_s = (0.0002, self._chance.uniform(*SLOW_NETWORK_S))
+        self._tell(f"the network takes up to {network.delay_s[1]:.3f} s")
+
+        def mend() -> None:
+            network.delay_s = DELAY_S
+
+        self._later(mend)
+
+    # -- disks
+
+    def _slow_disk(self) -> None:
+        if (node := self._victim()) and (machine := node.machine) is not None:
+            machine.blocking_seconds = (0.001, self._chance.uniform(*SLOW_DISK_S))
+            self._tell(f"the disk of {node.name} takes up to {machine.blocking_seconds[1]:.3f} s")
+
+            def mend() -> None:
+                machine.blocking_seconds = BLOCKING_S
+
+            self._later(mend)
+
+    def _fail_sync(self) -> None:
+        if (node := self._victim()) and node.disk is not None:
+            node.disk.failing_syncs = 1
+            node.needs_restart = True
+            self._tell(f"a sync of {node.name} will fail")
+
+    # -- the store
+
+    def _lose_lease(self) -> None:
+        leases = sorted(self._cluster.store.leases)
+        if leases:
+            lease = self._chance.choice(leases)
+            self._tell(f"lease {lease} is lost, unfairly")
+            self._cluster.store.end_lease(lease)
+
+    def _store_down(self) -> None:
+        store = self._cluster.store
+        store.is_down = True
+        self._tell("the store does not answer")
+
+        def mend() -> None:
+            store.is_down = False
+            store.on_healed()
+
+        self._later(mend)
+
+    def _forget_history(self) -> None:
+        self._tell("the store forgets its past")
+        self._cluster.store.ledger.compact()

@@ -1,0 +1,102 @@
+"""Looks over the shoulders of all brokers: what is committed stays, and is the same everywhere.
+
+Whenever a high watermark moves, on whichever replica, the batches below it are compared with what was ever seen committed at
+these offsets.  That is more than clients can see, and sees it at once.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.broker.partition import Partition
+from headrace.model.errors import RequestError, StorageError
+from headrace.model.identity import TopicPartition
+from headrace.records.batch import iterate_batches
+from headrace.testing.simulation.history import History, Led
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+READ_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """What identifies a batch: everything but the bytes themselves, which its checksum covers."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    crc: int
+
+
+@dataclass(slots=True)
+class Committed:
+    """All batches of a partition that were ever below a high watermark, on any replica, by their base offset."""
+
+    batches: dict[int, CommittedBatch] = field(default_factory=dict)
+
+    def batch_at(self, offset: int) -> CommittedBatch | None:
+        return next((each for each in self.batches.values() if each.base_offset <= offset < each.next_offset), None)
+
+
+class Observer:
+    """Watches brokers and writes down what they break."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.committed: dict[TopicPartition, Committed] = {}
+        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+
+    def attach(self, broker: "Broker") -> None:
+        """From before the broker's first replica is opened."""
+        checked: dict[Partition, int] = {}
+        broker.replicas.on_role.append(lambda partition: self._on_role(broker, partition, checked))
+
+    def _on_role(self, broker: "Broker", partition: Partition, checked: dict[Partition, int]) -> None:
+        if partition.is_leader:
+            self._on_leader(broker.broker_id, partition)
+        if partition not in checked:
+            checked[partition] = partition.log.start_offset
+            partition.on_high_watermark.append(lambda: self._on_high_watermark(broker.broker_id, partition, checked))
+        self._on_high_watermark(broker.broker_id, partition, checked)
+
+    def _on_leader(self, broker_id: int, partition: Partition) -> None:
+        key = (partition.identity, partition.leader_epoch)
+        first = self._leaders.setdefault(key, broker_id)
+        if first != broker_id:
+            self._history.violate(f"{partition.identity} is led by {first} and by {broker_id} in epoch {partition.leader_epoch}")
+        fact = Led(partition=partition.identity, leader_epoch=partition.leader_epoch, broker=broker_id)
+        self._history.record(fact)
+
+    def _on_high_watermark(self, broker_id: int, partition: Partition, checked: dict[Partition, int]) -> None:
+        position, end = checked[partition], partition.high_watermark
+        if position >= end or partition.failure is not None:
+            return
+        try:
+            read = partition.log.read(position, max_bytes=READ_BYTES, up_to=end, at_least_one=True)
+        except (RequestError, StorageError) as error:
+            self._history.tell(f"{partition.identity} cannot be looked at from {position} to {end}: {error}")
+            return
+        truth = self.committed.setdefault(partition.identity, Committed())
+        for header, _ in iterate_batches(read.data):
+            found = CommittedBatch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
+            known = truth.batches.setdefault(header.base_offset, found)
+            if known != found:
+                self._history.violate(
+                    f"{partition.identity}: broker {broker_id} has committed {found}, but {known} was committed before"
+                )
+            checked[partition] = header.next_offset
+
+    def why_not_even(self, brokers: "list[Broker]") -> str | None:
+        """None when all replicas of each partition have the same end and everything is committed."""
+        ends: dict[TopicPartition, tuple[int, int]] = {}
+        for broker in brokers:
+            for partition in broker.replicas:
+                if partition.failure is not None:
+                    return f"{partition.identity} is offline on {broker.broker_id}"
+                here = (partition.log.end_offset, partition.high_watermark)
+                if here[0] != here[1]:
+                    return f"{partition.identity} on {broker.broker_id} is committed only up to {here[1]} of {here[0]}"
+                if ends.setdefault(partition.identity, here) != here:
+                    return f"{partition.identity} ends at {here} on {broker.broker_id}, elsewhere at {ends[partition.identity]}"
+        return None

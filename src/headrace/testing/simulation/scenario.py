@@ -1,0 +1,222 @@
+"""One simulated run, from a seed: a cluster, clients, a time of faults, a time to heal, and the rules."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.checkers import FinalState, check
+from headrace.testing.simulation.client import ClusterClient, Unavailable
+from headrace.testing.simulation.cluster import SimulatedCluster
+from headrace.testing.simulation.consuming import Consumer
+from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
+from headrace.testing.simulation.loop import SimulatedLoop
+from headrace.testing.simulation.machine import Machine
+from headrace.testing.simulation.nemesis import Faults, Nemesis
+from headrace.testing.simulation.producing import Producer
+from headrace.testing.simulation.reading import read_to_end
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+CREATE_TOPICS_VERSION = 5
+TOPIC = "events"
+HEALING_SECONDS_MAX = 120.0
+SETTLE_LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run consists of; by default the seed decides."""
+
+    brokers: int = 3
+    partitions: int = 2
+    min_insync_replicas: int = 2
+    flush: str = "ack"
+    producers: int = 2
+    consumers: int = 1
+    fault_seconds: float = 14.0
+    pause_s: tuple[float, float] = (0.2, 0.9)
+    faults: Faults = field(default_factory=Faults)
+
+    @staticmethod
+    def of_seed(chance: random.Random) -> "Plan":
+        # Where nothing is flushed before it is acknowledged, a power failure of several brokers may lose it, and is not tried.
+        flush = chance.choice(["ack", "ack", "ack", "os"])
+        return Plan(
+            partitions=chance.choice([1, 2, 3]),
+            flush=flush,
+            faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    plan: Plan
+    history: History
+    violations: list[str]
+
+    @property
+    def digest(self) -> str:
+        return self.history.digest()
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(1 for _ in self.history.of(Acknowledged))
+
+    @property
+    def polled(self) -> int:
+        return sum(1 for _ in self.history.of(Polled))
+
+    def report(self, lines: int) -> str:
+        """For people: the seed, what was broken, and the end of the story."""
+        head = f"seed {self.seed}: {len(self.violations)} rule(s) broken; replay with: make simulate SEED={self.seed}"
+        return "\n".join(
+            [head, *(f"  {each}" for each in self.violations), f"the last {lines} events:", *self.history.story[-lines:]]
+        )
+
+
+def run_seed(seed: int, plan: Plan | None = None) -> Outcome:
+    """Run the scenario of a seed and check it."""
+    loop = SimulatedLoop(seed)
+    history = History(loop)
+    chosen = plan or Plan.of_seed(loop.random)
+    with _story_of(history):
+        history.tell(f"seed {seed}: {chosen}")
+        scenario = _Scenario(loop, history, chosen)
+        try:
+            violations = loop.run(scenario.run())
+        except Exception as error:
+            violations = [*history.violations, f"the simulation itself failed: {error!r}"]
+            raise_in_debugging(error)
+        violations += [f"unhandled: {_unhandled(context)}" for context in loop.failures]
+    return Outcome(seed, chosen, history, violations)
+
+
+def raise_in_debugging(error: Exception) -> None:
+    logging.getLogger(__name__).debug("the simulation failed", exc_info=error)
+
+
+def _unhandled(context: dict[str, Any]) -> str:
+    return f"{context.get('message')}: {context.get('exception')!r}"
+
+
+@contextmanager
+def _story_of(history: History) -> Iterator[None]:
+    """Let what the brokers log go into the story, and nowhere else, for a while."""
+    logger = logging.getLogger("headrace")
+    handlers, level, propagates = logger.handlers, logger.level, logger.propagate
+    logger.handlers, logger.propagate = [StoryHandler(history)], False
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = handlers, propagates
+        logger.setLevel(level)
+
+
+class _Scenario:
+    def __init__(self, loop: SimulatedLoop, history: History, plan: Plan) -> None:
+        self._loop = loop
+        self._history = history
+        self._plan = plan
+        self._partitions = [TopicPartition(TOPIC, index) for index in range(plan.partitions)]
+
+    async def run(self) -> list[str]:
+        self._cluster = cluster = SimulatedCluster(self._loop, self._history, self._plan.brokers)
+        for node in cluster.nodes.values():
+            cluster.start(node)
+        await self._on_client("admin", self._create_topic)
+        producers = [self._producer(number) for number in range(1, self._plan.producers + 1)]
+        consumers = [self._consumer(number) for number in range(1, self._plan.consumers + 1)]
+        await Nemesis(cluster, self._plan.faults).run(until=self._loop.now + self._plan.fault_seconds)
+        cluster.heal()
+        for producer, _ in producers:
+            producer.stop()
+        if not await self._finished([task for _, task in producers]) or not await self._settled():
+            return self._history.violations
+        for consumer, _ in consumers:
+            consumer.stop()
+        await self._finished([task for _, task in consumers])
+        final = await self._on_client("reader", self._read_all)
+        return check(self._history, final, cluster.observer.committed)
+
+    # -- clients
+
+    def _client(self, name: str) -> tuple[Machine, ClusterClient]:
+        chance = random.Random(self._loop.random.getrandbits(64))
+        return Machine(name), ClusterClient(name, self._cluster.addresses, (TOPIC,), self._history, chance)
+
+    def _producer(self, number: int) -> tuple[Producer, "asyncio.Task[None]"]:
+        machine, client = self._client(f"producer-{number}")
+        producer = Producer(client, pause_s=self._plan.pause_s)
+        return producer, self._loop.start_on(machine, producer.run(self._partitions))
+
+    def _consumer(self, number: int) -> tuple[Consumer, "asyncio.Task[None]"]:
+        machine, client = self._client(f"consumer-{number}")
+        consumer = Consumer(client, isolated=number % 2 == 1)
+        return consumer, self._loop.start_on(machine, consumer.run(self._partitions))
+
+    async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
+        machine, client = self._client(name)
+        try:
+            return await self._loop.start_on(machine, work(client))
+        finally:
+            client.close()
+
+    async def _create_topic(self, client: ClusterClient) -> None:
+        configs = {"min.insync.replicas": str(self._plan.min_insync_replicas), "headrace.flush": self._plan.flush}
+        topic = CreatableTopic(
+            name=TOPIC,
+            num_partitions=self._plan.partitions,
+            replication_factor=self._plan.brokers,
+            assignments=(),
+            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
+        )
+        while True:
+            try:
+                response = await client.call_any(CreateTopicsRequest(topics=(topic,)), CREATE_TOPICS_VERSION)
+                code = ErrorCode(response.topics[0].error_code)
+                if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    return
+                self._history.tell(f"no topic yet: {code.name} {response.topics[0].error_message}")
+            except Unavailable:
+                pass
+            await client.back_off()
+
+    async def _read_all(self, client: ClusterClient) -> FinalState:
+        everything = {partition: await self._read(client, partition, isolated=False) for partition in self._partitions}
+        isolated = {partition: await self._read(client, partition, isolated=True) for partition in self._partitions}
+        return FinalState(everything, isolated)
+
+    async def _read(self, client: ClusterClient, partition: TopicPartition, *, isolated: bool) -> list[tuple[int, str]]:
+        while True:
+            try:
+                return await read_to_end(client, partition, isolated=isolated)
+            except Unavailable:
+                await client.back_off()
+
+    # -- the end
+
+    async def _finished(self, tasks: "list[asyncio.Task[None]]") -> bool:
+        done, pending = await asyncio.wait(tasks, timeout=HEALING_SECONDS_MAX)
+        for task in done:
+            task.result()
+        if pending:
+            self._history.violate(f"{len(pending)} client(s) did not finish in {HEALING_SECONDS_MAX:.0f} s after all was healed")
+        return not pending
+
+    async def _settled(self) -> bool:
+        deadline = self._loop.now + HEALING_SECONDS_MAX
+        while (why := self._cluster.unsettled()) is not None:
+            if self._loop.now > deadline:
+                self._history.violate(f"the cluster did not recover in {HEALING_SECONDS_MAX:.0f} s: {why}")
+                return False
+            await asyncio.sleep(SETTLE_LOOK_S)
+        return True
