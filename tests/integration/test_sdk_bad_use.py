@@ -91,12 +91,14 @@ def test_what_is_not_acknowledged_when_the_producer_closes_says_so(topic: str) -
     assert time.monotonic() - begin < 5
 
 
-def test_a_delivery_failure_nobody_looked_at_comes_out_of_the_with_block(topic: str) -> None:
-    with (
-        pytest.raises(DeliveryTimeout, match=f"was not acknowledged by {NOWHERE} within 0.5 s"),
-        Producer(NOWHERE, delivery_timeout=0.5, linger=0) as producer,
-    ):
-        producer.send(topic, "x")
+@pytest.mark.parametrize("send", ["send", "send_many"])
+def test_a_delivery_failure_nobody_looked_at_comes_out_of_the_with_block(topic: str, send: str) -> None:
+    def forgetful() -> None:
+        with Producer(NOWHERE, delivery_timeout=0.5, linger=0) as producer:
+            getattr(producer, send)(topic, ["x"] if send == "send_many" else "x")
+
+    with pytest.raises(DeliveryFailed, match=f"was not acknowledged by {NOWHERE} within 0.5 s"):
+        forgetful()
 
 
 def test_a_delivery_failure_somebody_looked_at_does_not_come_again(topic: str) -> None:

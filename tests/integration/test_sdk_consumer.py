@@ -47,34 +47,43 @@ def test_a_group_goes_on_where_it_left_off(bootstrap: str, topic: str) -> None:
 
 def test_a_record_whose_handling_failed_is_read_again(bootstrap: str, topic: str) -> None:
     fill(bootstrap, topic, numbers(5))
-    with pytest.raises(ZeroDivisionError), Consumer(topic, bootstrap=bootstrap, group=topic, values=str) as consumer:
-        for record in consumer:
-            _ = 1 / (3 - int(record.value))
 
+    def fails_at_three() -> None:
+        with Consumer[bytes, str](topic, bootstrap=bootstrap, group=topic, values=str) as consumer:
+            for record in consumer:
+                _ = 1 / (3 - int(record.value))
+
+    with pytest.raises(ZeroDivisionError):
+        fails_at_three()
     with Consumer(topic, bootstrap=bootstrap, group=topic, values=str) as consumer:
         assert values_of(consumer.to_end()) == ["3", "4"]
 
 
 def test_a_batch_whose_handling_failed_is_read_again_whole(bootstrap: str, topic: str) -> None:
     fill(bootstrap, topic, numbers(10))
-    with pytest.raises(RuntimeError, match="second"), Consumer(topic, bootstrap=bootstrap, group=topic, values=str) as consumer:
-        for batch in consumer.batches(4, timeout=5):
-            if batch[0].value == "4":
-                raise RuntimeError("in the second batch")
 
+    def fails_in_the_second() -> None:
+        with Consumer[bytes, str](topic, bootstrap=bootstrap, group=topic, values=str) as consumer:
+            for batch in consumer.batches(4, timeout=5):
+                if batch[0].value == "4":
+                    raise RuntimeError("in the second batch")
+
+    with pytest.raises(RuntimeError, match="second"):
+        fails_in_the_second()
     with Consumer(topic, bootstrap=bootstrap, group=topic, values=str) as consumer:
         assert values_of(consumer.to_end()) == numbers(10)[4:]
 
 
 def test_at_most_once_never_reads_a_record_again(bootstrap: str, topic: str) -> None:
     fill(bootstrap, topic, numbers(5))
-    with (
-        pytest.raises(ZeroDivisionError),
-        Consumer(topic, bootstrap=bootstrap, group=topic, values=str, delivery="at_most_once") as consumer,
-    ):
-        for record in consumer:
-            _ = 1 / (2 - int(record.value))
 
+    def fails_at_two() -> None:
+        with Consumer[bytes, str](topic, bootstrap=bootstrap, group=topic, values=str, delivery="at_most_once") as consumer:
+            for record in consumer:
+                _ = 1 / (2 - int(record.value))
+
+    with pytest.raises(ZeroDivisionError):
+        fails_at_two()
     with Consumer(topic, bootstrap=bootstrap, group=topic, values=str, delivery="at_most_once") as consumer:
         assert values_of(consumer.to_end()) == ["3", "4"]
 
@@ -315,9 +324,14 @@ def test_read_committed_waits_for_the_end_of_a_transaction(bootstrap: str, topic
     with Producer(bootstrap, transactional_id=topic, linger=0) as producer:
         with producer.transaction() as transaction:
             transaction.send(topic, "committed")
-        with pytest.raises(RuntimeError), producer.transaction() as transaction:
-            transaction.send(topic, "aborted").result(10)
-            raise RuntimeError
+
+        def aborts() -> None:
+            with producer.transaction() as transaction:
+                transaction.send(topic, "aborted").result(10)
+                raise RuntimeError("mine")
+
+        with pytest.raises(RuntimeError, match="mine"):
+            aborts()
         with Consumer(topic, bootstrap=bootstrap, values=str) as consumer:
             assert values_of(consumer.to_end()) == ["committed"]
         with Consumer(topic, bootstrap=bootstrap, values=str, isolation="read_uncommitted") as consumer:

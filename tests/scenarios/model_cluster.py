@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from headrace.controller import election, reassignment
 from headrace.controller.election import Cleanliness, ElectionRules
-from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.controller.entries import BrokerRegistration, Memory, PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
@@ -171,7 +171,8 @@ class ModelCluster:
     def do_return(self, broker: str) -> None:
         member = self.members[int(broker)]
         member.alive, member.leading = True, None
-        self._elected(election.restarted(self.stored, int(broker), self._eligible, self.rules, clean=member.clean))
+        memory = Memory.ALL if member.clean else Memory.FLUSHED
+        self._elected(election.restarted(self.stored, int(broker), self._eligible, self.rules, memory))
         self.admitted.add(int(broker))
         self.stopping.discard(int(broker))
         member.clean = True

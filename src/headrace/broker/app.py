@@ -188,6 +188,16 @@ class Broker:
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         await self.store.close()
 
+    async def abandon(self) -> None:
+        """Let go of everything as a crash would: nothing is flushed, finished or written down."""
+        await self.server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        self.storage.release()
+        await self.store.close()
+
 
 async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     """Serve until SIGINT or SIGTERM."""

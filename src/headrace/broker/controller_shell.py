@@ -119,7 +119,7 @@ class Controller:
         eligible = election.eligible_in(self._broker.image)
 
         def restarted(state: PartitionState, rules: ElectionRules) -> Elected:
-            return election.restarted(state, broker.broker_id, eligible, rules, clean=broker.started_clean)
+            return election.restarted(state, broker.broker_id, eligible, rules, broker.memory)
 
         concerned = self._partitions(lambda state: _concerns(state, broker.broker_id))
         if await self._decide(concerned, restarted):

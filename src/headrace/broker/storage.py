@@ -47,6 +47,9 @@ class Storage(Protocol):
         ...
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None: ...
+    def release(self) -> None:
+        """Let go without writing anything down."""
+        ...
 
 
 class MemoryStorage:
@@ -79,6 +82,9 @@ class MemoryStorage:
         return -1, -1
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        return
+
+    def release(self) -> None:
         return
 
 
@@ -135,3 +141,6 @@ class DiskStorage:
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.close(logs, high_watermarks)
+
+    def release(self) -> None:
+        self.directory.release()

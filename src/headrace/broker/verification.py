@@ -1,9 +1,11 @@
 """What a write inside a transaction must pass before it reaches the log (KIP-890)."""
 
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from headrace.broker.partition import Partition
 from headrace.host.disk import Buffer
+from headrace.log.interface import VerificationGuard
 
 
 class Verification(Protocol):
@@ -13,6 +15,9 @@ class Verification(Protocol):
         """Whether this batch must be asked about.  Called for every batch, so it looks at the header only."""
         ...
 
-    async def verify(self, partition: Partition, records: Buffer, transactional_id: str | None, produce_version: int) -> None:
-        """Raise RequestError when the batch may not be written."""
+    def admitted(
+        self, partition: Partition, records: Buffer, transactional_id: str | None, produce_version: int
+    ) -> AbstractAsyncContextManager[VerificationGuard | None]:
+        """Within it the batch may be appended with the guard given.  Batches of one producer are admitted in the order in which
+        they came; those of others do not wait.  Raises RequestError when the batch may not be written."""
         ...

@@ -114,6 +114,7 @@ class Producer:
         self._blocks = when_full == "block"
         self.buffer_messages = config["queue.buffering.max.messages"]
         self._last_error: str | None = None
+        self._fatal_error: str | None = None
         self._closed = False
         self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
         self._partition_counts: dict[str, tuple[int, float]] = {}
@@ -185,7 +186,7 @@ class Producer:
     ) -> DeliveryFuture[Deliveries]:
         self._check_open()
         topic_name("topic", topic)
-        receipt = BatchReceipt(topic, self.bootstrap, self._failure)
+        receipt = BatchReceipt(topic, self.bootstrap, self._failure, self._remember)
         messages = iter(self._batch_messages(topic, values, keys, partition))
         try:
             while chunk := list(islice(messages, BATCH_CHUNK)):
@@ -270,7 +271,7 @@ class Producer:
         finally:
             # Whatever is left is given up: its futures say so instead of waiting for ever.
             self._client.purge()
-            self._client.flush(1.0)
+            _serve_once(self._client.flush, self._client, 1.0)
             self._stopping.set()
             if threading.current_thread() is not self._server:
                 self._server.join()
@@ -278,7 +279,7 @@ class Producer:
 
     def _flush(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._client.flush(SLICE_S) > 0:
+        while _serve_once(self._client.flush, self._client, SLICE_S) and len(self._client) > 0:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
         return True
@@ -370,7 +371,7 @@ class Producer:
             raise BrokerTimeout(
                 f"the buffer for topic '{topic}' stayed full for {self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})"
             )
-        self._client.poll(0.01)
+        _serve_once(self._client.poll, self._client, 0.01)
 
     def _refused(self, error: KafkaError, topic: str) -> Exception:
         if error.name() == "_STATE" and self._transactions is not None:
@@ -386,20 +387,30 @@ class Producer:
             future.set_result(delivery_of(message))
             return
         failure = self._failure(error, message.topic() or "")
-        if not future.observed and len(self._unseen_failures) < UNSEEN_FAILURES_MAX:
-            self._unseen_failures.append((future, failure))
+        self._remember(future, failure)
         future.set_exception(failure)
 
+    def _remember(self, future: DeliveryFuture[Any], failure: DeliveryFailed) -> None:
+        """Keep a failure that nobody looks at, for `close` to raise.  In a transaction it is the commit that tells."""
+        if not future.observed and self._transactions is None and len(self._unseen_failures) < UNSEEN_FAILURES_MAX:
+            self._unseen_failures.append((future, failure))
+
     def _failure(self, error: KafkaError, topic: str) -> DeliveryFailed:
+        if self._fatal_error is not None:
+            sentence = f"a record for topic '{topic}' was not written, and this producer cannot go on: {self._fatal_error}"
+            return DeliveryFailed(sentence, topic=topic, name=error.name())
         if error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
+            closed = f"when the producer closed before {self.bootstrap} acknowledged it"
             sentence = (
-                f"a record for topic '{topic}' was given up when the producer closed before {self.bootstrap} acknowledged it"
+                f"a record for topic '{topic}' was given up {closed if self._closed else 'when its transaction was rolled back'}"
             )
             return DeliveryFailed(sentence, topic=topic, name=error.name())
         return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error)
 
     def _note_error(self, error: KafkaError) -> None:
         self._last_error = error.str()
+        if error.fatal():
+            self._fatal_error = self._last_error
         log.debug("%s: %s", self.bootstrap, self._last_error)
 
     def _ask_partition_count(self, topic: str) -> int:
@@ -450,4 +461,17 @@ def _serve(client: Librdkafka, stopping: threading.Event) -> None:
     """Bring delivery reports until told to stop.  Knows only the client, so that a forgotten Producer can be collected."""
     serving.here = True
     while not stopping.is_set():
-        client.poll(SLICE_S)
+        if not _serve_once(client.poll, client, SLICE_S):
+            stopping.wait(SLICE_S)
+
+
+def _serve_once(call: Callable[[float], int], client: Librdkafka, timeout: float) -> bool:
+    """Let librdkafka call back for a while.  False after a fatal error, which it raises here: then nothing that waits will ever be sent,
+    and giving it up is what resolves its futures."""
+    try:
+        call(timeout)
+    except KafkaException as error:
+        log.error("this producer cannot go on: %s", error.args[0].str())
+        client.purge()
+        return False
+    return True

@@ -93,9 +93,16 @@ class Deliveries(Sequence[Delivery]):
 class BatchReceipt:
     """Counts the reports of one `send_many` and resolves its future with the last of them."""
 
-    def __init__(self, topic: str, bootstrap: str, on_failure: Callable[[KafkaError, str], DeliveryFailed]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        bootstrap: str,
+        describe: Callable[[KafkaError, str], DeliveryFailed],
+        on_failure: Callable[[DeliveryFuture[Any], DeliveryFailed], None],
+    ) -> None:
         self.future: DeliveryFuture[Deliveries] = DeliveryFuture(bootstrap)
         self._topic = topic
+        self._describe = describe
         self._on_failure = on_failure
         self._delivered: list[Message] = []
         self._failures: list[DeliveryFailed] = []
@@ -107,7 +114,7 @@ class BatchReceipt:
         if error is None:
             self._delivered.append(message)
         else:
-            self._failures.append(self._on_failure(error, self._topic))
+            self._failures.append(self._describe(error, self._topic))
         if self._complete:
             self._finish_with_the_last()
 
@@ -126,6 +133,8 @@ class BatchReceipt:
             if self.future.done():
                 return
             if self._failures:
-                self.future.set_exception(BatchFailed(self._topic, Deliveries(self._delivered), self._failures))
+                failure = BatchFailed(self._topic, Deliveries(self._delivered), self._failures)
+                self._on_failure(self.future, failure)
+                self.future.set_exception(failure)
             else:
                 self.future.set_result(Deliveries(self._delivered))

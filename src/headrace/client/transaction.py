@@ -36,8 +36,11 @@ class Transactions:
         self._client = client
         self._timeout = timeout
         self._initialised = False
+        self._fenced: Fenced | None = None
 
     def begin(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
         if self.open:
             raise WrongState("a transaction is already open on this producer; end it first, or use a second producer")
         if not self._initialised:
@@ -79,12 +82,9 @@ class Transactions:
         if error.txn_requires_abort():
             raise TransactionAborted(f"could not {action}: {error.str()}") from None
         if error.fatal():
-            translated = translate(error, action, bootstrap)
-            raise (
-                translated
-                if isinstance(translated, Fenced)
-                else Fenced(f"could not {action}, and this producer cannot go on: {error.str()}")
-            ) from None
+            self._fenced = Fenced(f"could not {action}, and this producer cannot go on: {error.str()}")
+            self.open = False
+            raise self._fenced from None
         if not error.retriable() and error.name() != "_TIMED_OUT":
             raise translate(error, action, bootstrap) from None
         if time.monotonic() >= deadline:
@@ -128,9 +128,9 @@ class Transaction:
                 self.send_offsets(self._consumer)
             self._transactions.commit()
         except BaseException as error:
-            if self._transactions.open and not isinstance(error, Fenced):
+            if self._transactions.open:
                 self._abort_quietly()
-            else:
+            elif not isinstance(error, Fenced):
                 self._rewind()
             raise
 

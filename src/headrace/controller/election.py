@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.controller.entries import PartitionState
+from headrace.controller.entries import Memory, PartitionState
 from headrace.controller.image import ClusterImage, Topic
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
@@ -100,27 +100,37 @@ def with_isr(state: PartitionState, isr: tuple[int, ...], rules: ElectionRules) 
     return state.changed(isr=isr, elr=elr)
 
 
-def without_broker(
-    state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, *, forgot: bool = False
-) -> Elected:
-    """A broker has gone, or (forgot) came back without what it had not flushed: it is not in sync, and not leader."""
+def without_broker(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules) -> Elected:
+    """A broker has gone: it is not in sync, and not leader."""
+    return _without(state, broker, eligible, rules, Memory.ALL)
+
+
+def _without(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, memory: Memory) -> Elected:
     if broker not in state.replicas:
         return Elected(state)
     after = with_isr(state, tuple(b for b in state.isr if b != broker), rules)
-    if forgot and broker in after.elr:
-        after = after.changed(elr=tuple(b for b in after.elr if b != broker))
-    if forgot and state.leader == broker and not after.isr and not after.elr:
-        after = after.changed(last_known_leader=broker)
     if after.leader == broker:
         after = _led_by_nobody(after)
+    if memory is Memory.NOTHING or (memory is Memory.FLUSHED and not rules.flushed_before_ack):
+        after = _without_memory(after, broker, memory)
     # One event in the cluster is one step of each counter, however many rules it went through here.
     return _as_one_step(state, elect(after, lambda b: b != broker and eligible(b), rules))
 
 
-def restarted(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, *, clean: bool) -> Elected:
+def _without_memory(state: PartitionState, broker: int, memory: Memory) -> PartitionState:
+    """It can no longer vouch for what was committed.  With nothing at all it must not pass for the last known leader either,
+    unless nobody else ever had the partition."""
+    after = state
+    if broker in after.elr:
+        after = after.changed(elr=tuple(b for b in after.elr if b != broker))
+    if memory is Memory.NOTHING and after.last_known_leader == broker and len(after.replicas) > 1:
+        after = after.changed(last_known_leader=NO_BROKER)
+    return after
+
+
+def restarted(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, memory: Memory) -> Elected:
     """A broker that had gone is back, and is admitted by this very step."""
-    forgot = not clean and not rules.flushed_before_ack
-    gone = without_broker(state, broker, eligible, rules, forgot=forgot)
+    gone = _without(state, broker, eligible, rules, memory)
     back = elect(gone.state, lambda b: b == broker or eligible(b), rules)
     worst = max((gone, back), key=lambda elected: list(Cleanliness).index(elected.cleanliness))
     return _as_one_step(state, Elected(back.state, worst.cleanliness))

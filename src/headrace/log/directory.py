@@ -71,7 +71,7 @@ class LogDirectory:
         self._guard = threading.Lock()
         self._deletions = 0
         try:
-            disk.make_directory(path)
+            self._make_durable_directory()
             self._lock = disk.open(path / LOCK_NAME, create=True)
             self._take_lock()
             self._checksums = Checksums(path, disk)
@@ -85,6 +85,13 @@ class LogDirectory:
             disk.sync_directory(path)
         except OSError as error:
             raise StorageError(path, "opening the data directory", error) from error
+
+    def _make_durable_directory(self) -> None:
+        """A directory is durable when the one it lies in is synced: else a power failure takes it with all that was synced in it."""
+        created = [path for path in (self.path, *self.path.parents) if not self.disk.exists(path)]
+        self.disk.make_directory(self.path)
+        for path in created:
+            self.disk.sync_directory(path.parent)
 
     def _take_lock(self) -> None:
         descriptor = self._lock.descriptor()

@@ -138,7 +138,8 @@ class RecordProducer:
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._first_error is None:
-            where = f"{message.topic()}-{message.partition()}" if message.partition() >= 0 else message.topic()
+            partition = message.partition()  # None when the record never got one
+            where = message.topic() if partition is None or partition < 0 else f"{message.topic()}-{partition}"
             why = f" ({self._last_trouble})" if error.code() == KafkaError._MSG_TIMED_OUT and self._last_trouble else ""
             self._first_error = f"a record for {where} was not written: {error.str()}{why}"
 

@@ -119,6 +119,14 @@ class Broker:
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
+    def abandon(self) -> None:
+        """Stop as if the machine had: nothing is finished or written down.  Start it again on what is left."""
+        if self._thread is not None:
+            if self.broker is not None:
+                self.call(self.broker.abandon())
+            self.broker = None
+            self._end_loop()
+
     def restart(self) -> None:
         """Stop and start on the same address and the same data."""
         kept, self._temporary = self._temporary, None

@@ -7,7 +7,7 @@ from images import image_of
 
 from headrace.controller import election
 from headrace.controller.election import Cleanliness, ElectionRules
-from headrace.controller.entries import PartitionState
+from headrace.controller.entries import Memory, PartitionState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 
@@ -57,13 +57,13 @@ def test_after_a_loss_the_lost_one_leads_nothing_and_a_clean_leader_had_everythi
 
 
 @settings(max_examples=400)
-@given(state=states(), rules=RULES, alive=ALIVE, broker=st.sampled_from(BROKERS), clean=st.booleans())
+@given(state=states(), rules=RULES, alive=ALIVE, broker=st.sampled_from(BROKERS), memory=st.sampled_from(Memory))
 def test_epochs_grow_by_one_step_at_most_and_always_with_a_new_leader(
-    state: PartitionState, rules: ElectionRules, alive: set[int], broker: int, clean: bool
+    state: PartitionState, rules: ElectionRules, alive: set[int], broker: int, memory: Memory
 ) -> None:
     for after in (
         election.without_broker(state, broker, alive.__contains__, rules).state,
-        election.restarted(state, broker, alive.__contains__, rules, clean=clean).state,
+        election.restarted(state, broker, alive.__contains__, rules, memory).state,
         election.move_away(state, broker, alive.__contains__, rules),
     ):
         check(after)
@@ -78,7 +78,7 @@ def test_epochs_grow_by_one_step_at_most_and_always_with_a_new_leader(
 def test_a_broker_that_led_leads_in_a_new_epoch_after_its_restart(
     state: PartitionState, rules: ElectionRules, alive: set[int], broker: int
 ) -> None:
-    after = election.restarted(state, broker, alive.__contains__, rules, clean=True).state
+    after = election.restarted(state, broker, alive.__contains__, rules, Memory.ALL).state
 
     if state.leader == broker:
         assert after.leader_epoch == state.leader_epoch + 1
@@ -88,7 +88,7 @@ def test_a_broker_that_led_leads_in_a_new_epoch_after_its_restart(
 def test_one_that_forgot_is_neither_in_sync_nor_eligible_unless_elected_with_open_eyes(
     state: PartitionState, rules: ElectionRules, alive: set[int], broker: int
 ) -> None:
-    elected = election.restarted(state, broker, alive.__contains__, rules, clean=False)
+    elected = election.restarted(state, broker, alive.__contains__, rules, Memory.FLUSHED)
 
     if not rules.flushed_before_ack and elected.cleanliness is Cleanliness.CLEAN:
         assert broker not in elected.state.isr
@@ -99,12 +99,24 @@ def test_a_single_node_leads_again_after_a_crash_with_the_next_epoch() -> None:
     state = PartitionState(replicas=(1,), leader=1, leader_epoch=5, isr=(1,))
     nobody = frozenset[int]().__contains__
 
-    flushed = election.restarted(state, 1, nobody, ElectionRules(), clean=False)
-    lazy = election.restarted(state, 1, nobody, ElectionRules(flushed_before_ack=False), clean=False)
+    flushed = election.restarted(state, 1, nobody, ElectionRules(), Memory.FLUSHED)
+    lazy = election.restarted(state, 1, nobody, ElectionRules(flushed_before_ack=False), Memory.FLUSHED)
 
     assert (flushed.state.leader, flushed.state.leader_epoch, flushed.cleanliness) == (1, 6, Cleanliness.CLEAN)
     assert (lazy.state.leader, lazy.state.leader_epoch, lazy.cleanliness) == (1, 6, Cleanliness.LAST_KNOWN)
     assert lazy.state.recovering
+
+
+def test_a_broker_with_a_new_disk_is_neither_in_sync_nor_eligible_even_where_everything_was_flushed() -> None:
+    in_sync = PartitionState(replicas=(1, 2), leader=2, isr=(1, 2))
+    alone = PartitionState(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1,))
+    without_others = PartitionState(replicas=(1,), leader=1, leader_epoch=1, isr=(1,))
+
+    assert election.restarted(in_sync, 1, {2}.__contains__, ElectionRules(), Memory.NOTHING).state.isr == (2,)
+    lost = election.restarted(alone, 1, {2}.__contains__, ElectionRules(), Memory.NOTHING).state
+    assert (lost.leader, lost.isr, lost.elr) == (NO_BROKER, (), ())
+    # Nobody else ever had it: it begins anew, for what else could it do?
+    assert election.restarted(without_others, 1, {2}.__contains__, ElectionRules(), Memory.NOTHING).state.leader == 1
 
 
 def test_controlled_shutdown_keeps_a_leader_that_nobody_can_replace() -> None:

@@ -5,9 +5,9 @@ import tracemalloc
 
 import cramjam
 import pytest
+from aiokafka.codec import snappy_decode, snappy_encode
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.codec import snappy_decode, snappy_encode
 
 from headrace.model.errors import ErrorCode
 from headrace.records.compression import CODEC_NAMES, CompressionError, codec_name, compress, decompress

@@ -149,7 +149,7 @@ class TransactionCoordinator:
                 return
 
     async def _ask(self, transactional_id: str, decide: Decide, *, waits: bool) -> _Answered:
-        """Let the shard decide; when the markers of the transaction before are still being written, wait for them and ask again."""
+        """Let the shard decide; when the markers of the transaction before are still on their way, wait for them and ask again."""
         index = self.partition_of(transactional_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + MARKER_PATIENCE_S

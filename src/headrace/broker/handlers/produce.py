@@ -4,7 +4,8 @@ The handler is direct: it takes the frame apart itself, hands each partition's b
 everything is as durable as the producer asked.  acks=0 gets no reply; where there would be an error, the connection ends.
 
 Appends to one partition happen in the order in which their requests arrived.  Those that must first be looked into (a compacted
-topic, another codec, a transaction to be verified) take a place in the partition's queue, and who comes after them waits there.
+topic, another codec) take a place in the partition's queue, and who comes after them waits there.  A transaction that has to be
+verified holds up its own producer only.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from headrace.broker.leader_hints import LeaderHint, leader_hint
 from headrace.broker.partition import Partition
 from headrace.broker.throttling import after_produce, require_room
 from headrace.host.disk import Buffer
-from headrace.log.interface import Appended
+from headrace.log.interface import TRUSTED, Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep, needs_deep_validation
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
@@ -112,22 +113,33 @@ class _Produce:
         )
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
+        verification = self._broker.verification
         try:
-            async with partition.appending:
-                partition.require_leader()
-                verification = self._broker.verification
-                if verification is not None and verification.is_needed(partition, records):
-                    await verification.verify(partition, records, self._request.transactional_id, self._context.api_version)
-                if needs_deep_validation(partition.config):
-                    now = self._broker.clock.wall_ms()
-                    records = await self._broker.loop.run_in_executor(None, deep, records, partition.config, now)
-                self._appended(partition, partition.append(records), result)
+            if verification is not None and verification.is_needed(partition, records):
+                request = self._request
+                async with verification.admitted(
+                    partition, records, request.transactional_id, self._context.api_version
+                ) as guard:
+                    await self._append_in_turn(partition, records, result, guard)
+            else:
+                # Without a guard a batch goes into an open transaction only: should that end while this one waits, it is refused.
+                await self._append_in_turn(partition, records, result, TRUSTED if verification is None else None)
         except RequestError as error:
             self._refuse(result, error)
         except Exception:
             logger.exception("an append to %s failed", partition.identity)
             self._refuse(result, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
         self._settle()
+
+    async def _append_in_turn(
+        self, partition: Partition, records: Buffer, result: PartitionProduceResponse, guard: VerificationGuard | None
+    ) -> None:
+        async with partition.appending:
+            partition.require_leader()
+            if needs_deep_validation(partition.config):
+                now = self._broker.clock.wall_ms()
+                records = await self._broker.loop.run_in_executor(None, deep, records, partition.config, now)
+            self._appended(partition, partition.append(records, guard=guard), result)
 
     def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:
         result.base_offset = appended.base_offset

@@ -58,9 +58,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.random = random.Random(seed)
         self.network: SimulatedNetwork | None = None
         self.failures: list[dict[str, Any]] = []
-        self.set_exception_handler(lambda loop, context: self.failures.append(context))
+        self.set_exception_handler(lambda loop, context: self._on_failure(context))
         # Tasks that died with their machine.  Held, so that no garbage collection runs their `finally` at a time of its own.
         self._dead_tasks: list[asyncio.Task[Any]] = []
+
+    def _on_failure(self, context: dict[str, Any]) -> None:
+        # A task that was running when the power failed is dead, not broken.
+        if not isinstance(context.get("exception"), PowerFailure):
+            self.failures.append(context)
 
     # -- time
 
@@ -90,11 +95,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             for _ in range(CLOSING_ATTEMPTS):
                 with contextlib.suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
                     break
         self._dead_tasks.clear()
-        self._ready.clear()
-        self._scheduled.clear()
+        self._ready.clear()  # type: ignore[attr-defined]
+        self._scheduled.clear()  # type: ignore[attr-defined]
 
     # -- callbacks belong to machines
 

@@ -6,6 +6,7 @@ power learns of it only after a while, as in life; one whose peer's process died
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,7 +65,9 @@ class SimulatedTransport(asyncio.Transport):
         self._arrived: list[bytes] = []
         self._in_flight = 0
         self._writing_paused = False
-        # When the last thing sent arrives at the peer; what could not be sent because the link was cut, None for the end.
+        # What is on its way here, in order; None is the end.
+        self.under_way: deque[bytes | None] = deque()
+        # When the last thing sent arrives at the peer, and what could not be sent because the link was cut.
         self.last_arrival = 0.0
         self.held_back: list[bytes | None] = []
 
@@ -105,7 +108,8 @@ class SimulatedTransport(asyncio.Transport):
 
     # -- what the network does, on this end's machine
 
-    def arrive(self, data: bytes | None) -> None:
+    def arrive(self) -> None:
+        data = self.under_way.popleft()
         if self.is_lost:
             return
         if data is None:
@@ -247,7 +251,8 @@ class SimulatedNetwork:
         target = source.peer
         for piece in self._pieces(data):
             source.last_arrival = max(self.loop.now + self.delay(), source.last_arrival)
-            self.loop.call_on(target.machine, source.last_arrival - self.loop.now, target.arrive, piece)
+            target.under_way.append(piece)
+            self.loop.call_on(target.machine, source.last_arrival - self.loop.now, target.arrive)
 
     def _pieces(self, data: bytes | None) -> Sequence[bytes | None]:
         if data is None or len(data) < 2 or self.loop.random.randrange(SPLIT_ONE_IN):

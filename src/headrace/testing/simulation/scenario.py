@@ -77,9 +77,8 @@ class Outcome:
     def report(self, lines: int) -> str:
         """For people: the seed, what was broken, and the end of the story."""
         head = f"seed {self.seed}: {len(self.violations)} rule(s) broken; replay with: make simulate SEED={self.seed}"
-        return "\n".join(
-            [head, *(f"  {each}" for each in self.violations), f"the last {lines} events:", *self.history.story[-lines:]]
-        )
+        broken = [f"  {each}" for each in self.violations]
+        return "\n".join([head, *broken, f"the last {lines} events:", *self.history.story[-lines:]])
 
 
 def run_seed(seed: int, plan: Plan | None = None) -> Outcome:
@@ -94,13 +93,8 @@ def run_seed(seed: int, plan: Plan | None = None) -> Outcome:
             violations = loop.run(scenario.run())
         except Exception as error:
             violations = [*history.violations, f"the simulation itself failed: {error!r}"]
-            raise_in_debugging(error)
         violations += [f"unhandled: {_unhandled(context)}" for context in loop.failures]
     return Outcome(seed, chosen, history, violations)
-
-
-def raise_in_debugging(error: Exception) -> None:
-    logging.getLogger(__name__).debug("the simulation failed", exc_info=error)
 
 
 def _unhandled(context: dict[str, Any]) -> str:

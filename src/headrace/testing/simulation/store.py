@@ -6,6 +6,7 @@ lost is settled before the caller hears of it.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -227,7 +228,8 @@ class Watch:
         self._machine = machine
         self._prefix = prefix
         self._sent_to = start_revision
-        self._arrived: list[WatchBatch | Exception] = []
+        self._under_way: deque[WatchBatch | Exception] = deque()
+        self._arrived: deque[WatchBatch | Exception] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
         self._last_arrival = 0.0
@@ -257,10 +259,11 @@ class Watch:
     def _send(self, what: WatchBatch | Exception) -> None:
         loop = self._server.loop
         self._last_arrival = max(loop.now + self._server.network.delay(), self._last_arrival)
-        loop.call_on(self._machine, self._last_arrival - loop.now, self._arrive, what)
+        self._under_way.append(what)
+        loop.call_on(self._machine, self._last_arrival - loop.now, self._arrive)
 
-    def _arrive(self, what: WatchBatch | Exception) -> None:
-        self._arrived.append(what)
+    def _arrive(self) -> None:
+        self._arrived.append(self._under_way.popleft())
         self._wake()
 
     def _wake(self) -> None:
@@ -281,7 +284,7 @@ class Watch:
             await self._waiter
         if not self._arrived:
             raise StopAsyncIteration
-        what = self._arrived.pop(0)
+        what = self._arrived.popleft()
         if isinstance(what, Exception):
             raise what
         return what

@@ -1,0 +1,181 @@
+"""Runs a pipeline: source, parsing, transform, sinks.  The same on a laptop and under spark-submit.
+
+Streaming: one query per pipeline, and a second one for records that do not parse.  A single topic as sink is written by Spark
+itself; several sinks, or files, are written batch by batch, each of them so that a batch run again adds nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from headrace.spark.errors import PipelineError
+from headrace.spark.file_sink import FileSink, committed_files
+from headrace.spark.metrics import OBSERVED, observed_columns
+from headrace.spark.parsing import dead_letters, good, part
+from headrace.spark.pipeline_catalog import Loaded, load_transform
+from headrace.spark.pipeline_file import PipelineFile, Sink
+
+logger = logging.getLogger("headrace.spark")
+
+QUERY_ID = "sql.streaming.queryId"
+DEAD_LETTER_QUERY = "dead-letters"
+ORDER = ("topic", "partition", "offset")
+
+
+@dataclass(slots=True)
+class Running:
+    """The queries of a pipeline that streams; nothing for one that ran as a batch and is done."""
+
+    pipeline: PipelineFile
+    queries: list[StreamingQuery] = field(default_factory=list)
+    findings: int = 0  # what a report found, for the exit code
+
+    def stop(self) -> None:
+        for query in self.queries:
+            query.stop()
+
+    @property
+    def active(self) -> bool:
+        return any(query.isActive for query in self.queries)
+
+    def failure(self) -> str | None:
+        """The first query's error, in Spark's words."""
+        found = (query.exception() for query in self.queries)
+        return next((str(error) for error in found if error is not None), None)
+
+
+def start(spark: SparkSession, pipeline: PipelineFile) -> Running:
+    """Start a pipeline's queries, or run it as a batch job to its end."""
+    loaded = load_transform(pipeline)
+    settings = {**loaded.defaults, **pipeline.settings}
+    if not pipeline.streaming:
+        return _run_batch(spark, pipeline, loaded, settings)
+    source = _source(spark, pipeline, streaming=True).observe(OBSERVED, *observed_columns())
+    running = Running(pipeline)
+    if pipeline.schema is None:
+        frame = source
+    else:
+        parted = part(source, pipeline.schema)
+        frame = good(parted)
+        letters = dead_letters(part(_source(spark, pipeline, streaming=True), pipeline.schema), pipeline)
+        running.queries.append(_start_dead_letters(letters, pipeline))
+    if pipeline.watermark is not None:
+        frame = frame.withWatermark(pipeline.watermark.column, pipeline.watermark.delay)
+    results = loaded.transform(frame, settings)
+    running.queries.append(_start_main(spark, results, pipeline))
+    return running
+
+
+def _source(spark: SparkSession, pipeline: PipelineFile, *, streaming: bool) -> DataFrame:
+    options = dict(pipeline.source)
+    if pipeline.source_format == "parquet":
+        return _archive(spark, pipeline, options)
+    if pipeline.source_format == "headrace":
+        options.setdefault("includeHeaders", "true")
+        if streaming:
+            options.setdefault("startingOffsets", "earliest")
+            options.setdefault("group.id", f"pipeline-{pipeline.name}")
+    reader: Any = spark.readStream if streaming else spark.read
+    return reader.format(pipeline.source_format).options(**options).load()  # type: ignore[no-any-return]
+
+
+def _archive(spark: SparkSession, pipeline: PipelineFile, options: Mapping[str, str]) -> DataFrame:
+    """Exactly the committed rows of a folder that the file sink wrote."""
+    path = options.get("path")
+    if path is None:
+        raise PipelineError(f"{pipeline.path}: [source] with format parquet lacks 'path'")
+    if pipeline.streaming:
+        raise PipelineError(f"{pipeline.path}: files are read as a batch: set [trigger] batch = true")
+    files = committed_files(spark, path)
+    if not files:
+        raise PipelineError(f"there are no Parquet files under {path}")
+    return spark.read.option("basePath", path).parquet(*files)
+
+
+def _start_dead_letters(letters: DataFrame, pipeline: PipelineFile) -> StreamingQuery:
+    options = {name: value for name, value in pipeline.source.items() if name.startswith("kafka.")}
+    options.pop("kafka.isolation.level", None)
+    writer = letters.writeStream.format("headrace").options(**options, delivery="exactly-once")
+    return _begin(writer, pipeline, DEAD_LETTER_QUERY)
+
+
+def _start_main(spark: SparkSession, results: DataFrame, pipeline: PipelineFile) -> StreamingQuery:
+    sinks = pipeline.sinks
+    mode = sinks[0].output_mode
+    if len(sinks) == 1 and sinks[0].format == "headrace":
+        options = {"delivery": "exactly-once"} | dict(sinks[0].options)
+        writer = encoded(results, sinks[0]).writeStream.format("headrace").options(**options)
+    else:
+        writer = results.writeStream.foreachBatch(_to_all(spark, pipeline))
+    return _begin(writer.outputMode(mode), pipeline, "main")
+
+
+def _begin(writer: DataStreamWriter, pipeline: PipelineFile, part_name: str) -> StreamingQuery:
+    writer = writer.option("checkpointLocation", f"{pipeline.checkpoint}/{part_name}").queryName(f"{pipeline.name}-{part_name}")
+    if pipeline.trigger.available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=pipeline.trigger.every or "4 minutes").start()
+
+
+def _to_all(spark: SparkSession, pipeline: PipelineFile) -> Callable[[DataFrame, int], None]:
+    """Write a batch to every sink; each remembers by itself what it has."""
+    file_sinks = {sink.name: _file_sink(spark, sink) for sink in pipeline.sinks if sink.format == "parquet"}
+    for one in file_sinks.values():
+        one.finish_merges()
+
+    def write(rows: DataFrame, batch: int) -> None:
+        query = str(rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID))
+        kept = rows.persist()
+        try:
+            for sink in pipeline.sinks:
+                if sink.name in file_sinks:
+                    file_sinks[sink.name].write(kept, query, batch)
+                else:
+                    _write_topic(kept, sink, delivery_id=f"{pipeline.name}-{sink.name}")
+        finally:
+            kept.unpersist()
+
+    return write
+
+
+def _file_sink(spark: SparkSession, sink: Sink) -> FileSink:
+    assert sink.path is not None, "a file sink's path is checked when the file is read"
+    return FileSink(spark, sink.path, partition_by=sink.partition_by, merge_after=sink.merge_after, order_by=ORDER)
+
+
+def _write_topic(rows: DataFrame, sink: Sink, delivery_id: str | None) -> None:
+    options = {"delivery": "exactly-once"} | dict(sink.options)
+    if delivery_id is not None:
+        options.setdefault("deliveryId", delivery_id)
+    encoded(rows, sink).write.format("headrace").mode("append").options(**options).save()
+
+
+def encoded(rows: DataFrame, sink: Sink) -> DataFrame:
+    """Rows as a topic wants them: all columns as one JSON value where the sink says so."""
+    if sink.encode is None:
+        return rows
+    if sink.encode != "json":
+        raise PipelineError(f"sink '{sink.name}' has encode '{sink.encode}'; there is json")
+    value = F.to_json(F.struct(*rows.columns)).alias("value")
+    return rows.select(value) if sink.key is None else rows.select(F.col(sink.key).cast("string").alias("key"), value)
+
+
+def _run_batch(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, settings: Mapping[str, Any]) -> Running:
+    source = _source(spark, pipeline, streaming=False)
+    running = Running(pipeline)
+    frame = source if pipeline.schema is None else good(part(source, pipeline.schema))
+    results = loaded.transform(frame, settings)
+    for sink in pipeline.sinks:
+        match sink.format:
+            case "report":
+                running.findings += int(loaded.module.report(results, settings, sink.path))
+            case "parquet":
+                _file_sink(spark, sink).write(results, f"batch-{spark.sparkContext.applicationId}", 0)
+            case _:
+                _write_topic(results, sink, delivery_id=None)
+    return running

@@ -1,0 +1,114 @@
+"""Transactions: records and offsets together, or not at all."""
+
+import time
+from typing import Any
+
+import pytest
+
+from headrace import Consumer, DeliveryFailed, Fenced, Producer, TopicPartition, TransactionAborted
+
+
+def committed_values(bootstrap: str, topic: str) -> list[str]:
+    with Consumer[str, str](topic, bootstrap=bootstrap, values=str) as consumer:
+        return [record.value for record in consumer.to_end()]
+
+
+def test_a_transaction_is_seen_whole_or_not_at_all(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap, transactional_id=topic) as producer:
+        with producer.transaction() as transaction:
+            transaction.send(topic, "a")
+            transaction.send(f"{topic}-other", "b")
+
+        def fails() -> None:
+            with producer.transaction() as transaction:
+                transaction.send(topic, "never").result(10)
+                raise ValueError("mine")
+
+        with pytest.raises(ValueError, match="mine"):
+            fails()
+        with producer.transaction():
+            producer.send_many(topic, ["c", "d"])
+
+    assert committed_values(bootstrap, topic) == ["a", "c", "d"]
+    assert committed_values(bootstrap, f"{topic}-other") == ["b"]
+
+
+def test_consumed_offsets_are_part_of_the_transaction(bootstrap: str, topic: str) -> None:
+    source, target = f"{topic}-in", f"{topic}-out"
+    with Producer(bootstrap) as producer:
+        producer.send_many(source, [str(number) for number in range(20)])
+    with (
+        Consumer[bytes, str](source, bootstrap=bootstrap, group=topic, values=str, delivery="exactly_once") as consumer,
+        Producer(bootstrap, transactional_id=topic) as producer,
+    ):
+        while batch := consumer.batch(6, 2):
+            with producer.transaction() as transaction:
+                for record in batch:
+                    transaction.send(target, f"done {record.value}")
+                transaction.send_offsets(consumer)
+        assert consumer.committed() == {TopicPartition(source, 0): 20}
+
+    assert committed_values(bootstrap, target) == [f"done {number}" for number in range(20)]
+
+
+def test_after_an_abort_the_consumer_reads_the_same_again(bootstrap: str, topic: str) -> None:
+    source, target = f"{topic}-in", f"{topic}-out"
+    with Producer(bootstrap) as producer:
+        producer.send_many(source, [str(number) for number in range(9)])
+    attempts = 0
+    with (
+        Consumer[bytes, str](source, bootstrap=bootstrap, group=topic, values=str, delivery="exactly_once") as consumer,
+        Producer(bootstrap, transactional_id=topic) as producer,
+    ):
+
+        def work(batch: list[Any]) -> None:
+            with producer.transaction(consumer):
+                for record in batch:
+                    producer.send(target, record.value)
+                if attempts % 2 == 1:
+                    raise RuntimeError("every other time")
+
+        while batch := consumer.batch(3, 2):
+            attempts += 1
+            try:
+                work(batch)
+            except RuntimeError:
+                continue
+
+    assert attempts == 6
+    assert committed_values(bootstrap, target) == [str(number) for number in range(9)]
+
+
+def test_a_newer_instance_of_the_same_name_fences_the_older(bootstrap: str, topic: str) -> None:
+    old, new = Producer(bootstrap, transactional_id=topic, linger=0), Producer(bootstrap, transactional_id=topic, linger=0)
+    with old.transaction():
+        old.send(topic, "old")
+    begin = time.monotonic()
+
+    def zombie() -> None:
+        with old.transaction():
+            old.send(topic, "zombie")
+            with new.transaction():
+                new.send(topic, "new")
+
+    with pytest.raises((Fenced, TransactionAborted)):
+        zombie()
+    with pytest.raises((Fenced, TransactionAborted, DeliveryFailed)), old.transaction():
+        old.send(topic, "zombie again").result(20)
+    old.close()
+    new.close()
+
+    assert time.monotonic() - begin < 30
+    assert committed_values(bootstrap, topic) == ["old", "new"]
+
+
+def test_a_program_that_died_in_a_transaction_leaves_nothing_for_its_successor(bootstrap: str, topic: str) -> None:
+    died = Producer(bootstrap, transactional_id=topic, linger=0)
+    died.transaction().__enter__()
+    died.send(topic, "half").result(20)
+
+    with Producer(bootstrap, transactional_id=topic, linger=0) as successor, successor.transaction():
+        successor.send(topic, "whole")
+
+    assert committed_values(bootstrap, topic) == ["whole"]
+    died.close()

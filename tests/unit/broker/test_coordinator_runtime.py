@@ -1,0 +1,363 @@
+"""The runtime of coordinators: loads from the log, writes before it replays, replies only when the write is committed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from headrace.broker.coordinators.runtime import BATCH_BYTES, CoordinatorRuntime
+from headrace.coordination.decision import Decision, Reply
+from headrace.coordination.moment import Moment
+from headrace.host.clock import SystemClock
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import ProducerIdentity
+from headrace.records.batch import iterate_batches, stamp
+
+PRODUCER = ProducerIdentity(7, 1)
+
+
+class ListLog:
+    """A led partition in memory whose high watermark moves when the test says so."""
+
+    leader_epoch = 0
+    start_offset = 0
+
+    def __init__(self, *, commits_at_once: bool = True) -> None:
+        self.data = b""
+        self.end_offset = 0
+        self.high_watermark = 0
+        self.commits_at_once = commits_at_once
+        self.failure: Exception | None = None
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self._moved = asyncio.Event()
+
+    def append(self, batches: bytes) -> tuple[int, int]:
+        if self.failure is not None:
+            raise self.failure
+        base = self.end_offset
+        for header, batch in iterate_batches(batches):
+            stamped = bytearray(batch)
+            stamp(stamped, self.end_offset, 0)
+            self.data += bytes(stamped)
+            self.end_offset += header.last_offset_delta + 1
+        if self.commits_at_once:
+            self.commit()
+        return base, self.end_offset - 1
+
+    def commit(self) -> None:
+        self.high_watermark = self.end_offset
+        self._moved.set()
+
+    def lose(self, error: Exception) -> None:
+        self.failure = error
+        self._moved.set()
+
+    async def wait_for_high_watermark(self, offset: int) -> None:
+        while self.high_watermark < offset:
+            if self.failure is not None:
+                raise self.failure
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        await self.reading.wait()
+        return b"".join(bytes(batch) for header, batch in iterate_batches(self.data) if header.next_offset > offset)
+
+
+class Ledger:
+    """The smallest coordinator: it keeps what it is told, and parks who asks it to."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, int, ProducerIdentity | None]] = []
+        self.markers: list[tuple[ProducerIdentity, bool]] = []
+        self.parked: list[int] = []
+        self.deadlines: list[float] = []
+        self.ticks = 0
+        self.loaded = False
+
+    def replay(self, entry: str, offset: int, producer: ProducerIdentity | None) -> None:
+        self.kept.append((entry, offset, producer))
+
+    def replay_marker(self, producer: ProducerIdentity, committed: bool) -> None:
+        self.markers.append((producer, committed))
+
+    def on_loaded(self, now: Moment) -> Decision:
+        self.loaded = True
+        return Decision()
+
+    def next_deadline(self) -> float | None:
+        return min(self.deadlines, default=None)
+
+    def tick(self, now: Moment) -> Decision:
+        self.ticks += 1
+        self.deadlines.remove(min(self.deadlines))
+        replies = tuple(Reply(token, "woken") for token in self.parked)
+        self.parked.clear()
+        return Decision((f"tick {self.ticks}",), replies)
+
+    def keep(self, token: int, *entries: str, producer: ProducerIdentity | None = None) -> Decision:
+        return Decision(entries, (Reply(token, f"kept {len(entries)}"),), producer)
+
+    def park(self, token: int) -> Decision:
+        self.parked.append(token)
+        return Decision()
+
+
+class TextCodec:
+    def encode(self, entry: str) -> tuple[bytes, bytes | None]:
+        return entry.encode(), None
+
+    def decode(self, key: bytes, value: bytes | None) -> str | None:
+        return None if key.startswith(b"?") else key.decode()
+
+
+def make_runtime(on_committed: Callable[[int, Ledger], None] | None = None) -> CoordinatorRuntime[Ledger]:
+    return CoordinatorRuntime(
+        topic="ledger", codec=TextCodec(), make_shard=lambda index: Ledger(), clock=SystemClock(), on_committed=on_committed
+    )
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(5):
+            await story()
+
+    asyncio.run(bounded())
+
+
+async def serving(log: ListLog) -> tuple[CoordinatorRuntime[Ledger], Ledger]:
+    runtime = make_runtime()
+    runtime.lead(0, log)
+    await runtime.wait_loaded(0)
+    return runtime, dict(runtime.shards())[0]
+
+
+async def code_of(asking: Awaitable[Any]) -> ErrorCode:
+    try:
+        await asking
+    except RequestError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def keep(runtime: CoordinatorRuntime[Ledger], *entries: str, **more: Any) -> Awaitable[Any]:
+    return runtime.ask(0, lambda shard, token, now: shard.keep(token, *entries, **more))
+
+
+def test_what_is_decided_is_written_and_replayed_with_its_offsets() -> None:
+    async def story() -> None:
+        runtime, shard = await serving(ListLog())
+
+        assert await keep(runtime, "a", "b") == "kept 2"
+        assert await keep(runtime, "c", producer=PRODUCER) == "kept 1"
+
+        assert shard.kept == [("a", 0, None), ("b", 1, None), ("c", 2, PRODUCER)]
+
+    run(story)
+
+
+def test_a_shard_is_its_log_replayed() -> None:
+    async def story() -> None:
+        log = ListLog()
+        runtime, shard = await serving(log)
+        await keep(runtime, "a", "?from a newer broker", "b")
+        await keep(runtime, "c", producer=PRODUCER)
+        await runtime.end_transaction(0, PRODUCER, committed=True, coordinator_epoch=3)
+        runtime.resign(0)
+
+        _, again = await serving(log)
+
+        assert again.kept == [each for each in shard.kept if not each[0].startswith("?")]
+        assert again.markers == shard.markers == [(PRODUCER, True)]
+        assert again.loaded
+
+    run(story)
+
+
+def test_a_reply_waits_until_all_that_was_written_is_committed() -> None:
+    async def story() -> None:
+        log = ListLog(commits_at_once=False)
+        runtime, _ = await serving(log)
+        first = asyncio.ensure_future(keep(runtime, "a"))
+        reader = asyncio.ensure_future(keep(runtime))
+        await asyncio.sleep(0.01)
+        assert not first.done()
+        assert not reader.done()
+
+        log.commit()
+
+        assert await first == "kept 1"
+        assert await reader == "kept 0"
+
+    run(story)
+
+
+def test_a_shard_that_is_being_loaded_asks_for_patience() -> None:
+    async def story() -> None:
+        log = ListLog()
+        runtime, _ = await serving(log)
+        await keep(runtime, "a")
+        log.reading.clear()
+        runtime.lead(0, log)
+
+        assert await code_of(keep(runtime)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        log.reading.set()
+        await runtime.wait_loaded(0)
+
+        assert await keep(runtime) == "kept 0"
+
+    run(story)
+
+
+def test_whoever_waits_is_told_when_leadership_goes() -> None:
+    async def story() -> None:
+        log = ListLog(commits_at_once=False)
+        runtime, _ = await serving(log)
+        writing = asyncio.ensure_future(keep(runtime, "a"))
+        parked = asyncio.ensure_future(runtime.ask(0, lambda shard, token, now: shard.park(token)))
+        await asyncio.sleep(0)
+
+        runtime.resign(0)
+
+        assert await code_of(writing) is ErrorCode.NOT_COORDINATOR
+        assert await code_of(parked) is ErrorCode.NOT_COORDINATOR
+        assert await code_of(keep(runtime)) is ErrorCode.NOT_COORDINATOR
+
+    run(story)
+
+
+def test_whoever_waits_is_told_when_the_partition_fails_under_the_write() -> None:
+    async def story() -> None:
+        log = ListLog(commits_at_once=False)
+        runtime, _ = await serving(log)
+        writing = asyncio.ensure_future(keep(runtime, "a"))
+        await asyncio.sleep(0)
+
+        log.lose(RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+        assert await code_of(writing) is ErrorCode.NOT_COORDINATOR
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (RequestError(ErrorCode.NOT_ENOUGH_REPLICAS), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.NOT_COORDINATOR),
+        (RequestError(ErrorCode.MESSAGE_TOO_LARGE), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (RequestError(ErrorCode.INVALID_PRODUCER_EPOCH), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (StorageError("disk", "append"), ErrorCode.NOT_COORDINATOR),
+    ],
+)
+def test_a_write_that_fails_changes_nothing_and_is_told_in_words_about_coordinators(failure: Exception, code: ErrorCode) -> None:
+    async def story() -> None:
+        log = ListLog()
+        runtime, shard = await serving(log)
+        log.failure = failure
+
+        assert await code_of(keep(runtime, "a")) is code
+        assert shard.kept == []
+        log.failure = None
+        assert await keep(runtime, "b") == "kept 1"
+
+    run(story)
+
+
+def test_a_refusal_reaches_who_asked_and_leaves_nothing_behind() -> None:
+    async def story() -> None:
+        runtime, _ = await serving(ListLog())
+
+        def refuse(shard: Ledger, token: int, now: Moment) -> Decision:
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+        assert await code_of(runtime.ask(0, refuse)) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert runtime._led[0].waiting == {}
+
+    run(story)
+
+
+def test_a_parked_request_is_answered_by_a_later_deadline_and_dropped_when_its_client_is_gone() -> None:
+    async def story() -> None:
+        runtime, shard = await serving(ListLog())
+
+        def park_until_soon(shard: Ledger, token: int, now: Moment) -> Decision:
+            shard.deadlines.append(now.after_ms(5))
+            return shard.park(token)
+
+        gone = asyncio.ensure_future(runtime.ask(0, park_until_soon))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert await runtime.ask(0, park_until_soon) == "woken"
+        while shard.ticks < 2:
+            await asyncio.sleep(0.001)
+
+        assert [entry for entry, _, _ in shard.kept] == ["tick 1", "tick 2"]
+
+    run(story)
+
+
+def test_deadlines_of_a_shard_that_is_gone_do_not_fire() -> None:
+    async def story() -> None:
+        runtime, shard = await serving(ListLog())
+        runtime.tell(0, lambda shard, now: shard.deadlines.append(now.after_ms(1)) or Decision())
+        runtime.resign(0)
+        await asyncio.sleep(0.01)
+
+        assert shard.ticks == 0
+
+    run(story)
+
+
+def test_a_large_decision_is_one_write_of_several_batches() -> None:
+    async def story() -> None:
+        log = ListLog()
+        runtime, shard = await serving(log)
+        entries = [f"{number} " + "x" * 1000 for number in range(1200)]
+
+        await keep(runtime, *entries)
+
+        sizes = [header.size for header, _ in iterate_batches(log.data)]
+        assert len(sizes) == 3
+        assert max(sizes) <= BATCH_BYTES + 100
+        assert [offset for _, offset, _ in shard.kept] == list(range(1200))
+
+    run(story)
+
+
+def test_news_of_commits_reaches_the_shell() -> None:
+    async def story() -> None:
+        committed: list[int] = []
+        log = ListLog(commits_at_once=False)
+        runtime = make_runtime(lambda index, shard: committed.append(len(shard.kept)))
+        runtime.lead(0, log)
+        await runtime.wait_loaded(0)
+        assert committed == [0]
+        writing = asyncio.ensure_future(keep(runtime, "a"))
+        await asyncio.sleep(0.01)
+        assert committed == [0]
+
+        log.commit()
+        await writing
+        await asyncio.sleep(0)
+
+        assert committed == [0, 1]
+
+    run(story)
+
+
+def test_a_log_that_cannot_be_read_leaves_its_shard_unserved_but_others_alone() -> None:
+    async def story() -> None:
+        broken = ListLog()
+        broken.data, broken.end_offset = b"\0" * 100, 3
+        runtime, _ = await serving(ListLog())
+        runtime.lead(1, broken)
+        await asyncio.sleep(0.01)
+
+        asking = runtime.ask(1, lambda shard, token, now: shard.keep(token))
+        assert await code_of(asking) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await keep(runtime) == "kept 0"
+
+    run(story)

@@ -1,0 +1,549 @@
+"""What every log does, on disk and in memory alike."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from storing import (
+    TIME,
+    ManualClock,
+    batch_of,
+    end_transaction,
+    offsets_of,
+    open_log,
+    produce,
+    read_all,
+    simulated_disk,
+    values_of,
+)
+
+from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
+from headrace.log.log import Log
+from headrace.log.validation import RecordsRefused, deep, needs_deep_validation
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import build_batch, iterate_batches, read_header
+from headrace.records.control import build_end_marker
+from headrace.records.record import Record, read_records
+
+OpenLog = Callable[..., PartitionLog]
+
+
+@pytest.fixture(params=["disk", "memory"])
+def make_log(request: pytest.FixtureRequest) -> OpenLog:
+    def make(config: LogConfig | None = None, clock: Any = None) -> PartitionLog:
+        if request.param == "disk":
+            return open_log(simulated_disk(), config, clock=clock)
+        return Log.in_memory(config or LogConfig(), clock=clock or ManualClock())
+
+    return make
+
+
+def refused(code: ErrorCode) -> Any:
+    return pytest.raises(RequestError, check=lambda error: error.code is code)
+
+
+# -- appending and reading
+
+
+def test_offsets_are_consecutive_and_everything_comes_back(make_log: OpenLog) -> None:
+    log = make_log()
+    first = log.append(batch_of(b"a", b"b", b"c"), 0)
+    second = log.append(batch_of(b"d"), 0)
+
+    assert (first.base_offset, first.last_offset, first.records, first.batches) == (0, 2, 3, 1)
+    assert (second.base_offset, second.last_offset) == (3, 3)
+    assert log.end_offset == 4
+    assert values_of(log) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_batch_is_stored_as_it_came_but_for_offset_and_epoch(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"first")
+    batch = batch_of(b"x" * 500, compression="zstd")
+    log.append(batch, 7)
+
+    read = log.read(1, max_bytes=10_000, up_to=2, at_least_one=True)
+    assert bytes(read.data)[16:] == batch[16:]
+    header = read_header(read.data)
+    assert (header.base_offset, header.leader_epoch) == (1, 7)
+
+
+def test_a_read_inside_a_batch_returns_that_whole_batch(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"a", b"b", b"c")
+    produce(log, b"d")
+
+    read = log.read(1, max_bytes=10_000, up_to=4, at_least_one=True)
+    assert (read.first_offset, read.next_offset) == (0, 4)
+
+
+def test_a_read_is_cut_between_batches(make_log: OpenLog) -> None:
+    log = make_log()
+    sizes = [log.append(batch_of(b"v" * 50), 0).size_bytes for _ in range(10)]
+    for count in range(1, 10):
+        for spare in (0, 1, sizes[0] - 1):
+            read = log.read(0, max_bytes=sum(sizes[:count]) + spare, up_to=10, at_least_one=False)
+            assert read.next_offset == count
+            assert len(read.data) == sum(sizes[:count])
+
+
+def test_the_first_batch_comes_whole_when_at_least_one_is_asked_for(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"v" * 1000)
+    produce(log, b"w")
+
+    assert log.read(0, max_bytes=1, up_to=2, at_least_one=True).next_offset == 1
+    nothing = log.read(0, max_bytes=1, up_to=2, at_least_one=False)
+    assert (len(nothing.data), nothing.next_offset) == (0, 0)
+
+
+@pytest.mark.parametrize("up_to", range(8))
+def test_no_reader_sees_past_its_bound(make_log: OpenLog, up_to: int) -> None:
+    log = make_log()
+    for values in ([b"a"], [b"b", b"c"], [b"d", b"e", b"f"], [b"g"]):
+        produce(log, *values)
+
+    # Only whole batches below the bound: 0, 1-2, 3-5, 6.
+    expected = max(end for end in (0, 1, 3, 6, 7) if end <= up_to)
+    assert offsets_of(log, up_to=up_to) == list(range(expected))
+
+
+def test_an_offset_that_is_not_there_is_out_of_range(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"a", b"b")
+
+    assert not log.read(2, max_bytes=100, up_to=2, at_least_one=True).data
+    for offset in (-1, 3):
+        with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+            log.read(offset, max_bytes=100, up_to=2, at_least_one=True)
+
+
+def test_a_reader_at_the_end_gets_what_is_appended_next(make_log: OpenLog) -> None:
+    log = make_log()
+    for index in range(50):
+        assert not log.read(index, max_bytes=1000, up_to=log.end_offset, at_least_one=True).data
+        produce(log, b"%d" % index)
+        read = log.read(index, max_bytes=1000, up_to=log.end_offset, at_least_one=True)
+        assert (read.first_offset, read.next_offset) == (index, index + 1)
+
+
+def test_several_batches_of_a_coordinator_are_one_append(make_log: OpenLog) -> None:
+    log = make_log()
+    appended = log.append(batch_of(b"a") + batch_of(b"b", b"c"), 0, origin=Origin.COORDINATOR)
+
+    assert (appended.base_offset, appended.last_offset, appended.batches, appended.records) == (0, 2, 2, 3)
+    assert values_of(log) == [b"a", b"b", b"c"]
+
+
+# -- what is refused
+
+
+def test_a_client_sends_one_batch_at_a_time(make_log: OpenLog) -> None:
+    log = make_log()
+    with refused(ErrorCode.INVALID_RECORD):
+        log.append(batch_of(b"a") + batch_of(b"b"), 0)
+    assert log.end_offset == 0
+
+
+def test_a_wrong_crc_is_refused(make_log: OpenLog) -> None:
+    log = make_log()
+    batch = bytearray(batch_of(b"value"))
+    batch[-1] ^= 1
+    with refused(ErrorCode.CORRUPT_MESSAGE):
+        log.append(batch, 0)
+    assert log.end_offset == 0
+    assert log.size_bytes == 0
+
+
+def test_a_batch_over_the_limit_is_refused(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(max_message_bytes=100))
+    with refused(ErrorCode.MESSAGE_TOO_LARGE):
+        produce(log, b"v" * 100)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, -1])
+def test_a_record_count_that_does_not_fit_the_offsets_is_refused(make_log: OpenLog, count: int) -> None:
+    from headrace.records.header import write_crc
+
+    batch = bytearray(batch_of(b"a", b"b"))
+    struct.pack_into(">i", batch, 57, count)
+    write_crc(batch)
+    with refused(ErrorCode.INVALID_RECORD):
+        make_log().append(batch, 0)
+
+
+def test_clients_may_not_write_markers(make_log: OpenLog) -> None:
+    with refused(ErrorCode.INVALID_RECORD):
+        make_log().append(build_end_marker(1, 0, True, 0, TIME), 0)
+
+
+def test_old_formats_are_refused(make_log: OpenLog) -> None:
+    batch = bytearray(batch_of(b"a"))
+    batch[16] = 1
+    with refused(ErrorCode.INVALID_RECORD):
+        make_log().append(batch, 0)
+
+
+def test_a_timestamp_too_far_in_the_future_is_refused(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(message_timestamp_after_max_ms=1000))
+    produce(log, b"a", timestamp=TIME + 1000)
+    with refused(ErrorCode.INVALID_TIMESTAMP):
+        produce(log, b"b", timestamp=TIME + 1001)
+
+
+@pytest.mark.parametrize("noise", [b"", b"x", bytes(60), bytes(61), b"\xff" * 100])
+def test_noise_is_refused(make_log: OpenLog, noise: bytes) -> None:
+    log = make_log()
+    with pytest.raises(RequestError):
+        log.append(noise, 0)
+    assert log.end_offset == 0
+
+
+def test_a_compacted_topic_names_the_record_without_a_key() -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    batch = build_batch([Record(0, TIME, b"k", b"v"), Record(0, TIME, None, b"v")])
+
+    assert needs_deep_validation(config)
+    with pytest.raises(RecordsRefused, match="record 1") as error:
+        deep(batch, config, TIME)
+    assert error.value.code is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in error.value.record_errors] == [1]
+
+
+def test_a_topic_with_a_codec_packs_anew_and_keeps_the_producers_identity() -> None:
+    config = LogConfig(compression_type="zstd")
+    batch = batch_of(b"v" * 500, b"w" * 500, compression="gzip", producer_id=3, producer_epoch=1, base_sequence=8)
+
+    changed = deep(batch, config, TIME)
+    header = read_header(changed)
+    assert header.compression == "zstd"
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (3, 1, 8)
+    assert read_records(changed) == read_records(batch)
+
+
+def test_records_too_old_for_the_topic_are_refused_one_by_one() -> None:
+    config = LogConfig(message_timestamp_before_max_ms=1000)
+    batch = build_batch([Record(0, TIME, None, b"v"), Record(0, TIME - 1001, None, b"v")])
+
+    assert needs_deep_validation(config)
+    with pytest.raises(RecordsRefused, match="record 1") as error:
+        deep(batch, config, TIME)
+    assert error.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_deep_validation_does_not_give_broken_bytes_a_good_crc() -> None:
+    batch = bytearray(batch_of(b"value", compression="none"))
+    batch[-2] ^= 1
+    with refused(ErrorCode.CORRUPT_MESSAGE):
+        deep(batch, LogConfig(compression_type="lz4"), TIME)
+
+
+# -- time
+
+
+def test_the_brokers_time_is_stamped_where_the_topic_asks(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(message_timestamp_type="LogAppendTime"), ManualClock(TIME + 777))
+    appended = log.append(batch_of(b"a", timestamp=5), 0)
+
+    assert appended.log_append_time == TIME + 777
+    assert [record.timestamp for record in read_all(log)] == [TIME + 777]
+
+
+def test_a_record_is_found_by_its_time(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(segment_bytes=2000, index_interval_bytes=100))
+    for index in range(100):
+        produce(log, b"a" * 20, timestamp=TIME + 10 * index, epoch=index // 50)
+    for index in (0, 1, 37, 50, 99):
+        for early in (0, 9):
+            assert log.offset_for_timestamp(TIME + 10 * index - early, 100) == FoundOffset(TIME + 10 * index, index, index // 50)
+    assert log.offset_for_timestamp(TIME + 991, 100) is None
+    assert log.offset_for_timestamp(TIME + 500, 50) is None
+
+
+def test_within_a_batch_the_first_record_at_or_after_a_time_is_found(make_log: OpenLog) -> None:
+    log = make_log()
+    log.append(build_batch([Record(0, TIME + delta, None, b"v") for delta in (0, 30, 10, 50)]), 0)
+
+    found = log.offset_for_timestamp(TIME + 20, 4)
+    assert found is not None
+    assert (found.offset, found.timestamp) == (1, TIME + 30)
+
+
+def test_the_greatest_timestamp_is_found_wherever_it_is(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(segment_bytes=500))
+    for delta in (5, 90, 20, 70, 60, 90, 1):
+        produce(log, b"v" * 100, timestamp=TIME + delta)
+
+    assert log.offset_of_max_timestamp(7) == FoundOffset(TIME + 90, 1, 0)
+    assert log.offset_of_max_timestamp(1) == FoundOffset(TIME + 5, 0, 0)
+    assert make_log().offset_of_max_timestamp(0) is None
+
+
+# -- less of it
+
+
+def test_deleted_records_are_out_of_range_and_the_rest_stays(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(segment_bytes=300))
+    for index in range(10):
+        produce(log, b"%d" % index * 20)
+    log.delete_before(4)
+
+    assert log.start_offset == 4
+    assert offsets_of(log) == [4, 5, 6, 7, 8, 9]
+    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+        log.read(3, max_bytes=100, up_to=10, at_least_one=True)
+    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+        log.delete_before(11)
+
+
+def test_a_truncated_log_goes_on_from_where_it_was_cut(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(segment_bytes=300))
+    for index in range(10):
+        produce(log, b"%d" % index * 20, epoch=index // 4)
+    log.truncate_to(6)
+
+    assert log.end_offset == 6
+    assert log.epochs.latest == 1
+    assert produce(log, b"new", epoch=5) == 6
+    assert values_of(log) == [b"%d" % index * 20 for index in range(6)] + [b"new"]
+    assert list(log.epochs) == [(0, 0), (1, 4), (5, 6)]
+
+
+def test_a_log_can_start_over_at_an_offset(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"old")
+    log.truncate_fully_and_start_at(100)
+
+    assert (log.start_offset, log.end_offset, log.size_bytes) == (100, 100, 0)
+    assert produce(log, b"new") == 100
+    assert values_of(log) == [b"new"]
+
+
+# -- followers
+
+
+def test_a_follower_keeps_the_leaders_offsets_and_epochs(make_log: OpenLog) -> None:
+    leader, follower = make_log(), make_log()
+    for index in range(10):
+        produce(leader, b"%d" % index, epoch=index // 3)
+    read = leader.read(0, max_bytes=10_000, up_to=10, at_least_one=True)
+    follower.append_as_follower(read.data)
+
+    assert follower.end_offset == 10
+    assert read_all(follower) == read_all(leader)
+    assert list(follower.epochs) == list(leader.epochs)
+
+
+def test_a_follower_accepts_gaps_but_no_steps_back(make_log: OpenLog) -> None:
+    log = make_log()
+    log.append_as_follower(batch_of(b"a", base_offset=5, leader_epoch=2))
+    log.append_as_follower(batch_of(b"b", base_offset=9, leader_epoch=2))
+
+    assert log.end_offset == 10
+    assert offsets_of(log, start=5) == [5, 9]
+    with refused(ErrorCode.INVALID_RECORD):
+        log.append_as_follower(batch_of(b"c", base_offset=9, leader_epoch=2))
+
+
+def test_the_end_of_an_epoch_is_where_the_next_one_began(make_log: OpenLog) -> None:
+    log = make_log()
+    for epoch, count in ((1, 3), (4, 2), (5, 4)):
+        for _ in range(count):
+            produce(log, b"v", epoch=epoch)
+
+    assert log.epochs.end_offset_for(0) == (0, 0)
+    assert log.epochs.end_offset_for(1) == (1, 3)
+    assert log.epochs.end_offset_for(3) == (1, 3)
+    assert log.epochs.end_offset_for(4) == (4, 5)
+    assert log.epochs.end_offset_for(5) == (5, 9)
+    assert log.epochs.end_offset_for(6) == (-1, -1)
+
+
+# -- idempotence
+
+
+def send(
+    log: PartitionLog, sequence: int, *, producer_id: int = 9, producer_epoch: int = 0, count: int = 1, **options: Any
+) -> Any:
+    batch = batch_of(*[b"v"] * count, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence, **options)
+    return log.append(batch, 0)
+
+
+def test_the_next_sequence_is_written_and_an_old_one_answered_with_its_offset(make_log: OpenLog) -> None:
+    log = make_log()
+    for sequence in range(5):
+        assert not send(log, 2 * sequence, count=2).duplicate
+    for sequence in range(5):
+        again = send(log, 2 * sequence, count=2)
+        assert again.duplicate
+        assert (again.base_offset, again.last_offset) == (2 * sequence, 2 * sequence + 1)
+    assert log.end_offset == 10
+
+
+@pytest.mark.parametrize("sequence", [0, 4, 6, 100])
+def test_a_gap_or_a_forgotten_sequence_is_out_of_order(make_log: OpenLog, sequence: int) -> None:
+    log = make_log()
+    for each in range(7 if sequence == 0 else 1):
+        send(log, each)
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        send(log, sequence if sequence else 1)
+    assert log.end_offset == (7 if sequence == 0 else 1)
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero(make_log: OpenLog) -> None:
+    log = make_log()
+    send(log, 0, producer_epoch=3)
+    with refused(ErrorCode.INVALID_PRODUCER_EPOCH):
+        send(log, 1, producer_epoch=2)
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        send(log, 1, producer_epoch=4)
+    assert send(log, 0, producer_epoch=4).base_offset == 1
+
+
+def test_sequences_wrap_from_the_greatest_to_zero(make_log: OpenLog) -> None:
+    log = make_log()
+    send(log, 2**31 - 2, count=2)
+    assert send(log, 0).base_offset == 2
+    assert send(log, 2**31 - 2, count=2).duplicate
+
+
+def test_an_unknown_producer_may_begin_anywhere(make_log: OpenLog) -> None:
+    log = make_log()
+    assert send(log, 55).base_offset == 0
+    assert send(log, 56).base_offset == 1
+
+
+def test_a_producer_quiet_for_too_long_is_forgotten(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(producer_id_expiration_ms=1000, retention_ms=-1))
+    send(log, 0)
+    log.apply_retention(TIME + 999, 1)
+    assert len(log.producers) == 1
+    log.apply_retention(TIME + 1000, 1)
+    assert len(log.producers) == 0
+    assert send(log, 7).base_offset == 1
+
+
+def test_a_refused_append_changes_nothing_for_its_producer(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(max_message_bytes=200))
+    send(log, 0)
+    with refused(ErrorCode.MESSAGE_TOO_LARGE):
+        log.append(batch_of(b"v" * 300, producer_id=9, producer_epoch=0, base_sequence=1), 0)
+    assert send(log, 1).base_offset == 1
+
+
+def test_after_a_truncation_the_producer_is_where_the_log_is(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(segment_bytes=250))
+    for sequence in range(8):
+        send(log, sequence)
+    log.truncate_to(3)
+
+    assert send(log, 2).duplicate
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        send(log, 4)
+    assert send(log, 3).base_offset == 3
+
+
+# -- transactions
+
+
+def test_an_open_transaction_holds_the_stable_offset_back_until_its_end_is_replicated(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"plain")
+    send(log, 0, transactional=True)
+    send(log, 0, producer_id=10, transactional=True)
+    assert log.first_unstable_offset == 1
+
+    end_transaction(log, 9, committed=True)
+    assert log.first_unstable_offset == 1
+    log.on_high_watermark(4)
+    assert log.first_unstable_offset == 2
+    end_transaction(log, 10, committed=False)
+    log.on_high_watermark(5)
+    assert log.first_unstable_offset is None
+
+
+def test_aborted_transactions_are_listed_for_exactly_the_range_asked_for(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(segment_bytes=400))
+    send(log, 0, producer_id=1, transactional=True)  # 0
+    send(log, 0, producer_id=2, transactional=True)  # 1
+    end_transaction(log, 1, committed=False)  # 2
+    produce(log, b"plain" * 30)  # 3
+    send(log, 1, producer_id=2, transactional=True)  # 4
+    end_transaction(log, 2, committed=False)  # 5
+    send(log, 1, producer_id=1, transactional=True)  # 6
+    end_transaction(log, 1, committed=True)  # 7
+
+    assert log.aborted_transactions(0, 8) == [AbortedTransaction(1, 0), AbortedTransaction(2, 1)]
+    assert log.aborted_transactions(0, 1) == [AbortedTransaction(1, 0)]
+    assert log.aborted_transactions(3, 8) == [AbortedTransaction(2, 1)]
+    assert log.aborted_transactions(6, 8) == []
+
+
+def test_a_marker_of_a_zombie_coordinator_or_an_old_epoch_is_refused(make_log: OpenLog) -> None:
+    log = make_log()
+    send(log, 0, producer_epoch=5, transactional=True)
+    with refused(ErrorCode.INVALID_PRODUCER_EPOCH):
+        end_transaction(log, 9, committed=True, epoch=4)
+    log.append(build_end_marker(9, 5, True, 8, TIME), 0, origin=Origin.COORDINATOR)
+    with refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED):
+        log.append(build_end_marker(9, 5, True, 7, TIME), 0, origin=Origin.COORDINATOR)
+
+
+def test_under_transactions_version_2_a_marker_must_bump_the_epoch(make_log: OpenLog) -> None:
+    log = make_log()
+    send(log, 0, producer_epoch=5, transactional=True)
+    with refused(ErrorCode.INVALID_PRODUCER_EPOCH):
+        log.append(build_end_marker(9, 5, False, 0, TIME), 0, origin=Origin.COORDINATOR, transaction_version=2)
+    log.append(build_end_marker(9, 6, False, 0, TIME), 0, origin=Origin.COORDINATOR, transaction_version=2)
+    # The reply was lost and the coordinator tries again: nothing is open, so the same epoch is no harm.
+    log.append(build_end_marker(9, 6, False, 0, TIME), 0, origin=Origin.COORDINATOR, transaction_version=2)
+    with refused(ErrorCode.INVALID_PRODUCER_EPOCH):
+        send(log, 1, producer_epoch=5, transactional=True)
+    send(log, 0, producer_epoch=6, transactional=True)
+
+    assert log.aborted_transactions(0, 10) == [AbortedTransaction(9, 0)]
+
+
+def test_a_producer_in_a_transaction_may_not_write_outside_it(make_log: OpenLog) -> None:
+    log = make_log()
+    send(log, 0, transactional=True)
+    with refused(ErrorCode.INVALID_TXN_STATE):
+        send(log, 1)
+
+
+def test_a_transaction_begins_only_with_the_guard_its_verification_gave(make_log: OpenLog) -> None:
+    log = make_log()
+    batch = batch_of(b"v", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+    with refused(ErrorCode.INVALID_TXN_STATE):
+        log.append(batch, 0, guard=None)
+    stale = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=False, now_ms=TIME)
+    end_transaction(log, 9, committed=False)
+    with refused(ErrorCode.INVALID_TXN_STATE):
+        log.append(batch, 0, guard=stale)
+    guard = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=False, now_ms=TIME)
+    log.append(batch, 0, guard=guard)
+
+    assert log.producers.begin_verification(9, 0, 1, supports_epoch_bump=False, now_ms=TIME) is None
+    log.append(batch_of(b"w", producer_id=9, producer_epoch=0, base_sequence=1, transactional=True), 0, guard=None)
+
+
+def test_higher_sequences_do_not_overtake_the_one_being_verified(make_log: OpenLog) -> None:
+    log = make_log()
+    guard = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=True, now_ms=TIME)
+    log.producers.begin_verification(9, 0, 1, supports_epoch_bump=True, now_ms=TIME)
+    second = batch_of(b"w", producer_id=9, producer_epoch=0, base_sequence=1, transactional=True)
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        log.append(second, 0, guard=guard)
+
+
+def test_the_batches_a_reader_gets_parse_on(make_log: OpenLog) -> None:
+    log = make_log()
+    for index in range(20):
+        produce(log, *[b"v"] * (index % 3 + 1))
+    read = log.read(0, max_bytes=700, up_to=log.end_offset, at_least_one=True)
+
+    headers = [header for header, _ in iterate_batches(read.data)]
+    assert headers[-1].next_offset == read.next_offset
+    assert all(a.next_offset == b.base_offset for a, b in zip(headers, headers[1:], strict=False))
