@@ -5,10 +5,10 @@ import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from benchmarks.broker.target import API_VERSIONS_FRAME, Target, data_directory, serving
-from benchmarks.broker.throughput import run_client
+from benchmarks.broker.throughput import quiet_admin, run_client
 
 COLUMNS = ("what", "figure", "unit")
 CONNECTIONS = 1_000
@@ -43,7 +43,7 @@ def _backlog(size_bytes: int) -> Iterator[tuple[object, ...]]:
     count = size_bytes // 1024
     with data_directory() as data:
         with serving(data, "os") as (target, _):
-            admin = AdminClient({"bootstrap.servers": target.bootstrap})
+            admin = quiet_admin(target)
             admin.create_topics([NewTopic("backlog", 12, 1)])["backlog"].result(30)
             run_client(
                 "produce", bootstrap=target.bootstrap, topic="backlog", partitions=12, count=count, size=1024, codec="none"

@@ -1,6 +1,7 @@
 """How many messages a second go in and come out, and what a million of them costs the broker."""
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,11 +44,18 @@ def run_client(kind: str, **arguments: Any) -> dict[str, Any]:
     return measured
 
 
+def quiet_admin(target: Target) -> AdminClient:
+    """A client that does not remark upon its broker going away, as it does after every row."""
+    logger = logging.Logger("librdkafka")
+    logger.addHandler(logging.NullHandler())
+    return AdminClient({"bootstrap.servers": target.bootstrap, "logger": logger})
+
+
 @contextmanager
 def temporary_topic(target: Target, partitions: int) -> Iterator[str]:
     """A topic that nobody else uses, gone afterwards: a peer is left as it was found."""
     topic = f"bench-{uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": target.bootstrap})
+    admin = quiet_admin(target)
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
     try:
         yield topic

@@ -7,7 +7,7 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -113,8 +113,7 @@ class Load:
 
 def read_all(bootstrap: str, topic: str, partitions: int, timeout_s: float = 60) -> dict[int, list[int]]:
     """Everything in a topic, by partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False, "log_level": 0})
-    ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1] for p in range(partitions)}
+    consumer, ends = _consumer_and_ends(bootstrap, topic, partitions)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
     found: dict[int, list[int]] = defaultdict(list)
     reached = dict.fromkeys(range(partitions), 0)
@@ -126,6 +125,19 @@ def read_all(bootstrap: str, topic: str, partitions: int, timeout_s: float = 60)
                 _note(message, found, reached)
     consumer.close()
     return found
+
+
+def _consumer_and_ends(bootstrap: str, topic: str, partitions: int) -> tuple[Consumer, dict[int, int]]:
+    """A client that asked a dead leader goes on asking it: whoever has no answer soon begins anew."""
+    deadline = time.monotonic() + 30
+    while True:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False, "log_level": 0})
+        try:
+            ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=3)[1] for p in range(partitions)}
+            return consumer, ends
+        except KafkaException:
+            consumer.close()
+            assert time.monotonic() < deadline, "no leader answers"
 
 
 def _note(message: Any, found: dict[int, list[int]], reached: dict[int, int]) -> None:

@@ -19,6 +19,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.spark.pipeline_session import LOCAL_SETTINGS, SETTINGS
+from tests.spark.pipelines import Pipelines
+
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 HERE = Path(__file__).parent
@@ -46,18 +49,17 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("headrace-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        .config("spark.sql.python.filterPushdown.enabled", "true")
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", "true")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .config("spark.log.level", "OFF")
-        .getOrCreate()
     )
+    for name, value in (SETTINGS | LOCAL_SETTINGS | {"spark.log.level": "OFF"}).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     yield session
     session.stop()
 
@@ -206,3 +208,8 @@ def committed_messages(bootstrap: str, topic: str, partitions: int = 1) -> list[
                 ended += 1
     consumer.close()
     return found
+
+
+@pytest.fixture
+def pipelines(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Pipelines:
+    return Pipelines(spark, bootstrap, tmp_path)

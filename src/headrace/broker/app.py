@@ -14,6 +14,8 @@ from typing import Any
 
 from headrace.broker.clustering import Clustering
 from headrace.broker.coordinators.group_shell import GroupCoordinator
+from headrace.broker.coordinators.transaction_shell import TransactionCoordinator
+from headrace.broker.coordinators.transaction_verification import TransactionVerification
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.flushing import LANES, Flusher
 from headrace.broker.housekeeping import Housekeeping
@@ -70,7 +72,8 @@ class Broker:
         self.housekeeping = Housekeeping(self)
         self.verification: Verification | None = None
         self.address = ("", 0)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order in which they began, which a set does not keep.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     @property
     def image(self) -> ClusterImage:
@@ -82,8 +85,8 @@ class Broker:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the event loop's present work; it ends with the broker at the latest."""
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     # -- starting
 
@@ -100,6 +103,9 @@ class Broker:
         self.replicas = Replicas(self.broker_id, lambda: self.image, self.storage, self.flusher, self.topics.config_of, self.loop)
         self.groups = GroupCoordinator(self)
         self.groups.start()
+        self.transactions = TransactionCoordinator(self)
+        self.transactions.start()
+        self.verification = TransactionVerification(self)
         self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
         self.clustering = Clustering(self)
         self.peers = Peers(f"broker-{self.broker_id}", self._address_of)
@@ -115,6 +121,7 @@ class Broker:
             incarnation=str(self.host.entropy.uuid()),
             endpoints={CLIENTS: self._advertised()},
             rack=self.config["broker.rack"],
+            memory=self.storage.memory,
         )
         self.membership = BrokerMembership(
             self.cluster,
@@ -175,6 +182,7 @@ class Broker:
         await self.flusher.drain()
         await self.server.close()
         await self.dispatcher.close()
+        self.transactions.close()
         self.groups.close()
         for task in list(self._tasks):
             task.cancel()

@@ -69,7 +69,8 @@ class Dispatcher:
         self._broker = broker
         self.routes = routes
         self._waits = {key for key, route in routes.items() if iscoroutinefunction(route.handler)}
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order in which they began, which a set does not keep.
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong."""
@@ -116,8 +117,8 @@ class Dispatcher:
     def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
         task = asyncio.ensure_future(self._run(work, context, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()

@@ -1,5 +1,7 @@
 """Which metadata store a broker's settings ask for: memory, the embedded file, or etcd."""
 
+import asyncio
+import logging
 import ssl
 from pathlib import Path
 
@@ -7,9 +9,12 @@ from headrace.host.entropy import Entropy
 from headrace.metadata.etcd import EtcdStore
 from headrace.metadata.etcd_http import EtcdAddress
 from headrace.metadata.memory import MemoryStore
+from headrace.metadata.migration import import_metadata
 from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
+
+logger = logging.getLogger(__name__)
 
 EMBEDDED = "embedded"
 FILE_NAME = "metadata.sqlite"
@@ -19,10 +24,30 @@ async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
     """Raises ValueError with a sentence when the setting makes no sense."""
     where: str = config["headrace.metadata"]
     if where != EMBEDDED:
-        return EtcdStore(etcd_address(config), entropy, config["headrace.metadata.namespace"])
+        store = EtcdStore(etcd_address(config), entropy, config["headrace.metadata.namespace"])
+        try:
+            await _bring_along(Path(config["log.dirs"]) / FILE_NAME, store)
+        except BaseException:
+            await store.close()
+            raise
+        return store
     if config["headrace.memory"]:
         return MemoryStore()
     return await SqliteStore.open(Path(config["log.dirs"]) / FILE_NAME)
+
+
+async def _bring_along(embedded: Path, store: MetadataStore) -> None:
+    """A single node that joins a cluster brings its topics and settings; its own file is kept under another name."""
+    loop = asyncio.get_running_loop()
+    if not await loop.run_in_executor(None, embedded.exists):
+        return
+    source = await SqliteStore.open(embedded)
+    try:
+        await import_metadata(source, store)
+    finally:
+        await source.close()
+    await loop.run_in_executor(None, embedded.rename, embedded.with_name(FILE_NAME + ".imported"))
+    logger.info("the metadata of %s is now in etcd", embedded.parent)
 
 
 def etcd_address(config: BrokerConfig) -> EtcdAddress:

@@ -105,11 +105,15 @@ class Fetcher:
         return seconds
 
     async def _run(self) -> None:
+        failures = 0
         while True:
             try:
                 await self._fetch_once()
+                failures = 0
             except PeerUnreachable as error:
-                logger.info("cannot follow broker %d: %s", self._leader, error)
+                failures += 1
+                # Once for each time it goes away, not once for each attempt.
+                logger.log(logging.INFO if failures == 1 else logging.DEBUG, "cannot follow broker %d: %s", self._leader, error)
                 await asyncio.sleep(self._back_off_s)
             except Exception:
                 logger.exception("following broker %d failed", self._leader)

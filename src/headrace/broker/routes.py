@@ -5,6 +5,8 @@ from typing import Any
 
 from headrace.broker.dispatch import DirectHandler, Handler, Route
 from headrace.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
     alter_partition,
@@ -22,17 +24,22 @@ from headrace.broker.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
+    init_producer_id,
     join_group,
     leave_group,
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -40,8 +47,12 @@ from headrace.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
+    write_txn_markers,
 )
+from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from headrace.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from headrace.wire.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
@@ -59,17 +70,22 @@ from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
 from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from headrace.wire.messages.describe_producers import DescribeProducersRequest
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
+from headrace.wire.messages.end_txn import EndTxnRequest
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 from headrace.wire.messages.join_group import JoinGroupRequest
 from headrace.wire.messages.leave_group import LeaveGroupRequest
 from headrace.wire.messages.list_groups import ListGroupsRequest
 from headrace.wire.messages.list_offsets import ListOffsetsRequest
 from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from headrace.wire.messages.list_transactions import ListTransactionsRequest
 from headrace.wire.messages.metadata import MetadataRequest
 from headrace.wire.messages.offset_commit import OffsetCommitRequest
 from headrace.wire.messages.offset_delete import OffsetDeleteRequest
@@ -77,7 +93,9 @@ from headrace.wire.messages.offset_fetch import OffsetFetchRequest
 from headrace.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from headrace.wire.messages.produce import ProduceRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest
+from headrace.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+from headrace.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
 def _plain(request: type[Any], handler: Handler) -> tuple[int, Route]:
@@ -126,6 +144,15 @@ ROUTES: Mapping[int, Route] = dict(
         _plain(DeleteGroupsRequest, delete_groups.handle),
         _plain(ConsumerGroupHeartbeatRequest, consumer_group_heartbeat.handle),
         _plain(ConsumerGroupDescribeRequest, consumer_group_describe.handle),
+        _plain(InitProducerIdRequest, init_producer_id.handle),
+        _plain(AddPartitionsToTxnRequest, add_partitions_to_txn.handle),
+        _plain(AddOffsetsToTxnRequest, add_offsets_to_txn.handle),
+        _plain(TxnOffsetCommitRequest, txn_offset_commit.handle),
+        _plain(EndTxnRequest, end_txn.handle),
+        _plain(WriteTxnMarkersRequest, write_txn_markers.handle),
+        _plain(DescribeTransactionsRequest, describe_transactions.handle),
+        _plain(ListTransactionsRequest, list_transactions.handle),
+        _plain(DescribeProducersRequest, describe_producers.handle),
         _plain(AlterClientQuotasRequest, alter_client_quotas.handle),
         _plain(AlterPartitionReassignmentsRequest, alter_partition_reassignments.handle),
         _plain(DescribeClientQuotasRequest, describe_client_quotas.handle),

@@ -33,7 +33,7 @@ class Server:
         self._idle_seconds: float = config["connections.max.idle.ms"] / 1000
         self._room: int = config["queued.max.request.bytes"]
         self._waiting_for_room: dict[Connection, None] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self._server: asyncio.AbstractServer | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -67,11 +67,11 @@ class Server:
     def admit(self, connection: Connection) -> bool:
         if len(self.connections) >= self._connections_max:
             return False
-        self.connections.add(connection)
+        self.connections[connection] = None
         return True
 
     def forget(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._waiting_for_room.pop(connection, None)
 
     # -- room for large frames

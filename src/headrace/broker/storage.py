@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from headrace.controller.entries import Memory
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
+from headrace.log.checkpoints import META_PROPERTIES
 from headrace.log.directory import LogDirectory
 from headrace.log.interface import PartitionLog
 from headrace.log.log import Log
@@ -26,6 +28,7 @@ class Storage(Protocol):
     """All logs of a broker.  Every call may block, except `name` and `high_watermark_checkpoint`."""
 
     name: str
+    memory: Memory  # what is still there of the last time
 
     def adopt(self, cluster_id: str, broker_id: int) -> None:
         """Check that the logs belong to this cluster and broker, or write down that they do."""
@@ -56,6 +59,7 @@ class MemoryStorage:
     """Logs that are gone with the process."""
 
     name = "memory"
+    memory = Memory.NOTHING
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -95,7 +99,12 @@ class DiskStorage:
         self.name = str(path.absolute())
         self._clock = clock
         self._disk = disk
+        is_new = not disk.exists(path / META_PROPERTIES)
         self.directory = LogDirectory(path, disk, clock)
+        if is_new:
+            self.memory = Memory.NOTHING
+        else:
+            self.memory = Memory.ALL if self.directory.was_clean else Memory.FLUSHED
         self.directory.finish_deletions()
 
     def adopt(self, cluster_id: str, broker_id: int) -> None:

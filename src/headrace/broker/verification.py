@@ -6,6 +6,7 @@ from typing import Protocol
 from headrace.broker.partition import Partition
 from headrace.host.disk import Buffer
 from headrace.log.interface import VerificationGuard
+from headrace.model.identity import ProducerIdentity
 
 
 class Verification(Protocol):
@@ -20,4 +21,10 @@ class Verification(Protocol):
     ) -> AbstractAsyncContextManager[VerificationGuard | None]:
         """Within it the batch may be appended with the guard given.  Batches of one producer are admitted in the order in which
         they came; those of others do not wait.  Raises RequestError when the batch may not be written."""
+        ...
+
+    async def admit_offsets(
+        self, offsets_partition: Partition, producer: ProducerIdentity, transactional_id: str, version: int
+    ) -> None:
+        """Return when offsets may be committed in the transaction, to be followed by the commit without a pause."""
         ...

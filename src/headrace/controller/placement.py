@@ -35,7 +35,9 @@ def place(
     if replication_factor < 1:
         raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     room = _Room(len(indexes), replication_factor, racks, replica_load, leader_load)
-    return room.lead([room.choose(name, index) for index in indexes])
+    placed = [room.choose(name, index) for index in indexes]
+    room.even_out(placed)
+    return room.lead(placed)
 
 
 @lru_cache(maxsize=64)
@@ -79,9 +81,7 @@ class _Room:
         self._topic_leaders: Counter[int] = Counter()
         self._replicas = Counter({broker: replica_load.get(broker, 0) for broker in racks})
         self._leaders = Counter({broker: leader_load.get(broker, 0) for broker in racks})
-        self._left = partition_count
         self._topic_share = -(-partition_count * replication_factor // len(racks))
-        self._topic_share_at_least = partition_count * replication_factor // len(racks)
         self._cluster_share = _share(self._replicas.total() + partition_count * replication_factor, len(racks))
 
     def choose(self, name: str, index: int) -> list[int]:
@@ -90,7 +90,6 @@ class _Room:
         chosen: list[int] = []
         while len(chosen) < self._factor:
             chosen.append(self._next(order, chosen))
-        self._left -= 1
         for broker in chosen:
             self._topic_replicas[broker] += 1
             self._replicas[broker] += 1
@@ -98,20 +97,10 @@ class _Room:
 
     def _next(self, order: Sequence[int], chosen: Sequence[int]) -> int:
         candidates = self._in_rarest_racks([broker for broker in order if broker not in chosen], chosen)
-        if behind := self._must_catch_up(candidates, len(chosen)):
-            return behind[0]
         for broker in candidates:
             if self._topic_replicas[broker] < self._topic_share and self._replicas[broker] < self._cluster_share:
                 return broker
         return min(candidates, key=lambda broker: (self._topic_replicas[broker], self._replicas[broker]))
-
-    def _must_catch_up(self, candidates: Sequence[int], chosen_count: int) -> list[int]:
-        """Those so far behind that they need the places that are left, or the topic ends up uneven."""
-        behind = {b: max(0, self._topic_share_at_least - self._topic_replicas[b]) for b in self._brokers}
-        if in_every_one := [broker for broker in candidates if behind[broker] >= self._left]:
-            return in_every_one
-        places_left = self._left * self._factor - chosen_count
-        return [broker for broker in candidates if behind[broker]] if sum(behind.values()) >= places_left else []
 
     def _in_rarest_racks(self, candidates: list[int], chosen: Sequence[int]) -> list[int]:
         """Only those whose rack holds the fewest replicas so far.  A broker without a rack is a rack of its own."""
@@ -122,6 +111,30 @@ class _Room:
     def _rack(self, broker: int) -> str | int:
         rack = self._racks[broker]
         return broker if rack is None else rack
+
+    def even_out(self, placed: list[list[int]]) -> None:
+        """The last partitions may have found only full brokers: exchange single replicas until no two brokers differ by two."""
+        while (exchange := self._exchange(placed)) is not None:
+            replicas, source, target = exchange
+            replicas[replicas.index(source)] = target
+            for load in (self._topic_replicas, self._replicas):
+                load[source] -= 1
+                load[target] += 1
+
+    def _exchange(self, placed: list[list[int]]) -> tuple[list[int], int, int] | None:
+        by_load = sorted(self._brokers, key=lambda broker: self._topic_replicas[broker])
+        for source in reversed(by_load):
+            for target in by_load:
+                if self._topic_replicas[source] - self._topic_replicas[target] < 2:
+                    break
+                for replicas in placed:
+                    if source in replicas and target not in replicas and self._keeps_racks(replicas, source, target):
+                        return replicas, source, target
+        return None
+
+    def _keeps_racks(self, replicas: list[int], source: int, target: int) -> bool:
+        after = {self._rack(target if broker == source else broker) for broker in replicas}
+        return len(after) >= len({self._rack(broker) for broker in replicas})
 
     def lead(self, placed: list[list[int]]) -> list[tuple[int, ...]]:
         """Put the preferred leader of each partition first: whoever leads least, the ring's order deciding between equals."""

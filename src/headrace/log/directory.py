@@ -87,7 +87,7 @@ class LogDirectory:
             raise StorageError(path, "opening the data directory", error) from error
 
     def _make_durable_directory(self) -> None:
-        """A directory is durable when the one it lies in is synced: else a power failure takes it with all that was synced in it."""
+        """A directory is durable once the one it lies in is synced; else a power failure takes it, and all that was synced in it."""
         created = [path for path in (self.path, *self.path.parents) if not self.disk.exists(path)]
         self.disk.make_directory(self.path)
         for path in created:

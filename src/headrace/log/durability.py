@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.host.disk import Disk
+from headrace.log.durable_offset import write_durable_offset
 from headrace.log.files import Handle
 
 _NO_CEILING: Final = 2**63 - 1
@@ -30,16 +31,25 @@ class Durability:
         # Names come and go: a new file is durable only when its directory is.
         self._directory_is_dirty = True
         self._ceiling = _NO_CEILING
+        # What `durable-offset` says, and up to where it should say it once that is synced.
+        self._noted_offset = 0
+        self._sealed_offset = 0
 
     def written(self, handle: Handle) -> None:
         """A log file grew.  Called after the write and before the log's end moves."""
         with self._lock:
             self._logs[handle] = None
 
-    def sealed(self, handles: Iterable[Handle]) -> None:
-        """Indexes got their last entries: they are worth syncing now."""
+    def sealed(self, indexes: Iterable[Handle], end_offset: int) -> None:
+        """A segment ended before an offset: its indexes are worth syncing now, and the next sync notes the offset."""
         with self._lock:
-            self._indexes.update(dict.fromkeys(handles))
+            self._indexes.update(dict.fromkeys(indexes))
+            self._sealed_offset = max(self._sealed_offset, end_offset)
+
+    def found(self, noted_offset: int, flushed_offset: int) -> None:
+        """What a start found."""
+        self._noted_offset = self._sealed_offset = noted_offset
+        self.flushed_offset = flushed_offset
 
     def names_changed(self) -> None:
         with self._lock:
@@ -58,12 +68,17 @@ class Durability:
         with self._lock:
             self._ceiling = min(self._ceiling, offset)
             self.flushed_offset = min(self.flushed_offset, offset)
+            self._sealed_offset = min(self._sealed_offset, offset)
+            if self._noted_offset > offset:
+                write_durable_offset(self._disk, self._directory, offset)
+                self._noted_offset = offset
 
     def sync(self, end_offset: int) -> int:
         """Sync everything noted; then everything below `end_offset`, read before the call, is durable.  OSError on failure."""
         with self._lock:
             handles, self._logs = self._logs, {}
             directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
+            sealed_offset = self._sealed_offset
             self._ceiling = _NO_CEILING
         for handle in handles:
             self.path = handle.path
@@ -72,6 +87,10 @@ class Durability:
             self.path = self._directory
             self._disk.sync_directory(self._directory)
         with self._lock:
+            if self._noted_offset < sealed_offset <= min(end_offset, self._ceiling):
+                self.path = self._directory
+                write_durable_offset(self._disk, self._directory, sealed_offset)
+                self._noted_offset = sealed_offset
             for handle in handles:
                 if handle not in self._logs:
                     handle.held = False

@@ -7,8 +7,9 @@ Always: offsets increase from segment to segment; `start <= flushed <= end`; a w
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer, Disk
@@ -22,6 +23,7 @@ from headrace.log.producer_state import CompletedTransaction, ProducerStates
 from headrace.log.recovery import Recovery
 from headrace.log.replay import replay_producers
 from headrace.log.retention import apply_retention
+from headrace.log.scanning import Hole
 from headrace.log.segment import (
     ABORTED_SUFFIX,
     LOG_SUFFIX,
@@ -120,18 +122,17 @@ class Log(LogCore):
         self.producers.on_high_watermark(self._end_offset)
         self.producers.remove_expired(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
         self.clean_offset = self._start_offset
-        self._mark_found_durable(clean, found.unsure_from)
+        self._mark_found_durable(clean, found.unsure_from, found.noted_offset)
 
-    def _mark_found_durable(self, clean: bool, unsure_from: int) -> None:
+    def _mark_found_durable(self, clean: bool, unsure_from: int, noted_offset: int) -> None:
         """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
+        self._durability.found(min(noted_offset, self._end_offset), self._end_offset if clean else self._start_offset)
         if clean:
-            self._durability.flushed_offset = self._end_offset
             return
-        self._durability.flushed_offset = self._start_offset
         for segment in self._segments:
             if segment.base_offset >= unsure_from:
                 self._durability.written(segment.log)
-                self._durability.sealed(segment.handles()[1:3])
+                self._durability.sealed(segment.handles()[1:3], segment.base_offset)
         self.sync()
 
     # -- what it is
@@ -195,7 +196,7 @@ class Log(LogCore):
             )
         try:
             if segment.size and self._must_roll(segment, size, batches[-1].max_timestamp, next_offset - 1, now_ms):
-                segment = self._roll(batches[0].base_offset, now_ms)
+                segment = self._roll(self._end_offset, now_ms)
             segment.append(batches, parts)
         except OSError as error:
             raise self._fail("appending", segment.log.path, error) from error
@@ -226,7 +227,7 @@ class Log(LogCore):
         old.aborted.forget()
         write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
         segment = self._new_segment(base_offset, now_ms)
-        self._durability.sealed(old.handles()[1:3])
+        self._durability.sealed(old.handles()[1:3], base_offset)
         self._segments.append(segment)
         self._bases.append(base_offset)
         return segment
@@ -327,10 +328,12 @@ class Log(LogCore):
             segment = self._segments[index]
             position = self.locate(segment, offset)
         while position >= segment.size:
-            # The offset lies in a gap that compaction left at the segment's end, or the segment was just rolled.
             index += 1
             if index == len(self._segments):
                 return Read(b"", -1, offset)
+            if offset < self._bases[index]:
+                self._lost_end(segment, offset, self._bases[index])
+            # The segment was rolled since this reader was at its end.
             segment, position = self._segments[index], 0
         is_last = index == len(self._segments) - 1
         bound = self._end_offset if is_last else self._bases[index + 1]
@@ -352,6 +355,14 @@ class Log(LogCore):
             return visited[0].log.path, visited[1]
         segment = self._segments[bisect_right(self._bases, offset) - 1]
         return segment.log.path, self.locate(segment, offset)
+
+    def _lost_end(self, segment: Segment, offset: int, next_base: int) -> NoReturn:
+        """A segment's last batch ends where the next segment begins, always: when it does not, the end of the file is gone."""
+        reason = f"the segment ends before offset {next_base}"
+        if not any(hole.start == segment.size for hole in segment.holes):
+            segment.holes.append(Hole(segment.size, segment.size, offset, next_base, reason))
+            self.corruption_count += 1
+        raise CorruptBatch(segment.log.path, segment.size, offset, reason)
 
     def _visit(self, offset: int, segment: Segment, position: int) -> None:
         visited = self._visited
@@ -505,23 +516,21 @@ class Log(LogCore):
             raise self._fail("truncating", self.directory, error) from error
 
     def _truncate_to(self, offset: int) -> list[RemovedSegment]:
-        if self._before_truncation is not None:
-            self._before_truncation(offset)
-        self._durability.lower(offset)
-        self._visited.clear()
         keep = bisect_right(self._bases, offset)
+        active = self._segments[keep - 1]
+        position = self.locate(active, offset)
+        # The batch that holds the offset goes whole: half a batch cannot be kept.
+        end = min([offset, *(header.base_offset for _, header in islice(active.headers(position), 1))])
+        if self._before_truncation is not None:
+            self._before_truncation(end)
+        self._durability.lower(end)
+        self._visited.clear()
+        self._end_offset = end
         removed = [self._remove(segment, "truncation") for segment in self._segments[keep:]]
         del self._segments[keep:], self._bases[keep:]
-        active = self._segments[-1]
-        position = self.locate(active, offset)
-        size = active.size
-        if position < size:
-            # The batch that holds the offset goes whole: half a batch cannot be kept.
-            self._end_offset = min(offset, next(header.base_offset for _, header in active.headers(position)))
-            active.cut(position, self._end_offset)
-            self._size -= size - position
-        else:
-            self._end_offset = offset
+        if position < active.size:
+            self._size -= active.size - position
+            active.cut(position, end)
         self._after_truncation(active)
         return removed
 
@@ -565,7 +574,7 @@ class Log(LogCore):
                 if active.size:
                     self.largest_timestamp(active)
                     active.seal()
-                    self._durability.sealed(active.handles()[1:3])
+                    self._durability.sealed(active.handles()[1:3], self._end_offset)
                 write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
             except OSError as error:
                 raise self._fail("closing", self.directory, error) from error

@@ -17,6 +17,7 @@ from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.log.aborted_index import AbortedEntry
 from headrace.log.checksums import Checksums
+from headrace.log.durable_offset import read_durable_offset
 from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
 from headrace.log.epochs import EpochCache, decode_epochs
 from headrace.log.files import FilePool
@@ -34,7 +35,7 @@ from headrace.log.segment import (
     segment_path,
 )
 from headrace.log.snapshots import latest_snapshot, snapshot_offsets, write_snapshot
-from headrace.log.swapping import base_of, finish_interrupted, remove_orphans
+from headrace.log.swapping import base_of, finish_interrupted, mark_deleted, remove_orphans, unlink
 from headrace.log.values import CorruptBatch
 from headrace.model.topic_settings import LogConfig
 from headrace.records.control import read_marker
@@ -51,6 +52,8 @@ class Recovered:
     end_offset: int
     checksums: Checksums
     corruption_count: int = 0
+    # What the directory itself says is durable.
+    noted_offset: int = 0
     # From here on what was found may be in the page cache only.
     unsure_from: int = 0
     # Bytes that nobody can have been promised and that were cut.
@@ -80,20 +83,22 @@ class Recovery:
         self._producers = producers
         self._names: frozenset[str] = frozenset()
         self._producers_known_to = 0
-        self._recovery_point = 0
+        # Everything below was durable once: what is broken there is damage, not a torn write.
+        self._promised_to = 0
         self._result = Recovered([], 0, Checksums(directory, disk))
 
     def run(self, *, clean: bool, recovery_point: int, first_offset: int) -> Recovered:
         """Open everything; `first_offset` is where an empty log begins."""
         result = self._result
-        self._recovery_point = recovery_point
+        result.noted_offset = self._read_noted_offset()
+        self._promised_to = max(recovery_point, result.noted_offset)
         self._names = frozenset(finish_interrupted(self._disk, self._directory))
         if result.checksums.is_broken:
             self._report("the file of checksums is broken; what it covered is made anew")
         result.segments = self._load_segments()
         if not result.segments:
             return self._begin_empty(first_offset)
-        suspects = self._suspects(clean, recovery_point)
+        suspects = self._suspects(clean, recovery_point if not result.checksums.is_broken else 0)
         first_unsure = result.segments[min(suspects)].base_offset if suspects else result.end_offset
         result.unsure_from = first_unsure
         self._load_producers(first_unsure)
@@ -105,6 +110,13 @@ class Recovery:
         self._epochs.truncate_from_end(result.end_offset)
         self._remove_stray_snapshots()
         return result
+
+    def _read_noted_offset(self) -> int:
+        try:
+            return read_durable_offset(self._disk, self._directory)
+        except ValueError as error:
+            self._report(str(error))
+            return 0
 
     def _report(self, finding: str) -> None:
         self._result.findings.append(finding)
@@ -240,9 +252,9 @@ class Recovery:
             if index in suspects:
                 if index and index - 1 in suspects:
                     write_snapshot(self._disk, self._directory, segment.base_offset, self._producers.snapshot())
-                self._scan(index)
-                if self._result.end_offset < segment.base_offset:
-                    self._result.end_offset = segment.base_offset
+                if self._scan(index):
+                    self._remove_from(index + 1)
+                    return
                 continue
             if not self._has_indexes(segment):
                 self._report(f"{segment.log.path.name} has lost an index; it is made anew")
@@ -269,58 +281,64 @@ class Recovery:
             if not epochs_known:
                 self._epochs.assign(header.leader_epoch, header.base_offset)
 
-    def _scan(self, index: int) -> None:
-        """Read a whole segment, make its indexes anew, and decide about what is broken."""
+    def _scan(self, index: int) -> bool:
+        """Read a whole segment, make its indexes anew, and decide about what is broken; True when the log ends here."""
         segment = self._result.segments[index]
-        is_last = index == len(self._result.segments) - 1
         segment.offsets.clear()
         segment.times.clear()
         segment.max_timestamp, segment.bytes_since_entry = -1, 0
         scanner = Scanner(segment.log.file(), segment.base_offset)
         aborted = []
         for header, position, data in scanner:
-            torn = self._torn_hole(segment, scanner, position) if is_last else None
+            torn = self._torn_hole(segment, scanner, position)
             if torn is not None:
                 scanner.end, scanner.next_offset, scanner.bad_tail = torn.start, torn.first_offset, "pages were never written"
                 scanner.holes.remove(torn)
                 break
-            segment._note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
+            segment.note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
             self._epochs.assign(header.leader_epoch, header.base_offset)
             entry = self._take(header, data, segment, position)
             if entry is not None:
                 aborted.append(entry)
-        self._settle_tail(segment, scanner, is_last)
+        was_cut = self._settle_tail(index, scanner)
         segment.holes = list(scanner.holes)
-        for hole in scanner.holes:
+        self._report_holes(segment)
+        segment.aborted.replace(aborted)
+        segment.seal()
+        self._result.end_offset = max(scanner.next_offset, segment.base_offset)
+        return was_cut
+
+    def _report_holes(self, segment: Segment) -> None:
+        for hole in segment.holes:
             self._result.corruption_count += 1
             self._report(
                 f"{segment.log.path.name} is broken at [{hole.start}, {hole.end}): offsets {hole.first_offset} to "
                 f"{hole.next_offset - 1} cannot be served ({hole.reason})"
             )
-        segment.aborted.replace(aborted)
-        segment.seal()
-        self._result.end_offset = max(scanner.next_offset, segment.base_offset)
 
     def _torn_hole(self, segment: Segment, scanner: Scanner, position: int) -> Hole | None:
         """The hole right before a position, when it is what a power failure leaves and nobody was promised its bytes."""
         hole = scanner.holes[-1] if scanner.holes else None
-        if hole is None or hole.end != position or hole.first_offset < self._recovery_point:
+        if hole is None or hole.end != position or hole.first_offset < self._promised_to:
             return None
         return hole if holds_zero_page(segment.log.file(), hole.start, hole.end) else None
 
-    def _settle_tail(self, segment: Segment, scanner: Scanner, is_last: bool) -> None:
-        """What to do with broken bytes at the end of a segment."""
-        if scanner.bad_tail is None:
+    def _settle_tail(self, index: int, scanner: Scanner) -> bool:
+        """What to do with broken bytes at the end of a segment; True when they were cut."""
+        segments = self._result.segments
+        segment = segments[index]
+        is_last = index == len(segments) - 1
+        if scanner.bad_tail is None and (is_last or scanner.next_offset >= segments[index + 1].base_offset):
             segment.size = scanner.end
-            return
-        next_base = None if is_last else self._following(segment).base_offset
-        promised = next_base if next_base is not None else self._recovery_point
+            return False
+        scanner.bad_tail = scanner.bad_tail or f"it ends before offset {segments[index + 1].base_offset}"
         size = self._disk.size(segment.log.path)
-        if scanner.next_offset < promised:
-            scanner.holes.append(Hole(scanner.end, size, scanner.next_offset, promised, scanner.bad_tail))
-            scanner.next_offset = promised
+        if scanner.next_offset < self._promised_to:
+            followed_by = self._promised_to if is_last else segments[index + 1].base_offset
+            scanner.holes.append(Hole(scanner.end, size, scanner.next_offset, followed_by, scanner.bad_tail))
+            scanner.next_offset = followed_by
             segment.size = size
-            return
+            return False
         self._report(
             f"{segment.log.path.name}: {size - scanner.end} bytes after offset {scanner.next_offset} are cut ({scanner.bad_tail})"
         )
@@ -328,19 +346,25 @@ class Recovery:
         segment.log.file().truncate(scanner.end)
         segment.log.sync()
         segment.size = scanner.end
+        return True
 
-    def _following(self, segment: Segment) -> Segment:
+    def _remove_from(self, index: int) -> None:
+        """Segments after a torn one hold what nobody was promised: with it gone, they cannot stay."""
         segments = self._result.segments
-        return segments[segments.index(segment) + 1]
+        for segment in segments[index:]:
+            self._report(f"{segment.log.path.name} follows a torn segment and is removed")
+            segment.close()
+            unlink(self._disk, mark_deleted(self._disk, self._directory, segment.base_offset, with_snapshot=True))
+        del segments[index:]
 
     def _go_on_behind_damage(self) -> None:
         """Appends never go behind broken bytes in the same file: the chain of lengths would be lost there."""
         last = self._result.segments[-1]
-        lost = self._recovery_point > self._result.end_offset
+        lost = self._promised_to > self._result.end_offset
         if lost:
             self._result.corruption_count += 1
-            self._report(f"offsets {self._result.end_offset} to {self._recovery_point - 1} were durable and are gone")
-            self._result.end_offset = self._recovery_point
+            self._report(f"offsets {self._result.end_offset} to {self._promised_to - 1} were durable and are gone")
+            self._result.end_offset = self._promised_to
         if (last.holes and last.holes[-1].end >= last.size) or (lost and last.size):
             last.seal()
             segment = Segment(

@@ -115,11 +115,11 @@ class Segment:
         position = self.log.file().append(parts)
         assert position == self.size, f"{self.log.path} is {position} bytes long, not {self.size}"
         for batch in batches:
-            self._note(batch, position)
+            self.note(batch, position)
             position += batch.size
         self.size = position
 
-    def _note(self, batch: StoredBatch, position: int) -> None:
+    def note(self, batch: StoredBatch, position: int) -> None:
         last_offset = batch.base_offset + batch.header.last_offset_delta
         max_timestamp = self.max_timestamp
         if max_timestamp is None:
@@ -266,7 +266,7 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = -1, self.base_offset, None
         size, position = self.size, 0
         for position, header in self.headers(0, target=2**62):
-            self._note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
+            self.note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
         self.size = size
         if size:
             self.times.append(self.max_timestamp, self.max_timestamp_offset)

@@ -49,7 +49,8 @@ class ClusterMetadata:
         self.image = ClusterImage()
         self._entropy = entropy
         self._listeners: list[Listener] = []
-        self._waiting: set[asyncio.Future[None]] = set()
+        # In the order in which they began to wait, which a set does not keep.
+        self._waiting: dict[asyncio.Future[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
 
@@ -181,11 +182,11 @@ class ClusterMetadata:
         if self._failure is not None:
             raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiter)
+        self._waiting[waiter] = None
         try:
             await waiter
         finally:
-            self._waiting.discard(waiter)
+            self._waiting.pop(waiter, None)
 
     async def _watch(self) -> None:
         while True:

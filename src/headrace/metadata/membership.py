@@ -13,6 +13,7 @@ from headrace.controller.entries import (
     BrokerRegistration,
     CompareCreated,
     Condition,
+    Memory,
     Put,
     absent,
     broker_key,
@@ -122,6 +123,8 @@ class BrokerMembership:
             except LeaseLost:
                 logger.error("broker %d lost its lease", self.registration.broker_id)
             self.lease = 0
+            # The process lives on, and with it everything it knew.
+            self.registration = replace(self.registration, memory=Memory.ALL)
             self._on_lost()
             await self._register_again()
 

@@ -16,7 +16,7 @@ class LedgerWatches:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
         self._closed = False
 
     def notify(self) -> None:
@@ -41,11 +41,11 @@ class LedgerWatches:
 
     async def _wait(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiter)
+        self._waiting[waiter] = None
         try:
             await waiter
         finally:
-            self._waiting.discard(waiter)
+            self._waiting.pop(waiter, None)
 
 
 class MemoryStore:

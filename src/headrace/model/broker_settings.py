@@ -36,7 +36,7 @@ _SERVER = (
     _fixed("headrace.metadata.certificate", Kind.STRING, None, "The file with this broker's certificate for etcd."),
     _fixed("headrace.metadata.key", Kind.STRING, None, "The file with the key of this broker's certificate for etcd."),
     _fixed(
-        "broker.session.timeout.ms", Kind.INT, 4000, "How long a broker may be silent before it counts as down.", minimum=2000
+        "broker.session.timeout.ms", Kind.INT, 3000, "How long a broker may be silent before it counts as down.", minimum=2000
     ),
 )
 _LIMITS = (

@@ -137,7 +137,7 @@ class Folder:
         jvm: Any = spark.sparkContext._jvm
         self._path_class = jvm.org.apache.hadoop.fs.Path
         self._root = self._path_class(path)
-        self._system = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # type: ignore[attr-defined]
+        self._system = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
         self._root = self._system.makeQualified(self._root)
         self._jvm = jvm
 

@@ -9,7 +9,10 @@ from pathlib import Path
 from headrace.spark.errors import PipelineError
 
 VERSION_MIN = 17
-HOW_TO_GET = f"install one (Debian: apt install openjdk-{VERSION_MIN}-jre-headless, macOS: brew install openjdk@{VERSION_MIN}) or set JAVA_HOME"
+HOW_TO_GET = (
+    f"install one (Debian: apt install openjdk-{VERSION_MIN}-jre-headless, macOS: brew install openjdk@{VERSION_MIN}) "
+    "or set JAVA_HOME to one"
+)
 
 
 def require_java() -> str:

@@ -5,6 +5,7 @@ batch run again parts them the same way.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,7 +34,7 @@ def part(frame: DataFrame, schema: Schema) -> DataFrame:
 
 def parsed_type(schema: Schema) -> StructType:
     try:
-        fields = StructType.fromDDL(schema.fields)
+        fields: Any = StructType.fromDDL(schema.fields)
     except Exception as error:
         raise PipelineError(
             f"[schema] fields '{schema.fields}' is not a list of columns such as \"customer STRING, amount DOUBLE\": {error}"
@@ -89,8 +90,7 @@ def dead_letters(parted: DataFrame, pipeline: PipelineFile) -> DataFrame:
     """Rows for the sink: the record as it was, with headers that say where it came from and why it is there."""
     bad = parted.where(F.col(REASON).isNotNull())
     template = pipeline.dead_letter_topic or "{topic}.dead-letter"
-    before, after = (template.split("{topic}", 1) + [""])[:2] if "{topic}" in template else (template, None)
-    topic = F.lit(template) if after is None else F.concat(F.lit(before), F.col("topic"), F.lit(after))
+    topic = F.replace(F.lit(template), F.lit("{topic}"), F.col("topic"))
     moment = F.date_format(F.current_timestamp(), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
     facts: dict[str, Column] = {
         "topic": F.col("topic"),

@@ -112,7 +112,7 @@ class PipelineFile:
 
 
 def load_pipeline_file(path: Path, overrides: Mapping[str, str] | None = None, bootstrap: str | None = None) -> PipelineFile:
-    """Read and check a pipeline file.  Overrides are `section.key` to value; `bootstrap` is where brokers are asked for by default."""
+    """Read and check a pipeline file.  Overrides are `section.key` to value; `bootstrap` replaces the file's own."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

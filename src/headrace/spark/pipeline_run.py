@@ -11,7 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.spark.errors import PipelineError
 from headrace.spark.file_sink import FileSink, committed_files
@@ -55,15 +56,15 @@ def start(spark: SparkSession, pipeline: PipelineFile) -> Running:
     settings = {**loaded.defaults, **pipeline.settings}
     if not pipeline.streaming:
         return _run_batch(spark, pipeline, loaded, settings)
-    source = _source(spark, pipeline, streaming=True).observe(OBSERVED, *observed_columns())
+    source = _source(spark, pipeline, group=f"pipeline-{pipeline.name}").observe(OBSERVED, *observed_columns())
     running = Running(pipeline)
     if pipeline.schema is None:
         frame = source
     else:
         parted = part(source, pipeline.schema)
         frame = good(parted)
-        letters = dead_letters(part(_source(spark, pipeline, streaming=True), pipeline.schema), pipeline)
-        running.queries.append(_start_dead_letters(letters, pipeline))
+        again = _source(spark, pipeline, group=f"pipeline-{pipeline.name}-{DEAD_LETTER_QUERY}")
+        running.queries.append(_start_dead_letters(dead_letters(part(again, pipeline.schema), pipeline), pipeline))
     if pipeline.watermark is not None:
         frame = frame.withWatermark(pipeline.watermark.column, pipeline.watermark.delay)
     results = loaded.transform(frame, settings)
@@ -71,16 +72,17 @@ def start(spark: SparkSession, pipeline: PipelineFile) -> Running:
     return running
 
 
-def _source(spark: SparkSession, pipeline: PipelineFile, *, streaming: bool) -> DataFrame:
+def _source(spark: SparkSession, pipeline: PipelineFile, *, group: str | None) -> DataFrame:
+    """The source as a stream whose position the group shows, or as a batch without one."""
     options = dict(pipeline.source)
     if pipeline.source_format == "parquet":
         return _archive(spark, pipeline, options)
     if pipeline.source_format == "headrace":
         options.setdefault("includeHeaders", "true")
-        if streaming:
+        if group is not None:
             options.setdefault("startingOffsets", "earliest")
-            options.setdefault("group.id", f"pipeline-{pipeline.name}")
-    reader: Any = spark.readStream if streaming else spark.read
+            options["group.id"] = group
+    reader: Any = spark.read if group is None else spark.readStream
     return reader.format(pipeline.source_format).options(**options).load()  # type: ignore[no-any-return]
 
 
@@ -98,10 +100,15 @@ def _archive(spark: SparkSession, pipeline: PipelineFile, options: Mapping[str, 
 
 
 def _start_dead_letters(letters: DataFrame, pipeline: PipelineFile) -> StreamingQuery:
+    writer = letters.writeStream.format("headrace").options(**_same_brokers(pipeline), delivery="exactly-once")
+    return _begin(writer, pipeline, DEAD_LETTER_QUERY)
+
+
+def _same_brokers(pipeline: PipelineFile) -> dict[str, str]:
+    """The source's way to its brokers, for the sink of what it could not read."""
     options = {name: value for name, value in pipeline.source.items() if name.startswith("kafka.")}
     options.pop("kafka.isolation.level", None)
-    writer = letters.writeStream.format("headrace").options(**options, delivery="exactly-once")
-    return _begin(writer, pipeline, DEAD_LETTER_QUERY)
+    return options
 
 
 def _start_main(spark: SparkSession, results: DataFrame, pipeline: PipelineFile) -> StreamingQuery:
@@ -166,9 +173,14 @@ def encoded(rows: DataFrame, sink: Sink) -> DataFrame:
 
 
 def _run_batch(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, settings: Mapping[str, Any]) -> Running:
-    source = _source(spark, pipeline, streaming=False)
+    source = _source(spark, pipeline, group=None)
     running = Running(pipeline)
-    frame = source if pipeline.schema is None else good(part(source, pipeline.schema))
+    frame = source
+    if pipeline.schema is not None:
+        parted = part(source, pipeline.schema)
+        frame = good(parted)
+        letters = Sink(name=DEAD_LETTER_QUERY, format="headrace", options=_same_brokers(pipeline))
+        _write_topic(dead_letters(parted, pipeline), letters, delivery_id=None)
     results = loaded.transform(frame, settings)
     for sink in pipeline.sinks:
         match sink.format:

@@ -92,12 +92,19 @@ class FrameSplitter:
     def _continue_partial(self, data: bytes) -> int:
         """Add to the frame under way; return how many bytes of the data it took."""
         assert self._partial is not None
+        self._take_back_view()
         taken = min(self._missing, len(data))
         # `_fill` is where the frame ends so far: a buffered read may have left room behind it.
         self._partial[self._fill : self._fill + taken] = data if taken == len(data) else memoryview(data)[:taken]
         self._fill += taken
         self._missing -= taken
         return taken
+
+    def _take_back_view(self) -> None:
+        """What is lent out cannot be resized."""
+        if self._view is not None:
+            self._view.release()
+            self._view = None
 
     def _take_partial(self) -> Buffer:
         assert self._partial is not None
@@ -115,8 +122,7 @@ class FrameSplitter:
         if room == 0:
             # Doubling keeps the copying linear, and what is taken within about twice what has arrived.
             room = min(self._missing, max(self._fill, _ROOM_BYTES_MIN))
-            if self._view is not None:
-                self._view.release()  # what is lent out cannot be resized
+            self._take_back_view()
             self._partial += bytes(room)
         self._view = memoryview(self._partial)[self._fill : self._fill + room]
         return self._view

@@ -22,7 +22,7 @@ def test_replicas_are_distinct_and_each_broker_gets_about_its_share(
     load = Counter(broker for replicas in placed for broker in replicas)
 
     assert all(len(set(replicas)) == factor and set(replicas) <= brokers for replicas in placed)
-    assert max(load.values()) - min(load[broker] for broker in brokers) <= 2
+    assert max(load.values()) - min(load[broker] for broker in brokers) <= 1
 
 
 @settings(max_examples=150, deadline=None)

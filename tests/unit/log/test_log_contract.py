@@ -1,7 +1,9 @@
 """What every log does, on disk and in memory alike."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -40,8 +42,11 @@ def make_log(request: pytest.FixtureRequest) -> OpenLog:
     return make
 
 
-def refused(code: ErrorCode) -> Any:
-    return pytest.raises(RequestError, check=lambda error: error.code is code)
+@contextmanager
+def refused(code: ErrorCode) -> Iterator[None]:
+    with pytest.raises(RequestError) as error:
+        yield
+    assert error.value.code is code, error.value
 
 
 # -- appending and reading
@@ -382,14 +387,23 @@ def test_the_next_sequence_is_written_and_an_old_one_answered_with_its_offset(ma
     assert log.end_offset == 10
 
 
-@pytest.mark.parametrize("sequence", [0, 4, 6, 100])
-def test_a_gap_or_a_forgotten_sequence_is_out_of_order(make_log: OpenLog, sequence: int) -> None:
+@pytest.mark.parametrize("sequence", [2, 100, 2**31 - 1])
+def test_a_gap_in_the_sequence_is_out_of_order(make_log: OpenLog, sequence: int) -> None:
     log = make_log()
-    for each in range(7 if sequence == 0 else 1):
-        send(log, each)
+    send(log, 0)
     with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-        send(log, sequence if sequence else 1)
-    assert log.end_offset == (7 if sequence == 0 else 1)
+        send(log, sequence)
+    assert log.end_offset == 1
+
+
+def test_a_sequence_older_than_the_last_five_is_out_of_order(make_log: OpenLog) -> None:
+    log = make_log()
+    for sequence in range(7):
+        send(log, sequence)
+    assert send(log, 2).duplicate
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        send(log, 1)
+    assert log.end_offset == 7
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero(make_log: OpenLog) -> None:
@@ -546,4 +560,4 @@ def test_the_batches_a_reader_gets_parse_on(make_log: OpenLog) -> None:
 
     headers = [header for header, _ in iterate_batches(read.data)]
     assert headers[-1].next_offset == read.next_offset
-    assert all(a.next_offset == b.base_offset for a, b in zip(headers, headers[1:], strict=False))
+    assert all(a.next_offset == b.base_offset for a, b in pairwise(headers))

@@ -221,3 +221,21 @@ def test_a_real_connection_feeds_it_through_buffers(loop_kind: str) -> None:
         received = asyncio.run(main())
 
     assert received == frames
+
+
+@pytest.mark.parametrize("last", [1, 100, 4095, 4096, 5000])
+def test_the_last_bytes_of_a_large_frame_may_come_through_the_shared_buffer(last: int) -> None:
+    splitter = FrameSplitter(10_000_000)
+    body = bytes(range(256)) * 400
+    stream = len(body).to_bytes(4, "big") + body
+    frames = []
+    position = 0
+    for end in (5000, 21_000, len(stream) - last, len(stream)):
+        while position < end:
+            buffer = splitter.get_buffer()
+            size = min(len(buffer), end - position)
+            buffer[:size] = stream[position : position + size]
+            position += size
+            frames += splitter.buffer_updated(size)
+
+    assert [bytes(frame) for frame in frames] == [body]

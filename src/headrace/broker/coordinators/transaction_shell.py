@@ -107,7 +107,7 @@ class TransactionCoordinator:
             if self._on_removed not in partition.on_failure:
                 partition.on_failure.append(self._on_removed)
             self._terms[index] = partition.leader_epoch
-            self._logs[index] = led = LedPartition(partition, self._broker.loop)
+            self._logs[index] = led = LedPartition(partition, self._broker.loop, self._broker.host.disk)
             self.runtime.lead(index, led)
 
     def _on_removed(self, partition: Partition) -> None:
@@ -148,15 +148,15 @@ class TransactionCoordinator:
             except (TimeoutError, RequestError):
                 return
 
-    async def _ask(self, transactional_id: str, decide: Decide, *, waits: bool) -> _Answered:
-        """Let the shard decide; when the markers of the transaction before are still on their way, wait for them and ask again."""
+    async def _ask(self, transactional_id: str, decide: Decide) -> _Answered:
+        """Let the shard decide; while the markers of the transaction before are on their way, wait for them and ask again."""
         index = self.partition_of(transactional_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + MARKER_PATIENCE_S
         while True:
             answer = cast(_Answered, await self.runtime.ask(index, decide))
             patience_s = deadline - loop.time()
-            if not waits or answer.error is not ErrorCode.CONCURRENT_TRANSACTIONS or patience_s <= 0:
+            if answer.error is not ErrorCode.CONCURRENT_TRANSACTIONS or patience_s <= 0:
                 return answer
             await self._completion(index, transactional_id, patience_s)
 
@@ -176,9 +176,7 @@ class TransactionCoordinator:
         """An identity for a transactional producer."""
         self.partition_of(request.transactional_id)
         await self._have_producer_ids()
-        answer = await self._ask(
-            request.transactional_id, lambda shard, token, now: shard.init_producer_id(token, request, now), waits=True
-        )
+        answer = await self._ask(request.transactional_id, lambda shard, token, now: shard.init_producer_id(token, request, now))
         return cast(Identified, answer)
 
     async def new_producer_id(self) -> int:
@@ -188,9 +186,7 @@ class TransactionCoordinator:
 
     async def add_partitions(self, request: AddPartitions) -> ErrorCode:
         """Begin a transaction, or let it grow."""
-        answer = await self._ask(
-            request.transactional_id, lambda shard, token, now: shard.add_partitions(token, request, now), waits=True
-        )
+        answer = await self._ask(request.transactional_id, lambda shard, token, now: shard.add_partitions(token, request, now))
         return cast(Added, answer).error
 
     async def verify_partitions(self, request: VerifyPartitions) -> Verified:
@@ -201,7 +197,7 @@ class TransactionCoordinator:
 
     async def end(self, request: EndTransaction) -> Identified:
         """Commit or abort; the answer means that the outcome is decided for good."""
-        answer = await self._ask(request.transactional_id, lambda shard, token, now: shard.end(token, request, now), waits=True)
+        answer = await self._ask(request.transactional_id, lambda shard, token, now: shard.end(token, request, now))
         return cast(Identified, answer)
 
     async def describe(self, transactional_id: str) -> Description:

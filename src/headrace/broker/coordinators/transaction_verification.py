@@ -2,7 +2,7 @@
 
 A producer of transactions version 2 adds a partition to its transaction by writing to it: the coordinator is told first.  An
 older one has added it by itself: the coordinator is asked whether that is so.  Either way the log holds a guard from before the
-question until the write, and a marker that comes between takes the guard away: no write is left behind in a transaction that ended.
+question until the write, and a marker that comes between takes it away: no write is left behind in a transaction that ended.
 """
 
 import asyncio

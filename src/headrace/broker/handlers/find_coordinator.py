@@ -52,8 +52,8 @@ async def _coordinator(broker: "Broker", key: str, key_type: int) -> Coordinator
     endpoint = None if leader is None else endpoint_of(leader)
     if leader is None or endpoint is None:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
-    if leader.broker_id == broker.broker_id and key_type == 0:
-        await broker.groups.settle(index)
+    if leader.broker_id == broker.broker_id:
+        await (broker.groups if key_type == 0 else broker.transactions).settle(index)
     return Coordinator(
         key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE, error_message=None
     )

@@ -172,9 +172,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # -- sockets
 
-    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, start_serving: bool = True, **options: Any
+    ) -> Any:
         assert self.network is not None, "this simulation has no network"
-        return self.network.listen(required_machine(), protocol_factory, host, port)
+        listener = self.network.listen(required_machine(), protocol_factory, host, port)
+        if start_serving:
+            await listener.start_serving()
+        return listener
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Any, host: Any = None, port: Any = None, *, ssl: ssl.SSLContext | None = None, **options: Any

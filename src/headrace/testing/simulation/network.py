@@ -34,10 +34,14 @@ class Listener:
         self._address = address
         self.machine = machine
         self.factory = factory
+        self.is_open = False
         self.sockets = [self]
 
     def getsockname(self) -> tuple[str, int]:
         return self._address
+
+    async def start_serving(self) -> None:
+        self.is_open = True
 
     def close(self) -> None:
         if self._network.listeners.get(self._address) is self:
@@ -207,7 +211,7 @@ class SimulatedNetwork:
             raise TimeoutError(f"no answer from {host}:{port}")
         await asyncio.sleep(self.delay())
         entry = self.listeners.get((host, port))
-        if entry is None:
+        if entry is None or not entry.is_open:
             raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
         near, far = SimulatedTransport(self, machine, (host, port)), SimulatedTransport(self, entry.machine, (machine.name, 0))
         near.peer, far.peer = far, near

@@ -1,0 +1,33 @@
+"""AddOffsetsToTxn: the partition that keeps a group's offsets becomes part of the transaction."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.producer_errors import fenced_as_known
+from headrace.coordination.transaction.requests import AddPartitions
+from headrace.model.errors import RequestError
+from headrace.model.identity import ProducerIdentity, TopicPartition
+from headrace.model.names import CONSUMER_OFFSETS
+from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+KNOWS_FENCED_FROM = 2
+
+
+async def handle(broker: "Broker", request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+    try:
+        # The group may not have looked for its coordinator yet: then this makes the topic.
+        await broker.topics.ensure(CONSUMER_OFFSETS)
+        partition = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
+        error = await broker.transactions.add_partitions(
+            AddPartitions(
+                transactional_id=request.transactional_id,
+                producer=ProducerIdentity(request.producer_id, request.producer_epoch),
+                partitions=frozenset({partition}),
+            )
+        )
+    except RequestError as refused:
+        error = refused.code
+    return AddOffsetsToTxnResponse(error_code=fenced_as_known(error, context, KNOWS_FENCED_FROM))

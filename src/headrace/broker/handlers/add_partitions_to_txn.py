@@ -1,0 +1,102 @@
+"""AddPartitionsToTxn: one transaction from a producer (until v3); many from a broker, to add to or only to verify (from v4)."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.producer_errors import fenced_as_known
+from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import ProducerIdentity, TopicPartition
+from headrace.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+FROM_BROKERS_SINCE = 4
+KNOWS_FENCED_FROM = 2
+
+Errors = Mapping[TopicPartition, ErrorCode]
+
+
+async def handle(broker: "Broker", request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
+    if context.api_version >= FROM_BROKERS_SINCE:
+        results = await asyncio.gather(*(_answer(broker, transaction, context) for transaction in request.transactions))
+        return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    answered = await _answer(broker, transaction, context)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=answered.topic_results)
+
+
+async def _answer(
+    broker: "Broker", transaction: AddPartitionsToTxnTransaction, context: RequestContext
+) -> AddPartitionsToTxnResult:
+    partitions = frozenset(TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions)
+    errors = _unknown(broker, partitions) or await _ask(broker, transaction, partitions, context)
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id, topic_results=_by_topic(transaction.topics, errors)
+    )
+
+
+def _unknown(broker: "Broker", partitions: Iterable[TopicPartition]) -> Errors | None:
+    """One partition that does not exist keeps all of them out of the transaction."""
+    missing = {each for each in partitions if broker.image.partition(each.topic, each.partition) is None}
+    if not missing:
+        return None
+    return {
+        each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+        for each in partitions
+    }
+
+
+async def _ask(
+    broker: "Broker",
+    transaction: AddPartitionsToTxnTransaction,
+    partitions: frozenset[TopicPartition],
+    context: RequestContext,
+) -> Errors:
+    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+    try:
+        if transaction.verify_only:
+            verify = VerifyPartitions(transactional_id=transaction.transactional_id, producer=producer, partitions=partitions)
+            return (await broker.transactions.verify_partitions(verify)).errors
+        add = AddPartitions(
+            transactional_id=transaction.transactional_id,
+            producer=producer,
+            partitions=partitions,
+            # A broker asks on behalf of a producer of transactions version 2.
+            client_version=2 if context.api_version >= FROM_BROKERS_SINCE else 0,
+        )
+        error = await broker.transactions.add_partitions(add)
+    except RequestError as refused:
+        error = refused.code
+    return dict.fromkeys(partitions, fenced_as_known(error, context, KNOWS_FENCED_FROM))
+
+
+def _by_topic(topics: Iterable[AddPartitionsToTxnTopic], errors: Errors) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

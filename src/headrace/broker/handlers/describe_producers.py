@@ -1,0 +1,51 @@
+"""DescribeProducers: the producers that the leader of a partition remembers, and their open transactions."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.log.producer_state import ProducerState
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.names import why_not_a_topic_name
+from headrace.wire.messages import describe_producers as wire
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+def handle(broker: "Broker", request: wire.DescribeProducersRequest, context: RequestContext) -> wire.DescribeProducersResponse:
+    return wire.DescribeProducersResponse(
+        topics=tuple(
+            wire.TopicResponse(
+                name=topic.name, partitions=tuple(_describe(broker, topic.name, index) for index in topic.partition_indexes)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _describe(broker: "Broker", topic: str, index: int) -> wire.PartitionResponse:
+    try:
+        if (wrong := why_not_a_topic_name(topic)) is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        partition = broker.replicas.find(topic, index)
+        partition.require_leader()
+    except RequestError as error:
+        return wire.PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=error.message, active_producers=()
+        )
+    return wire.PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        active_producers=tuple(map(_producer, partition.log.producers)),
+    )
+
+
+def _producer(state: ProducerState) -> wire.ProducerState:
+    return wire.ProducerState(
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        current_txn_start_offset=state.transaction_first_offset,
+    )

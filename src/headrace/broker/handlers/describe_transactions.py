@@ -1,0 +1,44 @@
+"""DescribeTransactions: the transactions that this broker coordinates, in full."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.coordinators.transaction_entries import by_topic
+from headrace.broker.dispatch import RequestContext
+from headrace.coordination.transaction.requests import Description
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(broker: "Broker", request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
+    found = [await _describe(broker, transactional_id) for transactional_id in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=tuple(map(_state, found)))
+
+
+async def _describe(broker: "Broker", transactional_id: str) -> Description:
+    if not transactional_id:
+        return Description(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
+    try:
+        return await broker.transactions.describe(transactional_id)
+    except RequestError as error:
+        return Description(transactional_id=transactional_id, error=error.code)
+
+
+def _state(description: Description) -> TransactionState:
+    return TransactionState(
+        error_code=description.error,
+        transactional_id=description.transactional_id,
+        transaction_state=description.state,
+        transaction_timeout_ms=description.timeout_ms,
+        transaction_start_time_ms=description.start_ms,
+        producer_id=description.producer_id,
+        producer_epoch=description.producer_epoch,
+        topics=tuple(TopicData(topic=topic.topic, partitions=topic.partition_ids) for topic in by_topic(description.partitions)),
+    )

@@ -1,0 +1,49 @@
+"""InitProducerId: an identity for an idempotent producer, from any broker, or for a transactional one, from its coordinator."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.producer_errors import fenced_as_known
+from headrace.coordination.transaction.requests import Identified, InitProducerId
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+KNOWS_FENCED_FROM = 4
+
+
+async def handle(broker: "Broker", request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+    try:
+        answer = await _identify(broker, request)
+    except RequestError as error:
+        answer = Identified(error.code)
+    return InitProducerIdResponse(
+        error_code=fenced_as_known(answer.error, context, KNOWS_FENCED_FROM),
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+    )
+
+
+async def _identify(broker: "Broker", request: InitProducerIdRequest) -> Identified:
+    expected = _expected(request)
+    if request.transactional_id is None:
+        return Identified(ErrorCode.NONE, await broker.transactions.new_producer_id(), 0)
+    return await broker.transactions.init_producer_id(
+        InitProducerId(
+            transactional_id=request.transactional_id,
+            timeout_ms=request.transaction_timeout_ms,
+            expected=expected,
+            enable_two_phase_commit=request.enable2_pc,
+            keep_prepared_transaction=request.keep_prepared_txn,
+        )
+    )
+
+
+def _expected(request: InitProducerIdRequest) -> ProducerIdentity | None:
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
+    if has_id != has_epoch:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A producer id and an epoch come together.")
+    return ProducerIdentity(request.producer_id, request.producer_epoch) if has_id else None

@@ -1,0 +1,37 @@
+"""ListTransactions: the transactions that this broker coordinates, by state, producer, age and name."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.coordination.transaction.describing import unknown_states
+from headrace.coordination.transaction.requests import ListFilter
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+async def handle(broker: "Broker", request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    filtered = ListFilter(
+        states=frozenset(request.state_filters),
+        producer_ids=frozenset(request.producer_id_filters),
+        duration_ms=request.duration_filter,
+        transactional_id_pattern=request.transactional_id_pattern,
+    )
+    try:
+        found = await broker.transactions.list(filtered)
+    except RequestError as error:
+        return ListTransactionsResponse(error_code=error.code, unknown_state_filters=(), transaction_states=())
+    return ListTransactionsResponse(
+        error_code=ErrorCode.NONE,
+        unknown_state_filters=unknown_states(filtered),
+        transaction_states=tuple(
+            TransactionState(transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=each.state)
+            for each in found
+        ),
+    )

@@ -1,0 +1,112 @@
+"""TxnOffsetCommit: offsets that count once their transaction commits.  From v5 on it adds the group to the transaction."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.controller.image import Topic
+from headrace.coordination.group.entries import CommittedOffset
+from headrace.coordination.group.requests import OffsetToCommit, TransactionalCommit
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import ProducerIdentity
+from headrace.model.names import CONSUMER_OFFSETS
+from headrace.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+KNOWS_LOADING_FROM = 2
+TOPIC_IDS_FROM = 6
+
+
+async def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    topics = [_find_topic(broker, topic, context.api_version) for topic in request.topics]
+    offsets = tuple(
+        offset
+        for asked, topic in zip(request.topics, topics, strict=True)
+        if isinstance(topic, Topic)
+        for offset in _offsets(asked, topic)
+    )
+    try:
+        codes = iter(await _commit(broker, request, offsets, context.api_version) if offsets else ())
+    except RequestError as error:
+        codes = iter([_as_known(error.code, context.api_version)] * len(offsets))
+    answers = (_answer(asked, topic, codes) for asked, topic in zip(request.topics, topics, strict=True))
+    return TxnOffsetCommitResponse(topics=tuple(answers))
+
+
+async def _commit(
+    broker: "Broker", request: TxnOffsetCommitRequest, offsets: tuple[OffsetToCommit, ...], version: int
+) -> tuple[ErrorCode, ...]:
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
+    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+    index = broker.groups.partition_of(request.group_id)
+    if not broker.groups.runtime.leads(index):
+        raise RequestError(ErrorCode.NOT_COORDINATOR)
+    partition = broker.replicas.find(CONSUMER_OFFSETS, index)
+    if broker.verification is not None:
+        await broker.verification.admit_offsets(partition, producer, request.transactional_id, version)
+    return await broker.groups.commit_transactional(
+        TransactionalCommit(
+            group_id=request.group_id,
+            producer=producer,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+            offsets=offsets,
+        )
+    )
+
+
+def _as_known(code: ErrorCode, version: int) -> ErrorCode:
+    """The oldest producers break on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < KNOWS_LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _find_topic(broker: "Broker", asked: TxnOffsetCommitRequestTopic, version: int) -> Topic | ErrorCode:
+    if version >= TOPIC_IDS_FROM:
+        return broker.image.topics_by_id.get(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+    return broker.image.topics.get(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _exists(topic: Topic, index: int) -> bool:
+    return 0 <= index < topic.partition_count
+
+
+def _offsets(asked: TxnOffsetCommitRequestTopic, topic: Topic) -> Iterator[OffsetToCommit]:
+    for partition in asked.partitions:
+        if _exists(topic, partition.partition_index):
+            value = CommittedOffset(
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.committed_metadata or "",
+                topic_id=topic.topic_id,
+            )
+            yield OffsetToCommit(topic.name, partition.partition_index, value)
+
+
+def _answer(
+    asked: TxnOffsetCommitRequestTopic, topic: Topic | ErrorCode, codes: Iterator[ErrorCode]
+) -> TxnOffsetCommitResponseTopic:
+    partitions = tuple(
+        TxnOffsetCommitResponsePartition(
+            partition_index=partition.partition_index, error_code=_code(topic, partition.partition_index, codes)
+        )
+        for partition in asked.partitions
+    )
+    return TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+
+
+def _code(topic: Topic | ErrorCode, index: int, codes: Iterator[ErrorCode]) -> ErrorCode:
+    if not isinstance(topic, Topic):
+        return topic
+    return next(codes) if _exists(topic, index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

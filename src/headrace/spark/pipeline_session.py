@@ -1,0 +1,47 @@
+"""The Spark session of a pipeline: on this machine, or the one that spark-submit gives."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from headrace.spark.java import require_java
+
+# What exactly-once delivery and event times rest on, and what keeps a laptop's terminal readable.
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    # A batch run again must have the same tasks: partitions are not to be merged by what their sizes happen to be.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.task.maxFailures": "4",
+}
+LOCAL_SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def pipeline_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    """A session with the pipeline's settings on top of ours; without a master the one that spark-submit chose."""
+    require_java()
+    # Spark starts whatever python3 is on the PATH unless told otherwise, and there the packages may be missing.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    chosen = dict(SETTINGS)
+    if master is not None and master.startswith("local"):
+        chosen |= LOCAL_SETTINGS
+        chosen["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(retrying(master))
+    for key, value in (chosen | dict(settings)).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def retrying(master: str) -> str:
+    """local[N] gives up at a task's first failure; local[N,4] tries again, as a cluster does."""
+    if master == "local":
+        return "local[1,4]"
+    return f"{master[:-1]},4]" if master.startswith("local[") and "," not in master else master

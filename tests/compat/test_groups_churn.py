@@ -1,0 +1,154 @@
+"""Twenty members that come and go at random for a minute: a partition never has two owners, and in the end it has one."""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from group_members import PROTOCOLS, WAIT_S, wait_for
+
+from tests.support.process import BrokerProcess
+
+MEMBERS = 20
+PARTITIONS = 24
+CHURN_S = 60.0
+SESSION_MS = 6_000
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": "500",
+    "offsets.topic.num.partitions": "2",
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "data", SETTINGS) as running:
+        yield running
+
+
+class Ownership:
+    """Who has which partition by the members' own account.  A second owner is noted the moment it appears."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.owners: dict[int, str] = {}
+        self.clashes: list[str] = []
+        self.changes = 0
+
+    def take(self, name: str, partitions: list[int]) -> None:
+        with self._lock:
+            self.changes += 1
+            for partition in partitions:
+                holder = self.owners.get(partition)
+                if holder is not None and holder != name:
+                    self.clashes.append(f"{name} was given {partition} while {holder} had it")
+                self.owners[partition] = name
+
+    def give_up(self, name: str, partitions: list[int]) -> None:
+        with self._lock:
+            for partition in partitions:
+                if self.owners.get(partition) == name:
+                    del self.owners[partition]
+
+
+class Member(threading.Thread):
+    """Joins, reads for a random while, leaves, rests, and joins again as another."""
+
+    def __init__(self, number: int, bootstrap: str, topic: str, protocol: str, ownership: Ownership, seed: int) -> None:
+        super().__init__(daemon=True, name=f"member {number}")
+        self._random = random.Random(seed * 1000 + number)
+        self._address, self._topic, self._protocol, self._ownership = bootstrap, topic, protocol, ownership
+        self._number = number
+        self.churning = threading.Event()
+        self.churning.set()
+        self.stopping = threading.Event()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            life = 0
+            while not self.stopping.is_set():
+                life += 1
+                self._live(f"{self._number}.{life}")
+                self.stopping.wait(self._random.uniform(0, 2) if self.churning.is_set() else 0)
+        except BaseException as error:
+            self.failure = error
+
+    def _live(self, name: str) -> None:
+        consumer = Consumer(self._properties())
+
+        def indexes(partitions: list[TopicPartition]) -> list[int]:
+            return [each.partition for each in partitions]
+
+        consumer.subscribe(
+            [self._topic],
+            on_assign=lambda _, partitions: self._ownership.take(name, indexes(partitions)),
+            on_revoke=lambda _, partitions: self._ownership.give_up(name, indexes(partitions)),
+            on_lost=lambda _, partitions: self._ownership.give_up(name, indexes(partitions)),
+        )
+        end = time.monotonic() + self._random.uniform(0.5, 12)
+        while not self.stopping.is_set() and (time.monotonic() < end or not self.churning.is_set()):
+            consumer.poll(0.1)
+        with suppress(KafkaException):
+            consumer.close()
+
+    def _properties(self) -> dict[str, Any]:
+        timeouts = {} if self._protocol == "consumer" else {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300}
+        return {
+            "bootstrap.servers": self._address,
+            "group.id": "crowd",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 2,
+            **PROTOCOLS[self._protocol],
+            **timeouts,
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
+def test_twenty_members_come_and_go_for_a_minute_and_no_partition_ever_has_two_owners(
+    server: BrokerProcess, topic: str, protocol: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(WAIT_S)
+    ownership = Ownership()
+    members = [Member(number, server.bootstrap, topic, protocol, ownership, seed=2026) for number in range(MEMBERS)]
+    for member in members:
+        member.start()
+    assert not members[0].stopping.wait(CHURN_S)
+    for member in members:
+        member.churning.clear()
+
+    wait_for(lambda: is_settled(ownership), 60.0, what=lambda: sorted(ownership.owners.items()))
+    shares: dict[str, int] = defaultdict(int)
+    for owner in ownership.owners.values():
+        shares[owner] += 1
+    for member in members:
+        member.stopping.set()
+    for member in members:
+        member.join(WAIT_S)
+
+    assert [member.failure for member in members if member.failure is not None] == []
+    assert ownership.clashes == []
+    assert ownership.changes > MEMBERS
+    assert sorted(shares.values()) == [1] * 16 + [2] * 4
+
+
+def is_settled(ownership: Ownership) -> bool:
+    """Every partition has an owner, all members have some, and nothing moves for three heartbeats."""
+    before = dict(ownership.owners)
+    if len(before) < PARTITIONS or len(set(before.values())) < MEMBERS:
+        return False
+    time.sleep(1.5)
+    return dict(ownership.owners) == before

@@ -1,0 +1,221 @@
+"""Dead letters: tried again, parked, looked at, sent back."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace import Admin, Consumer, DeadLetters, Producer, Record, Reject
+from headrace.cli.dead_letter import app
+from headrace.client import redrive
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass in time"
+        time.sleep(0.01)
+
+
+def reader(bootstrap: str, topic: str, **options: Any) -> Consumer[str, str]:
+    return Consumer(topic, bootstrap=bootstrap, group=topic, keys=str, values=str, commit_interval=0.1, **options)
+
+
+def committed(bootstrap: str, topic: str) -> int:
+    with Admin(bootstrap) as admin:
+        return sum(admin.committed(topic).values())
+
+
+def park(bootstrap: str, topic: str, count: int = 3) -> None:
+    """Leave `count` records in the dead-letter topic, of keys and headers of their own."""
+    with Producer(bootstrap) as producer:
+        for number in range(count):
+            producer.send(topic, f"v{number}", key=f"k{number}", headers={"trace": str(number)})
+
+    def refuse(record: Record[str, str]) -> None:
+        raise Reject(f"number {record.value}")
+
+    with reader(bootstrap, topic) as consumer, consumer.on_message(refuse, dead_letters=DeadLetters()):
+        until(lambda: committed(bootstrap, topic) == count)
+
+
+def test_a_record_that_fails_for_a_while_is_tried_again_and_succeeds(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "x", key="k")
+    attempts: list[float] = []
+
+    def handle(record: Record[str, str]) -> None:
+        attempts.append(time.monotonic())
+        if len(attempts) < 3:
+            raise OSError("not yet")
+
+    with reader(bootstrap, topic) as consumer, consumer.on_message(handle, dead_letters=DeadLetters(backoff=[0.2, 0.4])):
+        until(lambda: committed(bootstrap, topic) == 1)
+
+    assert len(attempts) == 3
+    assert attempts[1] - attempts[0] >= 0.2
+    assert attempts[2] - attempts[1] >= 0.4
+    with Admin(bootstrap) as admin:
+        assert f"{topic}.dead-letter" not in admin.topics()
+
+
+def test_a_record_that_keeps_failing_is_parked_with_its_story(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, b"\xffraw", key=b"\xfekey", headers={"trace": "abc"})
+
+    def handle(record: Record[bytes, bytes]) -> None:
+        raise ValueError("unknown currency")
+
+    letters = DeadLetters(attempts=3, backoff=0.01)
+    with (
+        Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=topic, commit_interval=0.1) as consumer,
+        consumer.on_message(handle, dead_letters=letters),
+    ):
+        until(lambda: committed(bootstrap, topic) == 1)
+
+    (letter,) = redrive.parked(bootstrap, f"{topic}.dead-letter")
+    assert (letter.record.raw_value, letter.record.raw_key) == (b"\xffraw", b"\xfekey")
+    assert letter.record.header("trace") == b"abc"
+    assert (letter.origin_topic, letter.origin_partition, letter.origin_offset, letter.group) == (topic, 0, 0, topic)
+    assert (letter.cause, letter.reason, letter.attempts) == ("attempts", "ValueError: unknown currency", 3)
+    assert "in handle" in letter.stack
+    assert letter.first_failed_at < letter.last_failed_at
+
+
+def test_other_keys_go_on_while_one_is_tried_again(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "bad", key="sick")
+        producer.send(topic, "behind it", key="sick")
+        for number in range(20):
+            producer.send(topic, str(number), key=f"well-{number}")
+    seen: list[str] = []
+    healthy_at_failure: list[int] = []
+
+    def handle(record: Record[str, str]) -> None:
+        if record.value == "bad":
+            healthy_at_failure.append(len(seen))
+            raise RuntimeError("sick")
+        seen.append(record.value)
+
+    with (
+        reader(bootstrap, topic) as consumer,
+        consumer.on_message(handle, workers=1, dead_letters=DeadLetters(attempts=2, backoff=1.5)),
+    ):
+        until(lambda: committed(bootstrap, topic) == 22)
+
+    # One worker, and still all the others were done before the second attempt; the record behind it waited for its turn.
+    assert healthy_at_failure == [0, 20]
+    assert seen[-1] == "behind it"
+
+
+def test_a_rejected_record_is_parked_without_another_attempt(bootstrap: str, topic: str) -> None:
+    park(bootstrap, topic, 1)
+
+    (letter,) = redrive.parked(bootstrap, f"{topic}.dead-letter")
+    assert (letter.cause, letter.attempts, letter.reason) == ("rejected", 1, "Reject: number v0")
+
+
+@pytest.mark.parametrize("push", [True, False])
+def test_a_record_that_does_not_decode_is_parked_and_the_rest_is_read(bootstrap: str, topic: str, push: bool) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send_many(topic, ["1", "{", "2"])
+    seen: list[Any] = []
+    with Consumer[bytes, Any](
+        topic, bootstrap=bootstrap, group=topic, values="json", commit_interval=0.1, dead_letters=DeadLetters()
+    ) as consumer:
+        if push:
+            with consumer.on_message(lambda record: seen.append(record.value)):
+                until(lambda: committed(bootstrap, topic) == 3)
+        else:
+            seen.extend(record.value for record in consumer.to_end())
+
+    assert sorted(seen) == [1, 2]
+    (letter,) = redrive.parked(bootstrap, f"{topic}.dead-letter")
+    assert (letter.cause, letter.record.raw_value) == ("undecodable", b"{")
+
+
+def test_while_the_dead_letter_topic_is_away_the_record_waits_and_the_others_go_on(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "bad", key="sick")
+        for number in range(20):
+            producer.send(topic, str(number), key=f"well-{number}")
+    seen: list[str] = []
+
+    def handle(record: Record[str, str]) -> None:
+        if record.value == "bad":
+            raise Reject("no")
+        seen.append(record.value)
+
+    away = Producer("127.0.0.1:1", delivery_timeout=0.3, linger=0)
+    with (
+        reader(bootstrap, topic) as consumer,
+        consumer.on_message(handle, dead_letters=DeadLetters(producer=away)) as subscription,
+    ):
+        until(lambda: len(seen) == 20)
+        time.sleep(1)
+        assert committed(bootstrap, topic) == 0
+        subscription.stop(5)
+    away.close()
+
+    # Nobody has parked it, so the next reader meets it again.
+    with reader(bootstrap, topic) as consumer:
+        first = consumer.poll(20)
+    assert first is not None
+    assert first.value == "bad"
+
+
+def test_a_redrive_sends_each_record_back_once_as_it_was(bootstrap: str, topic: str) -> None:
+    park(bootstrap, topic, 3)
+    dead = f"{topic}.dead-letter"
+    assert redrive.dead_letter_topics(bootstrap)[dead] == 3
+
+    assert redrive.redrive(bootstrap, dead, limit=2) == 2
+    assert redrive.redrive(bootstrap, dead) == 1
+    assert redrive.redrive(bootstrap, dead) == 0
+
+    with reader(bootstrap, topic) as consumer:
+        back = list(consumer.to_end())
+    assert [(record.key, record.value, record.header("trace")) for record in back] == [
+        (f"k{n}", f"v{n}", b"%d" % n) for n in range(3)
+    ]
+    assert all(record.header("headrace-redriven") == b"1" for record in back)
+    assert not any(name.startswith("headrace-dead-letter") for record in back for name, _ in record.headers)
+    assert redrive.dead_letter_topics(bootstrap)[dead] == 0
+    assert len(list(redrive.parked(bootstrap, dead))) == 3
+    assert list(redrive.parked(bootstrap, dead, waiting_only=True)) == []
+
+
+def test_the_command_lists_shows_and_redrives(bootstrap: str, topic: str) -> None:
+    park(bootstrap, topic, 2)
+    dead = f"{topic}.dead-letter"
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, [*arguments, "--bootstrap", bootstrap])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert {"topic": dead, "waiting": 2} in json.loads(run("list", "--json"))
+    assert dead in run("list")
+    listed = json.loads(run("list", dead, "--json"))
+    assert [each["reason"] for each in listed] == ["Reject: number v0", "Reject: number v1"]
+    assert "number v1" in run("list", dead)
+    shown = json.loads(run("show", dead, "--partition", "0", "--offset", "1", "--json"))
+    assert (shown["origin"], shown["key"], shown["value"], shown["headers"]) == (f"{topic}[0]@1", "k1", "v1", {"trace": "1"})
+    assert "in refuse" in shown["stack"]
+    assert "in refuse" in run("show", dead, "--partition", "0", "--offset", "1")
+    assert (
+        json.loads(run("redrive", dead, "--partition", "0", "--offset", "1", "--to", f"{topic}-else", "--yes", "--json"))["sent"]
+        == 1
+    )
+    assert json.loads(run("redrive", dead, "--yes", "--json"))["sent"] == 2
+    assert json.loads(run("list", dead, "--json")) == []
+    assert len(json.loads(run("list", dead, "--all", "--json"))) == 2
+
+
+def test_the_command_refuses_half_a_record(bootstrap: str) -> None:
+    result = CliRunner().invoke(app, ["redrive", "x", "--partition", "0", "--bootstrap", bootstrap])
+
+    assert result.exit_code == 2
