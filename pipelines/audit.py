@@ -21,7 +21,7 @@ DEFAULTS: Mapping[str, Any] = {
     "examples_max": 100,  # findings of one kind that the report lists one by one
 }
 COLUMNS = ("kind", "topic", "partition", "offset", "number", "detail")
-MODULUS = 2**63
+MODULUS = 2**62
 
 
 def transform(frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:

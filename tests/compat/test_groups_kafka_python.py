@@ -40,9 +40,10 @@ def group(topic: str) -> str:
 def consumers(bootstrap: str, group: str, topic: str) -> Iterator[Callable[..., KafkaConsumer]]:
     def make(**properties: Any) -> KafkaConsumer:
         given = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "enable_auto_commit": False, **properties}
-        return stack.enter_context(
-            closing(KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", **given))
-        )
+        consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", **given)
+        # It may assign before it knows the topic, and then does not notice: see FINDINGS.md.
+        consumer.partitions_for_topic(topic)
+        return stack.enter_context(closing(consumer))
 
     with ExitStack() as stack:
         yield make
@@ -138,8 +139,9 @@ def test_the_older_of_two_members_with_one_instance_id_is_fenced(
     second = consumers(group_instance_id="arm")
     poll_until(lambda: len(owned(second)) == PARTITIONS, second)
 
+    # Its poll says nothing of it: see FINDINGS.md.
     with pytest.raises(FencedInstanceIdError):
-        poll_until(lambda: False, first)
+        first.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
 
 
 def test_an_administrator_sees_describes_and_deletes_groups(

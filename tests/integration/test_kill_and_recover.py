@@ -43,11 +43,18 @@ class Load:
     def _run(self) -> None:
         while not self._stopping.is_set():
             for _ in range(50):
-                self._producer.produce(
-                    "t", str(self.sent).encode(), partition=self.sent % PARTITIONS, on_delivery=self._delivered
-                )
-                self.sent += 1
+                self._send()
             self._producer.poll(0.005)
+
+    def _send(self) -> None:
+        while True:
+            try:
+                partition = self.sent % PARTITIONS
+                self._producer.produce("t", str(self.sent).encode(), partition=partition, on_delivery=self._delivered)
+                self.sent += 1
+                return
+            except BufferError:
+                self._producer.poll(0.05)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         assert error is None, f"a record was given up: {error}"

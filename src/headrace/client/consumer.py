@@ -114,6 +114,7 @@ class Consumer(Generic[K, V]):
         self._membership.commits_when_finished = delivery == "at_least_once" and group is not None
         self._membership.commits_handed_out = delivery == "at_most_once" and group is not None
         self._starting_point.client = self._membership.client
+        self._starting_point.turns = self._membership.turns
         self._offsets = self._membership.offsets
         self._reader = Reader(
             self._membership,
@@ -277,7 +278,8 @@ class Consumer(Generic[K, V]):
 
     def _watermarks(self, place: Place) -> tuple[int, int]:
         try:
-            low, high = self._membership.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
+            with self._membership.turns:
+                low, high = self._membership.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
             return low, high
         except KafkaException as error:
             raise translate(error.args[0], f"ask for the end of {place.topic}[{place.partition}]", self.bootstrap) from None
@@ -328,13 +330,15 @@ class Consumer(Generic[K, V]):
         """Hand out nothing of these partitions (all, when none are named) until `resume`."""
         self._ready()
         places = self._named(partitions)
-        self._membership.paused |= places
-        self._membership.client.pause([Position(*place) for place in places])
+        with self._membership.turns:
+            self._membership.paused |= places
+            self._membership.client.pause([Position(*place) for place in places])
 
     def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         places = self._named(partitions) & self._membership.paused
-        self._membership.paused -= places
-        self._membership.client.resume([Position(*place) for place in places])
+        with self._membership.turns:
+            self._membership.paused -= places
+            self._membership.client.resume([Position(*place) for place in places])
 
     def _named(self, partitions: Iterable[TopicPartition] | None) -> set[Place]:
         if partitions is None:
@@ -354,7 +358,8 @@ class Consumer(Generic[K, V]):
     def group_metadata(self) -> Any:
         """What a transactional producer needs to commit on this member's behalf."""
         self._check_grouped("group_metadata")
-        return self._membership.client.consumer_group_metadata()
+        with self._membership.turns:
+            return self._membership.client.consumer_group_metadata()
 
     # Ending
 
@@ -367,9 +372,6 @@ class Consumer(Generic[K, V]):
         if not self._closing.acquire(blocking=False) or self._closed:
             return
         self._closed = True
-        if not self._membership.polling.acquire(timeout=CLOSE_WAIT_S):
-            raise WrongState("close() was called from inside a callback of this consumer's own poll; end the loop there instead")
-        self._membership.polling.release()
         self._membership.close()
         if self.dead_letters is not None:
             self.dead_letters.close()

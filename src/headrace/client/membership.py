@@ -1,9 +1,9 @@
 """A consumer's place in its group: which partitions it has, and that it keeps them however long a record takes.
 
 librdkafka throws a member out that does not poll, and drops what it has fetched when a partition is paused.  So a thread of our own
-polls whenever the reader has been busy for a while, with the partitions paused meanwhile, and commits what is finished.  Always:
-one thread at a time polls (`polling`); rebalance callbacks run inside a poll, in whichever thread that is; the first exception one
-of them raises comes out of the reader's next call.
+polls whenever the reader has been busy for a while, with the partitions paused meanwhile.  Whoever polls commits what is finished.
+Always: one thread at a time uses the client (`turns`); rebalance callbacks run inside a poll, in whichever thread that is; the first
+exception one of them raises comes out of the reader's next call.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headrace.client.arguments import Config
 from headrace.client.errors import BrokerTimeout, InvalidArgument, translate
 from headrace.client.logs import librdkafka_log, log
 from headrace.client.offsets import Offsets, Place, Positions
+from headrace.client.turns import Turns
 from headrace.model.identity import TopicPartition
 
 BUSY_AFTER_S = 1.0  # a reader that has not polled for so long is busy, and is stood in for
@@ -46,7 +47,7 @@ class Membership:
         on_revoked: PartitionsCallback | None,
     ) -> None:
         self.offsets = Offsets()
-        self.polling = threading.Lock()
+        self.turns = Turns()
         self.arrived: deque[Message] = deque()  # fetched and not yet handed out
         self.taken_away: deque[frozenset[Place]] = deque()  # revoked since the reader last looked
         self.newly_assigned: deque[frozenset[Place]] = deque()
@@ -104,14 +105,16 @@ class Membership:
         if self._keeper is not None:
             self._commit_before_leaving(self.assigned)
         self.before_revoke = None
-        self.client.close()
+        with self.turns:
+            self.client.close()
 
     # Polling
 
     def poll(self, timeout: float, more: int) -> None:
         """Fetch into `arrived`: wait for the first record, then take up to `more` that are there already."""
-        with self.polling:
+        with self.turns:
             self._come_back()
+            self._commit_when_due()
             message = self.client.poll(timeout)
             if message is not None:
                 self.arrived.append(message)
@@ -135,31 +138,34 @@ class Membership:
 
     def _keep(self) -> None:
         while not self._stopping.wait(TICK_S):
+            # While the reader polls there is nothing to do here, so this takes only a turn that is free.
+            if not self.turns.acquire(timeout=0):
+                continue
             try:
+                self._commit_when_due()
                 if self._grouped and time.monotonic() - self._polled_at > BUSY_AFTER_S:
                     self._stand_in()
-                if self.commits_when_finished and time.monotonic() - self._committed_at >= self._commit_interval:
-                    self._committed_at = time.monotonic()
-                    self.commit_finished(wait=False, quietly=True)
             except Exception:
                 # This thread is what keeps the membership: it must outlive whatever one turn of it meets.
                 log.exception("a turn of the consumer's background thread failed")
+            finally:
+                self.turns.release()
 
     def _stand_in(self) -> None:
-        if not self.polling.acquire(blocking=False):
-            return
-        try:
-            for _ in range(EVENTS_PER_TICK_MAX):
-                running = self.assigned - self.paused - self._standing_in
-                if running:
-                    self.client.pause([Position(*place) for place in running])
-                    self._standing_in |= running
-                message = self.client.poll(0)
-                if message is None:
-                    return
-                self.arrived.append(message)
-        finally:
-            self.polling.release()
+        for _ in range(EVENTS_PER_TICK_MAX):
+            running = self.assigned - self.paused - self._standing_in
+            if running:
+                self.client.pause([Position(*place) for place in running])
+                self._standing_in |= running
+            message = self.client.poll(0)
+            if message is None:
+                return
+            self.arrived.append(message)
+
+    def _commit_when_due(self) -> None:
+        if self.commits_when_finished and time.monotonic() - self._committed_at >= self._commit_interval:
+            self._committed_at = time.monotonic()
+            self.commit_finished(wait=False, quietly=True)
 
     # Rebalances, inside a poll
 
@@ -229,10 +235,9 @@ class Membership:
     def commit(self, positions: Mapping[Place, int], *, wait: bool, quietly: bool = False) -> None:
         offsets = [Position(place.topic, place.partition, offset) for place, offset in positions.items()]
         try:
-            if not wait:
-                self.client.commit(offsets=offsets, asynchronous=True)
-                return
-            for answer in self.client.commit(offsets=offsets, asynchronous=False):
+            with self.turns:
+                answers = self.client.commit(offsets=offsets, asynchronous=not wait)
+            for answer in answers or ():
                 if answer.error is not None:
                     raise KafkaException(answer.error)
         except KafkaException as error:
@@ -241,7 +246,8 @@ class Membership:
                 raise failure from None
             log.warning("%s; the records since the last commit will be read again", failure)
             return
-        self.offsets.committed(positions)
+        if wait:
+            self.offsets.committed(positions)
 
     def _note_commit(self, error: KafkaError | None, offsets: list[Position]) -> None:
         if error is None:
@@ -255,7 +261,8 @@ class Membership:
         if not asked:
             return {}
         try:
-            answers = self.client.committed(asked, timeout=timeout)
+            with self.turns:
+                answers = self.client.committed(asked, timeout=timeout)
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap, self.last_error) from None
         return {
@@ -272,7 +279,8 @@ class Membership:
         if since is None or time.monotonic() - since < timeout:
             return
         try:
-            self.client.list_topics(timeout=1.0)
+            with self.turns:
+                self.client.list_topics(timeout=1.0)
         except KafkaException as error:
             said = self.last_error or error.args[0].str()
             raise BrokerTimeout(f"no answer from {self._bootstrap} for {timeout:g} s ({said})") from None

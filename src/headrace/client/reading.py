@@ -225,7 +225,7 @@ class Reader:
     def _drop_arrived(self, places: Iterable[Place]) -> None:
         gone = frozenset(places)
         self.ready = deque(each for each in self.ready if (each.topic(), each.partition()) not in gone)
-        with self.membership.polling:
+        with self.membership.turns:
             kept = [each for each in self.membership.arrived if (each.topic(), each.partition()) not in gone]
             self.membership.arrived.clear()
             self.membership.arrived.extend(kept)
@@ -257,7 +257,7 @@ class Reader:
     def _seek(self, position: Position, deadline: float) -> None:
         while True:
             try:
-                with self.membership.polling:
+                with self.membership.turns:
                     self.membership.client.seek(position)
                 return
             except KafkaException as error:

@@ -13,12 +13,14 @@ from headrace.client.arguments import Moment, timestamp_ms
 from headrace.client.consumer_settings import Start
 from headrace.client.errors import TopicNotFound, translate
 from headrace.client.offsets import Place, Positions
+from headrace.client.turns import Turns
 
 
 class StartingPoint:
-    """Answers for one consumer; `client` is set once there is one."""
+    """Answers for one consumer; `client` and its `turns` are set once there is one."""
 
     client: Librdkafka
+    turns: Turns
 
     def __init__(self, start: Start, *, grouped: bool, timeout: float, bootstrap: str) -> None:
         self._start = start
@@ -52,7 +54,8 @@ class StartingPoint:
         """The first offset at or after a moment; the end where nothing is that new."""
         milliseconds = timestamp_ms("moment", moment)
         try:
-            found = self.client.offsets_for_times([Position(*place, milliseconds) for place in places], timeout=self._timeout)
+            with self.turns:
+                found = self.client.offsets_for_times([Position(*place, milliseconds) for place in places], timeout=self._timeout)
         except KafkaException as error:
             raise translate(error.args[0], "find offsets by time", self._bootstrap) from None
         return {Place(each.topic, each.partition): each.offset if each.offset >= 0 else OFFSET_END for each in found}
@@ -62,7 +65,8 @@ class StartingPoint:
 
     def _partitions_of(self, topic: str) -> Iterable[int]:
         try:
-            found = self.client.list_topics(topic, timeout=self._timeout).topics[topic]
+            with self.turns:
+                found = self.client.list_topics(topic, timeout=self._timeout).topics[topic]
         except KafkaException as error:
             raise translate(error.args[0], f"ask for the partitions of topic '{topic}'", self._bootstrap) from None
         if found.error is not None:
@@ -74,9 +78,10 @@ class StartingPoint:
 
     def _committed(self, partitions: list[Position]) -> list[Position]:
         try:
-            answers: list[Position] = self.client.committed(
-                [Position(each.topic, each.partition) for each in partitions], timeout=self._timeout
-            )
+            with self.turns:
+                answers: list[Position] = self.client.committed(
+                    [Position(each.topic, each.partition) for each in partitions], timeout=self._timeout
+                )
             return answers
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap) from None

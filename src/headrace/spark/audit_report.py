@@ -78,7 +78,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _total(partitions: Sequence[dict[str, Any]], name: str) -> str:
-    return format(sum(int(one[name]) for one in partitions) % 2**63, "016x")
+    return format(sum(int(one[name]) for one in partitions) % 2**62, "016x")
 
 
 def markdown(report: Report, plots: Sequence[str]) -> str:

@@ -57,10 +57,9 @@ def now() -> str:
 
 
 def _folder() -> Path:
-    base = (
-        os.environ.get("HEADRACE_STATE") or os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state")) + "/headrace"
-    )
-    return Path(base) / "pipelines"
+    given = os.environ.get("HEADRACE_STATE")
+    state_home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return (Path(given) if given else state_home / "headrace") / "pipelines"
 
 
 def _alive(pid: int) -> bool:
