@@ -203,3 +203,29 @@ def test_a_broker_is_forgotten_only_when_it_is_gone() -> None:
             assert again.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
     play(story)
+
+
+def test_a_throttled_move_takes_its_time_and_arrives() -> None:
+    async def story() -> None:
+        async with MemoryCluster(2) as cluster:
+            await cluster.create_topic("t", factor=1)
+            home = cluster.image.topics["t"].partitions[0].replicas[0]
+            away = 3 - home
+            for _ in range(6):
+                await cluster.produce(home, "t", "x" * 10_000)
+            settings = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": f"0:{away}"}
+            await cluster.brokers[1].cluster.alter_topic_configs("t", lambda before: {**before, **settings})
+            rates = {"leader.replication.throttled.rate": "40000", "follower.replication.throttled.rate": "40000"}
+            await cluster.brokers[1].cluster.alter_broker_configs(None, lambda before: rates)
+            await cluster.until(lambda: cluster.brokers[away].config["follower.replication.throttled.rate"] == 40_000)
+            loop = cluster.brokers[1].loop
+            began = loop.time()
+            assert await move(cluster, (away,)) is ErrorCode.NONE
+            for _ in range(6):
+                await cluster.produce(home, "t", "y" * 10_000)
+            await cluster.until(lambda: cluster.image.topics["t"].partitions[0].replicas == (away,))
+
+            # 120 kB at 40 kB/s, with a second's worth for free.
+            assert 0.5 < loop.time() - began < 15
+
+    play(story)

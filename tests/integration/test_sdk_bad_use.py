@@ -195,6 +195,29 @@ def test_closing_from_another_thread_ends_the_loop(bootstrap: str, topic: str) -
     assert time.monotonic() - begin < 15
 
 
+def test_closing_inside_a_rebalance_callback_ends_the_loop(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "x")
+    with Consumer(topic, bootstrap=bootstrap, group=topic, on_assigned=lambda _partitions: consumer.close()) as consumer:
+        assert list(consumer) == []
+
+
+def test_another_thread_gets_its_turn_while_one_reads(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send_many(topic, ["x"] * 10)
+    with Consumer(topic, bootstrap=bootstrap, group=topic, commit_interval=100) as consumer:
+        reading = threading.Thread(target=lambda: list(consumer.records(timeout=4)))
+        reading.start()
+        while not consumer.positions():
+            time.sleep(0.01)
+        begin = time.monotonic()
+        consumer.commit()
+        assert consumer.lag() == {TopicPartition(topic, 0): 0}
+
+        assert time.monotonic() - begin < 2
+        reading.join()
+
+
 def test_a_second_transaction_inside_the_first_is_refused(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap, transactional_id=topic) as producer:
         with pytest.raises(WrongState, match="inside 'with producer"):

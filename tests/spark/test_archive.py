@@ -55,7 +55,7 @@ def test_a_topic_comes_back_from_its_archive_byte_for_byte(
 def test_the_archive_has_a_folder_per_topic_date_and_hour(
     pipelines: Pipelines, make_topic: TopicMaker, produce: RecordWriter
 ) -> None:
-    source, archive = make_topic(), pipelines.folder / "archive"
+    source, archive = make_topic(retention_ms="-1"), pipelines.folder / "archive"
     produce(source, [b"a", b"b"], timestamps=[1_767_225_600_000, 1_767_225_600_000 + 3_600_000])
     pipelines.run("archive", {"source.subscribe": source, "sinks.files.path": str(archive)})
 

@@ -18,7 +18,8 @@ class Events:
 
     def __init__(self, pipelines: Pipelines, make_topic: TopicMaker, produce: RecordWriter, committed_values: Values) -> None:
         self.pipelines = pipelines
-        self.source = make_topic(2)
+        # The tests live in 2026-03; records that old must not age out.
+        self.source = make_topic(2, retention_ms="-1")
         self.results = make_topic(name=f"{self.source}.statistics")
         self.letters = make_topic(name=f"{self.source}.dead-letter")
         self._produce = produce

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from headrace.broker.controller_shell import Controller
 from headrace.broker.leadership import Leaderships
 from headrace.broker.partition import Partition
+from headrace.broker.partition_changes import change_partition
 from headrace.broker.replica_fetcher import ReplicaFetchers
+from headrace.broker.replication_throttle import LEADER, ReplicationThrottle
+from headrace.controller.election import ElectionRules, eligible_in, without_broker
+from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.metadata.store import StoreUnavailable
 from headrace.model.errors import RequestError
@@ -31,6 +35,7 @@ class Clustering:
         self.controller = Controller(broker)
         self.leaderships = Leaderships(broker)
         self.fetchers = ReplicaFetchers(broker)
+        self.served = ReplicationThrottle(broker, LEADER)
 
     def start(self) -> None:
         """Before the replicas are opened: their roles are decided here."""
@@ -38,6 +43,7 @@ class Clustering:
         replicas.lead = self.leaderships.lead
         replicas.may_lead = self.may_lead
         replicas.on_role.append(self.fetchers.on_role)
+        replicas.on_role.append(self._on_role)
         replicas.on_removed.append(self.fetchers.on_removed)
         self.leaderships.start()
         self.controller.start()
@@ -49,6 +55,37 @@ class Clustering:
 
     def may_lead(self) -> bool:
         return self._broker.membership.is_valid and self._broker.image.is_admitted(self._broker.broker_id)
+
+    def _on_role(self, partition: Partition) -> None:
+        if self._on_failure not in partition.on_failure:
+            partition.on_failure.append(self._on_failure)
+        if partition.failure is not None:
+            self._on_failure(partition)
+
+    def _on_failure(self, partition: Partition) -> None:
+        """The disk failed this replica: let others lead it, and let people know."""
+        self.fetchers.on_removed(partition)
+        self._broker.spawn(self._resign(partition))
+
+    async def _resign(self, partition: Partition) -> None:
+        broker_id = self._broker.broker_id
+
+        def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
+            if len(state.replicas) == 1 or (state.leader != broker_id and broker_id not in state.isr):
+                return state
+            return without_broker(state, broker_id, eligible_in(image), rules).state
+
+        try:
+            await change_partition(self._broker, partition.identity.topic, partition.identity.partition, without_us)
+            await self._tell_degraded()
+        except (StoreUnavailable, RequestError) as error:
+            logger.warning("%s is offline, and the others could not be told: %s", partition.identity, error)
+
+    async def _tell_degraded(self) -> None:
+        offline = sum(partition.failure is not None for partition in self._broker.replicas)
+        reasons = (f"{offline} partition(s) offline",) if offline else ()
+        if reasons != self._broker.membership.registration.degraded:
+            await self._broker.membership.update(degraded=reasons)
 
     def on_lease_lost(self) -> None:
         """Others will soon act as if this broker were dead: stop leading before they do."""

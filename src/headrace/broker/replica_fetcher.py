@@ -12,6 +12,7 @@ from uuid import UUID
 
 from headrace.broker.partition import Partition
 from headrace.broker.peers import PeerUnreachable
+from headrace.broker.replication_throttle import FOLLOWER, ReplicationThrottle
 from headrace.log.interface import PartitionLog
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER, TopicPartition
@@ -48,6 +49,7 @@ class ReplicaFetchers:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._throttle = ReplicationThrottle(broker, FOLLOWER)
         self._fetchers: dict[int, Fetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
 
@@ -62,7 +64,7 @@ class ReplicaFetchers:
             self._fetchers[before].remove(partition)
         self._leader_of[partition.identity] = leader
         if leader not in self._fetchers:
-            self._fetchers[leader] = Fetcher(self._broker, leader)
+            self._fetchers[leader] = Fetcher(self._broker, leader, self._throttle)
         self._fetchers[leader].add(partition)
 
     def on_removed(self, partition: Partition) -> None:
@@ -78,8 +80,9 @@ class ReplicaFetchers:
 class Fetcher:
     """Follows one leader."""
 
-    def __init__(self, broker: "Broker", leader: int) -> None:
+    def __init__(self, broker: "Broker", leader: int, throttle: ReplicationThrottle) -> None:
         self._broker = broker
+        self._throttle = throttle
         self._leader = leader
         self._partitions: dict[TopicPartition, Partition] = {}
         self._not_before: dict[TopicPartition, float] = {}
@@ -143,7 +146,10 @@ class Fetcher:
         return [
             partition
             for identity, partition in self._partitions.items()
-            if partition.failure is None and not partition.is_leader and self._not_before.get(identity, 0.0) <= now
+            if partition.failure is None
+            and not partition.is_leader
+            and self._not_before.get(identity, 0.0) <= now
+            and not self._throttle.holds_back(partition, self._broker.broker_id)
         ]
 
     async def _wait_for_work(self) -> None:
@@ -231,6 +237,7 @@ class Fetcher:
         if data.records:
             assert not isinstance(data.records, list), "records of a reply that was read are one buffer"
             log.append_as_follower(data.records)
+            self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
             partition.after_append()
         partition.follow_high_watermark(data.high_watermark)
         start = min(data.log_start_offset, partition.high_watermark)

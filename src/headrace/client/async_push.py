@@ -45,9 +45,7 @@ class AsyncSubscription:
         self._consumer = consumer.consumer
         self._in_thread = consumer._in_thread
         self._callback = callback
-        self._work = Work(
-            self._consumer, order=order, pending_max=max(pending_max, workers), dead_letters=dead_letters, on_error=on_error
-        )
+        self._work = Work(self._consumer, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._stopping = False

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
-CLOSE_WAIT_S = 5.0
 Delivery = Literal["at_most_once", "at_least_once", "exactly_once"]
 
 
@@ -369,7 +368,8 @@ class Consumer(Generic[K, V]):
         self._reader.stopping = True
         if self._subscription is not None:
             self._subscription.stop()
-        if not self._closing.acquire(blocking=False) or self._closed:
+        # A rebalance callback, or a signal handler, inside a poll: the loop ends now, and whoever opened the consumer closes it.
+        if self._membership.turns.mine or not self._closing.acquire(blocking=False):
             return
         self._closed = True
         self._membership.close()

@@ -72,6 +72,7 @@ class Membership:
         self._polled_at = time.monotonic()
         self._committed_at = time.monotonic()
         self._stopping = threading.Event()
+        self._closed = False
         self._keeper: threading.Thread | None = None
         try:
             self.client = Librdkafka(
@@ -106,6 +107,7 @@ class Membership:
             self._commit_before_leaving(self.assigned)
         self.before_revoke = None
         with self.turns:
+            self._closed = True
             self.client.close()
 
     # Polling
@@ -113,6 +115,8 @@ class Membership:
     def poll(self, timeout: float, more: int) -> None:
         """Fetch into `arrived`: wait for the first record, then take up to `more` that are there already."""
         with self.turns:
+            if self._closed:
+                return
             self._come_back()
             self._commit_when_due()
             message = self.client.poll(timeout)

@@ -47,9 +47,7 @@ class Subscription:
         whole_number("workers", workers, at_least=1, at_most=1000)
         self._consumer = consumer
         self._callback = callback
-        self._work = Work(
-            consumer, order=order, pending_max=max(pending_max, workers), dead_letters=dead_letters, on_error=on_error
-        )
+        self._work = Work(consumer, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._ending = threading.Lock()

@@ -39,6 +39,11 @@ class Turns:
     def _lock(lock: threading.Lock, timeout: float) -> bool:
         return lock.acquire(blocking=False) if timeout == 0 else lock.acquire(timeout=timeout)
 
+    @property
+    def mine(self) -> bool:
+        """Whether the calling thread has its turn just now."""
+        return self._owner == threading.get_ident()
+
     def release(self) -> None:
         self._depth -= 1
         if self._depth == 0:

@@ -61,7 +61,7 @@ class AbortedIndex:
         # What the file's checksum must be; None where nobody noted it.
         self.crc = crc
         # None: not read yet.  A segment without the file has an empty list from the start.
-        self._entries: list[AbortedEntry] | None = None if size_bytes else []
+        self._entries: list[AbortedEntry] | None = None if size_bytes or crc is not None else []
 
     @property
     def handle(self) -> Handle:
@@ -70,6 +70,10 @@ class AbortedIndex:
     @property
     def size_bytes(self) -> int:
         return self._size
+
+    @property
+    def is_empty(self) -> bool:
+        return self._entries is not None and not self._entries
 
     def append(self, entry: AbortedEntry) -> None:
         entries = self.entries()

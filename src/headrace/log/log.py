@@ -241,8 +241,10 @@ class Log(LogCore):
             created_ms=now_ms,
             is_new=True,
         )
-        # A file of that name can only be debris of a truncation or of a roll that failed.
+        # Files of that name can only be debris of a truncation or of a roll that failed.
         segment.log.file().truncate(0)
+        for handle in segment.handles()[1:]:
+            self.disk.remove(handle.path)
         self._durability.written(segment.log)
         self._durability.names_changed()
         return segment
@@ -380,6 +382,14 @@ class Log(LogCore):
         finally:
             self.corruption_count += len(segment.holes) - known
 
+    def position_before(self, segment: Segment, timestamp: int) -> int:
+        """A position in a segment before which no record is as late as a time."""
+        try:
+            return segment.position_before(timestamp)
+        except IndexMismatch as mismatch:
+            self._rebuild(segment, mismatch)
+            return segment.position_before(timestamp)
+
     def _rebuild(self, segment: Segment, mismatch: IndexMismatch) -> None:
         self.corruption_count += 1
         self.findings.append(f"{mismatch}; the indexes were made anew")
@@ -418,7 +428,7 @@ class Log(LogCore):
         return list(found.values())
 
     def aborted_of(self, segment: Segment, start: int) -> list[AbortedEntry]:
-        if not segment.aborted.size_bytes:
+        if segment.aborted.is_empty:
             return []
         try:
             return segment.aborted.reaching(start)

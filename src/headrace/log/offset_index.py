@@ -55,7 +55,11 @@ class OffsetIndex:
 
     def _stored(self) -> int:
         if self._count < 0:
-            self._count = self._handle.file().size() // ENTRY_BYTES
+            file = self._handle.file()
+            self._count = file.size() // ENTRY_BYTES
+            if file.size() % ENTRY_BYTES:
+                # Half an entry would put every later one out of step.
+                file.truncate(self._count * ENTRY_BYTES)
         return self._count
 
     def append(self, offset: int, position: int) -> None:

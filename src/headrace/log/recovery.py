@@ -167,7 +167,8 @@ class Recovery:
             return set() if self._tail_is_sound() else {len(segments) - 1}
         first = 0
         for index in range(1, len(segments)):
-            if segments[index].base_offset <= recovery_point:
+            # One that ends right at the recovery point may have been the active one then, its indexes still in memory.
+            if segments[index].base_offset < recovery_point:
                 first = index
         return set(range(first, len(segments)))
 
@@ -189,8 +190,6 @@ class Recovery:
 
     def _read_tail(self, segment: Segment) -> None:
         entry = segment.offsets.last()
-        if entry.position >= segment.size and entry.offset >= segment.base_offset:
-            raise IndexMismatch(f"{segment.offsets.handle.path}: position {entry.position} is beyond the segment")
         if entry.offset >= segment.base_offset:
             segment.locate(entry.offset)
         self._result.end_offset = segment.base_offset
@@ -276,10 +275,11 @@ class Recovery:
             self._report(str(error))
             segment.rebuild_indexes()
             start = 0
-        for position, header in segment.headers(start, target=2**62):
+        for position, header in segment.headers(start, skip_damage=True):
             self._take(header, None, segment, position)
             if not epochs_known:
                 self._epochs.assign(header.leader_epoch, header.base_offset)
+        self._report_holes(segment)
 
     def _scan(self, index: int) -> bool:
         """Read a whole segment, make its indexes anew, and decide about what is broken; True when the log ends here."""
@@ -287,7 +287,9 @@ class Recovery:
         segment.offsets.clear()
         segment.times.clear()
         segment.max_timestamp, segment.bytes_since_entry = -1, 0
-        scanner = Scanner(segment.log.file(), segment.base_offset)
+        segments = self._result.segments
+        bound = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        scanner = Scanner(segment.log.file(), segment.base_offset, bound=bound)
         aborted = []
         for header, position, data in scanner:
             torn = self._torn_hole(segment, scanner, position)
@@ -365,7 +367,7 @@ class Recovery:
             self._result.corruption_count += 1
             self._report(f"offsets {self._result.end_offset} to {self._promised_to - 1} were durable and are gone")
             self._result.end_offset = self._promised_to
-        if (last.holes and last.holes[-1].end >= last.size) or (lost and last.size):
+        if lost or (last.holes and last.holes[-1].end >= last.size):
             last.seal()
             segment = Segment(
                 self._pool,

@@ -41,7 +41,7 @@ def replay_producers(
     first = max(0, bisect_right(segments, known_to, key=lambda segment: segment.base_offset) - 1)
     aborted: dict[int, list[AbortedEntry]] = {}
     for segment in segments[first:]:
-        for position, header in segment.headers(0, target=2**62):
+        for position, header in segment.headers(0, skip_damage=True):
             if header.base_offset >= known_to:
                 entry = take_batch(producers, header, segment, position)
                 if entry is not None:

@@ -61,11 +61,27 @@ def header_fault(header: BatchHeader, room: int, expected_offset: int) -> str | 
     return None
 
 
+def jump_fault(header: BatchHeader, following: BatchHeader | None, expected_offset: int) -> str | None:
+    """Why an offset that does not simply follow the one before is wrong: the next batch would lie below it.
+
+    Base offsets are outside the CRC, and compaction leaves gaps; a flipped bit makes a gap that the next batch contradicts.
+    """
+    if header.base_offset == expected_offset or following is None or following.magic != MAGIC:
+        return None
+    if expected_offset <= following.base_offset < header.next_offset:
+        return f"its offset {header.base_offset} is not below the next one, {following.base_offset}"
+    return None
+
+
 class Scanner:
     """One pass over a segment file.  After the iteration: `holes`, `end` (after the last sound batch) and `bad_tail`."""
 
-    def __init__(self, file: File, base_offset: int, *, start: int = 0, size: int | None = None) -> None:
+    def __init__(
+        self, file: File, base_offset: int, *, start: int = 0, size: int | None = None, bound: int | None = None
+    ) -> None:
         self._file = file
+        # No offset in this file reaches it: the next segment begins there.
+        self._bound = bound
         self._size = file.size() if size is None else size
         self._chunk = memoryview(b"")
         self._chunk_start = 0
@@ -100,10 +116,18 @@ class Scanner:
         fault = header_fault(header, room, expected_offset)
         if fault:
             return None, fault
+        fault = jump_fault(header, self._header_at(position + header.size), expected_offset)
+        if fault is None and self._bound is not None and header.next_offset > self._bound:
+            fault = f"its last offset {header.last_offset} is not below {self._bound}"
+        if fault:
+            return None, fault
         data = self._bytes(position, header.size)
         if not crc_matches(data):
             return None, "its CRC does not match its bytes"
         return ScannedBatch(header, position, data), ""
+
+    def _header_at(self, position: int) -> BatchHeader | None:
+        return read_header(self._bytes(position, HEADER_BYTES)) if position + HEADER_BYTES <= self._size else None
 
     def _next_sound(self, position: int) -> ScannedBatch | None:
         """The next position at which a batch is right in every respect."""

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from headrace.host.disk import Buffer
 from headrace.log.aborted_index import AbortedEntry, AbortedIndex
 from headrace.log.files import FilePool, Handle
-from headrace.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
-from headrace.log.scanning import Hole, Scanner, header_fault
-from headrace.log.time_index import TimeIndex
+from headrace.log.offset_index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
+from headrace.log.scanning import Hole, Scanner, header_fault, jump_fault
+from headrace.log.time_index import TimeEntry, TimeIndex
 from headrace.log.values import CorruptBatch
 from headrace.records.header import FRAME_BYTES, HEADER_BYTES, BatchHeader, crc_matches, read_header
 
@@ -173,20 +173,26 @@ class Segment:
     def locate(self, offset: int) -> int:
         """The position of the batch that holds an offset, or of the next one; the end when there is none."""
         entry = self.offsets.lookup(offset)
-        is_first = entry.offset >= self.base_offset
-        if entry.position >= self.size and is_first:
-            raise IndexMismatch(f"{self.offsets.handle.path}: position {entry.position} is beyond the segment")
+        if entry.offset >= self.base_offset and not self._proves(entry):
+            raise IndexMismatch(f"{self.offsets.handle.path}: offset {entry.offset} is not at {entry.position}")
         for position, header in self.headers(entry.position, target=offset):
-            if is_first and not header.base_offset <= entry.offset <= header.last_offset:
-                raise IndexMismatch(f"{self.offsets.handle.path}: offset {entry.offset} is not at {entry.position}")
-            is_first = False
             if header.last_offset >= offset:
                 return position
             if position - entry.position > max(_WALK_BYTES_MAX, 4 * self.index_interval_bytes) and len(self.offsets) == 0:
                 raise IndexMismatch(f"{self.offsets.handle.path}: it lacks entries")
         return self.size
 
-    def headers(self, position: int, *, target: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    def _proves(self, entry: IndexEntry) -> bool:
+        """Whether the batch that an index entry points at is there and holds its offset."""
+        if entry.position + HEADER_BYTES > self.size:
+            return False
+        header = read_header(self.log.file().read_at(entry.position, HEADER_BYTES))
+        sound = header_fault(header, self.size - entry.position, self.base_offset) is None
+        return sound and header.base_offset <= entry.offset <= header.last_offset
+
+    def headers(
+        self, position: int, *, target: int | None = None, skip_damage: bool = False
+    ) -> Iterator[tuple[int, BatchHeader]]:
         """Headers from a position on.  A broken one raises CorruptBatch, unless the target offset lies beyond the damage."""
         expected = self.base_offset
         chunk, start = b"", position
@@ -195,16 +201,23 @@ class Segment:
             if position - start + HEADER_BYTES > len(chunk):
                 chunk, start = file.read_at(position, _WALK_CHUNK_BYTES), position
             header = read_header(chunk, position - start) if len(chunk) - (position - start) >= HEADER_BYTES else None
-            fault = "the file ends within a header" if header is None else header_fault(header, self.size - position, expected)
+            fault = "the file ends within a header" if header is None else self._fault(header, position, expected)
             if header is None or fault:
                 hole = self.hole_at(position, expected, fault or "")
-                if target is None or target < hole.next_offset:
+                if not skip_damage and (target is None or target < hole.next_offset):
                     raise CorruptBatch(self.log.path, position, hole.first_offset, hole.reason)
-                position = hole.end
+                position, expected = hole.end, max(expected, hole.first_offset)
                 continue
             yield position, header
             expected = header.next_offset
             position += header.size
+
+    def _fault(self, header: BatchHeader, position: int, expected: int) -> str | None:
+        fault = header_fault(header, self.size - position, expected)
+        following = position + header.size
+        if fault or header.base_offset == expected or following + HEADER_BYTES > self.size:
+            return fault
+        return jump_fault(header, read_header(self.log.file().read_at(following, HEADER_BYTES)), expected)
 
     def hole_at(self, position: int, expected_offset: int, reason: str) -> Hole:
         """The damage that begins at a position: known, or found out now by looking for the next sound batch."""
@@ -236,19 +249,27 @@ class Segment:
         return self.max_timestamp
 
     def _learn_timestamps(self) -> None:
-        entry = self.times.last()
+        start = self._position_of(self.times.last())
         greatest, greatest_offset = -1, self.base_offset
-        start = 0
-        if len(self.times):
-            start = self.locate(entry.offset)
-            header = next((header for _, header in self.headers(start)), None)
-            if header is None or header.last_offset != entry.offset or header.max_timestamp != entry.timestamp:
-                raise IndexMismatch(f"{self.times.handle.path}: {entry.timestamp} is not at offset {entry.offset}")
         # The index is sparse: batches after its last entry may be later still.
-        for _, header in self.headers(start):
+        for _, header in self.headers(start, skip_damage=True):
             if header.max_timestamp > greatest:
                 greatest, greatest_offset = header.max_timestamp, header.last_offset
         self.max_timestamp, self.max_timestamp_offset = greatest, greatest_offset
+
+    def position_before(self, timestamp: int) -> int:
+        """A position before which no record is as late as a time."""
+        return self._position_of(self.times.lookup(timestamp - 1))
+
+    def _position_of(self, entry: TimeEntry) -> int:
+        """Where the batch lies that a time entry names, which must have that very timestamp."""
+        if entry.timestamp < 0:
+            return 0
+        position = self.locate(entry.offset) if entry.offset >= self.base_offset else self.size
+        header = next((header for _, header in self.headers(position)), None)
+        if header is None or header.last_offset != entry.offset or header.max_timestamp != entry.timestamp:
+            raise IndexMismatch(f"{self.times.handle.path}: {entry.timestamp} is not at offset {entry.offset}")
+        return position
 
     def rolling_timestamp(self) -> int | None:
         """The time from which this segment's age counts: that of its first batch."""
@@ -265,7 +286,7 @@ class Segment:
         self.bytes_since_entry = 0
         self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = -1, self.base_offset, None
         size, position = self.size, 0
-        for position, header in self.headers(0, target=2**62):
+        for position, header in self.headers(0, skip_damage=True):
             self.note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
         self.size = size
         if size:

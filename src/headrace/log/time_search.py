@@ -38,7 +38,7 @@ def latest(log: "Log", up_to: int) -> FoundOffset | None:
 
 
 def _first_in(log: "Log", segment: Segment, timestamp: int, up_to: int) -> FoundOffset | None:
-    start = log.locate(segment, max(segment.times.lookup(timestamp - 1).offset, log.start_offset))
+    start = log.position_before(segment, timestamp)
     for position, header in segment.headers(start):
         if header.base_offset >= up_to:
             return None

@@ -72,7 +72,9 @@ class BrokerMembership:
     async def update(self, **fields: object) -> None:
         """Change what the others know of this broker: shutting_down, degraded, endpoints."""
         self.registration = replace(self.registration, **fields)  # type: ignore[arg-type]
-        await self._write([CompareCreated(broker_key(self.registration.broker_id), self.epoch)], self.lease)
+        # Without a lease it is written when the broker registers anew: a key put outside of any lease would never go away.
+        if self.lease:
+            await self._write([CompareCreated(broker_key(self.registration.broker_id), self.epoch)], self.lease)
 
     async def leave(self) -> None:
         """Let go of the lease at once, so that the others need not wait for it to end."""

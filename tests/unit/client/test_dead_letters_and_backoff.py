@@ -1,6 +1,5 @@
 """When to try again, and when to park."""
 
-
 from headrace import Backoff, DeadLetters, DecodeFailed, Record, Reject
 from headrace.client.backoff import backoff
 from headrace.client.deadletter import PREFIX, Failure

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
+from headrace.broker.coordinators import offset_bytes
 from headrace.coordination.group.entries import (
     AssignmentEntry,
     AssignmentValue,
@@ -36,11 +37,13 @@ from headrace.wire.entries import group as wire
 class GroupEntryCodec:
     """Knows which kind of record each entry is."""
 
+    def __init__(self) -> None:
+        self._offsets = offset_bytes.OffsetReader()
+
     def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
         match entry:
-            case OffsetEntry(group, topic, partition, value):
-                key: Any = wire.OffsetCommitKey(group=group, topic=topic, partition=partition)
-                return wire.encode_key(wire.OFFSET_COMMIT, key), None if value is None else _offset_bytes(value)
+            case OffsetEntry(value=value):
+                return offset_bytes.write_key(entry), None if value is None else _offset_bytes(value)
             case ClassicGroupEntry(group, value):
                 return _group_record(wire.GROUP_METADATA, group, None if value is None else _classic_bytes(value))
             case GroupEpochEntry(group, value):
@@ -59,6 +62,9 @@ class GroupEntryCodec:
                 return _encode_of_member(entry)
 
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+        offset = self._offsets.read(key, value)
+        if offset is not None:
+            return offset
         read = wire.read_entry(key, value)
         if read is None:
             return None
@@ -88,6 +94,10 @@ def _encode_of_member(entry: MemberEntry | TargetEntry | AssignmentEntry) -> tup
 
 
 def _offset_bytes(value: CommittedOffset) -> bytes:
+    return offset_bytes.write_value(value) or declared_offset_bytes(value)
+
+
+def declared_offset_bytes(value: CommittedOffset) -> bytes:
     message = wire.OffsetCommitValue(
         offset=value.offset,
         leader_epoch=value.leader_epoch,
@@ -191,7 +201,7 @@ def _with_epochs(assigned: EpochsByPartition) -> tuple[wire.AssignedTopicPartiti
 # --- records to entries -----------------------------------------------------------------------------------------------------
 
 
-def _offset_entry(key: wire.OffsetCommitKey, value: wire.OffsetCommitValue | None) -> OffsetEntry:
+def declared_offset_entry(key: wire.OffsetCommitKey, value: wire.OffsetCommitValue | None) -> OffsetEntry:
     if value is None:
         return OffsetEntry(key.group, key.topic, key.partition, None)
     committed = CommittedOffset(
@@ -302,8 +312,8 @@ def _regex_entry(key: wire.RegularExpressionKey, value: wire.ConsumerGroupRegula
 
 
 _DECODERS: dict[int, Any] = {
-    wire.LEGACY_OFFSET_COMMIT: _offset_entry,
-    wire.OFFSET_COMMIT: _offset_entry,
+    wire.LEGACY_OFFSET_COMMIT: declared_offset_entry,
+    wire.OFFSET_COMMIT: declared_offset_entry,
     wire.GROUP_METADATA: _classic_entry,
     wire.CONSUMER_GROUP_METADATA: _epoch_entry,
     wire.CONSUMER_GROUP_PARTITION_METADATA: _legacy_entry,

@@ -29,7 +29,9 @@ from headrace.records.record import Record, read_records
 
 LOGGER = logging.getLogger(__name__)
 
-LOAD_CHUNK_BYTES = 5 * 1024 * 1024
+LOAD_CHUNK_BYTES = 1024 * 1024
+# While a shard is loaded, everybody else gets a turn after this many entries.
+ENTRIES_PER_STEP = 1000
 # Entries of one decision go into batches of about this size; a topic's max.message.bytes is 1 MiB unless set otherwise.
 BATCH_BYTES = 512 * 1024
 # What an entry costs beside its key and value, at most.
@@ -341,9 +343,11 @@ class CoordinatorRuntime(Generic[ShardType]):
                 break
             for header, batch in iterate_batches(chunk):
                 if header.next_offset > offset:
-                    entries += self._replay_batch(led.shard, header, batch, offset)
+                    replayed = self._replay_batch(led.shard, header, batch, offset)
                     offset = header.next_offset
-            await asyncio.sleep(0)
+                    if (entries + replayed) // ENTRIES_PER_STEP > entries // ENTRIES_PER_STEP:
+                        await asyncio.sleep(0)
+                    entries += replayed
         led.written_to = led.log.end_offset
         return entries
 
@@ -387,11 +391,9 @@ def _batches(records: list[Record], producer: ProducerIdentity | None) -> Iterat
 
 
 def _batch(records: list[Record], producer: ProducerIdentity | None) -> bytes:
-    first = records[0].offset
-    rebased = [Record(record.offset - first, record.timestamp, record.key, record.value, ()) for record in records]
     if producer is None:
-        return build_batch(rebased)
-    return build_batch(rebased, producer_id=producer.producer_id, producer_epoch=producer.epoch, transactional=True)
+        return build_batch(records)
+    return build_batch(records, producer_id=producer.producer_id, producer_epoch=producer.epoch, transactional=True)
 
 
 def as_coordinator_error(error: RequestError | StorageError) -> RequestError:

@@ -288,9 +288,14 @@ class _Fetch:
         up_to = log.end_offset if self._is_replica else partition.readable_to(committed_only=committed_only)
         if left <= 0 and not nothing_yet:
             return data
+        served = self._broker.clustering.served
+        if self._is_replica and served.holds_back(partition, self._replica_id):
+            return data
         max_bytes = max(0, min(wanted.partition_max_bytes, left))
         read = log.read(wanted.fetch_offset, max_bytes=max_bytes, up_to=up_to, at_least_one=nothing_yet)
         data.records = read.data
+        if self._is_replica:
+            served.on_bytes(partition, self._replica_id, len(read.data))
         if committed_only and not self._is_replica:
             data.aborted_transactions = tuple(
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)

@@ -6,6 +6,7 @@ Each entry is one record of `__consumer_offsets`; the shell knows their bytes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from headrace.model.identity import NO_TOPIC_ID
@@ -26,9 +27,8 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """How far a group has read one partition."""
+class CommittedOffset(NamedTuple):
+    """How far a group has read one partition.  There are many of these, so it is the lightest kind of value."""
 
     offset: int
     leader_epoch: int = -1
@@ -39,8 +39,7 @@ class CommittedOffset:
     topic_id: UUID = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetEntry:
+class OffsetEntry(NamedTuple):
     group_id: str
     topic: str
     partition: int

@@ -5,7 +5,6 @@ stands later in the log wins, whichever was decided first.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -133,7 +132,7 @@ def accept(
         if len(each.value.metadata) > settings.offset_metadata_max_bytes:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
-        value = replace(each.value, commit_timestamp_ms=now.wall_ms, expire_timestamp_ms=expire_ms)
+        value = each.value._replace(commit_timestamp_ms=now.wall_ms, expire_timestamp_ms=expire_ms)
         entries.append(OffsetEntry(request.group_id, each.topic, each.partition, value))
         errors.append(ErrorCode.NONE)
     return tuple(errors), entries

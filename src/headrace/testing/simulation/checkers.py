@@ -149,22 +149,41 @@ def unequal_leaders(history: History, committed: Mapping[TopicPartition, Committ
 
 
 def torn_transactions(history: History, final: FinalState) -> Iterator[str]:
-    """A committed transaction is there whole, an aborted one not at all, one of unknown end one way or the other."""
+    """A committed transaction is there whole, an aborted one not at all, one of unknown end one way or the other.
+
+    Its group's offset is part of it: the offset there is in the end belongs to a transaction that is visible.
+    """
     values: dict[str, list[tuple[TopicPartition, str]]] = defaultdict(list)
     for fact in history.of(Sent):
         if fact.transaction is not None:
             values[fact.transaction].append((fact.partition, fact.value))
     outcomes = {fact.transaction: fact.outcome for fact in history.of(Ended)}
-    visible = {(partition, value) for partition, records in final.isolated.items() for _, value in records}
+    seen = {(partition, value) for partition, records in final.isolated.items() for _, value in records}
+    visible: set[str] = set()
     for transaction, records in values.items():
         outcome = outcomes.get(transaction, "unknown")
-        there = [value for partition, value in records if (partition, value) in visible]
+        there = [value for partition, value in records if (partition, value) in seen]
+        if there:
+            visible.add(transaction)
         if outcome == "aborted" and there:
             yield f"aborted transaction {transaction} is visible: {there}"
-        if outcome != "aborted" and there and len(there) < len(records):
+        elif there and len(there) < len(records):
             yield f"torn transaction {transaction} ({outcome}): of {records} only {there} are visible"
-        if outcome == "committed" and not there:
+        elif outcome == "committed" and not there:
             yield f"lost transaction {transaction}: {records}"
+    yield from _torn_offsets(history, visible)
+
+
+def _torn_offsets(history: History, visible: set[str]) -> Iterator[str]:
+    last = {(fact.group, fact.partition): fact.offset for fact in history.of(OffsetRead)}
+    for fact in history.of(OffsetCommitting):
+        if fact.transaction is None:
+            continue
+        found = last.get((fact.group, fact.partition), 0)
+        if fact.transaction in visible and found < fact.offset:
+            yield f"torn transaction {fact.transaction}: its records are visible, its offset {fact.offset} is not: {found}"
+        if fact.transaction not in visible and found == fact.offset:
+            yield f"torn transaction {fact.transaction}: its offset {fact.offset} is visible, its records are not"
 
 
 def offsets_gone_back(history: History) -> Iterator[str]:
@@ -173,14 +192,14 @@ def offsets_gone_back(history: History) -> Iterator[str]:
     A commit whose answer was lost may still take effect, at any time: its offset is never wrong.
     """
     reached: dict[tuple[str, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
-    open_commits: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
+    undecided: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
     for fact in history.facts:
         if isinstance(fact, OffsetCommitting):
-            open_commits[fact.group, fact.partition].add(fact.offset)
+            undecided[fact.group, fact.partition].add(fact.offset)
         elif isinstance(fact, OffsetCommitted):
-            open_commits[fact.group, fact.partition].discard(fact.offset)
+            undecided[fact.group, fact.partition].discard(fact.offset)
             reached[fact.group, fact.partition].append((fact.order, fact.offset))
         elif isinstance(fact, OffsetRead):
-            before = max((o for order, o in reached[fact.group, fact.partition] if order < fact.asked), default=0)
-            if fact.offset < before and fact.offset not in open_commits[fact.group, fact.partition]:
+            before = max((offset for order, offset in reached[fact.group, fact.partition] if order < fact.asked), default=0)
+            if fact.offset < before and fact.offset not in undecided[fact.group, fact.partition]:
                 yield f"committed offset gone back: {fact.group} at {fact.partition} had {before}, then {fact.offset}"

@@ -36,6 +36,7 @@ SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
     "log.cleaner.enable": "false",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "leader.imbalance.check.interval.seconds": "7",
 }
 

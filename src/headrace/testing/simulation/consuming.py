@@ -52,7 +52,7 @@ class Consumer:
 
     def __init__(self, client: ClusterClient, *, isolated: bool) -> None:
         self._client = client
-        self._group = f"group-{client.name}"
+        self.group = f"group-{client.name}"
         self._isolated = isolated
         self._positions: dict[TopicPartition, int] = {}
         self._stopping = False
@@ -63,7 +63,7 @@ class Consumer:
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         while not self._stopping:
             try:
-                self._positions = await committed_offsets(self._client, self._group, partitions)
+                self._positions = await committed_offsets(self._client, self.group, partitions)
                 await self._live()
             except Unavailable:
                 await self._client.back_off()
@@ -130,13 +130,13 @@ class Consumer:
             for name in sorted({partition.topic for partition in positions})
         )
         for partition, offset in positions.items():
-            client.history.record(OffsetCommitting(group=self._group, partition=partition, offset=offset))
-        request = OffsetCommitRequest(group_id=self._group, topics=topics)
-        response: OffsetCommitResponse = await client.call_coordinator(GROUP, self._group, request, OFFSET_COMMIT_VERSION)
+            client.history.record(OffsetCommitting(group=self.group, partition=partition, offset=offset))
+        request = OffsetCommitRequest(group_id=self.group, topics=topics)
+        response: OffsetCommitResponse = await client.call_coordinator(GROUP, self.group, request, OFFSET_COMMIT_VERSION)
         for topic in response.topics:
             for answer in topic.partitions:
                 if answer.error_code != ErrorCode.NONE:
-                    client.forget_coordinator(GROUP, self._group)
+                    client.forget_coordinator(GROUP, self.group)
                     raise Unavailable(ErrorCode(answer.error_code).name)
                 partition = TopicPartition(topic.name, answer.partition_index)
-                client.history.record(OffsetCommitted(group=self._group, partition=partition, offset=positions[partition]))
+                client.history.record(OffsetCommitted(group=self.group, partition=partition, offset=positions[partition]))

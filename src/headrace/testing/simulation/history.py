@@ -84,11 +84,12 @@ class Passed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitting(Fact):
-    """A consumer is about to ask for an offset to be kept."""
+    """A consumer is about to ask for an offset to be kept, by itself or with a transaction."""
 
     group: str
     partition: TopicPartition
     offset: int
+    transaction: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# A scenario is over long before this.
+SECONDS_MAX = 600.0
 # A coroutine that awaits in a `finally` has to be told more than once that it is over.
 CLOSING_ATTEMPTS = 5
 
 
 class Deadlock(Exception):
-    """Nothing is due, and nothing ever will be."""
+    """Nothing will ever happen any more, or nothing that matters."""
 
 
 class _NoSelector:
@@ -76,6 +78,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def advance(self, seconds: float) -> None:
         if seconds > 0:
             self.now += seconds
+            if self.now > SECONDS_MAX:
+                raise Deadlock(f"nothing came to an end in {SECONDS_MAX:.0f} simulated seconds")
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
         """Run a scenario to its end and leave nothing behind."""
@@ -172,7 +176,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # -- sockets
 
-    async def create_server(  # type: ignore[override]
+    async def create_server(
         self, protocol_factory: Any, host: Any = None, port: Any = None, *, start_serving: bool = True, **options: Any
     ) -> Any:
         assert self.network is not None, "this simulation has no network"

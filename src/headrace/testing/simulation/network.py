@@ -47,9 +47,6 @@ class Listener:
         if self._network.listeners.get(self._address) is self:
             del self._network.listeners[self._address]
 
-    async def start_serving(self) -> None:
-        self.is_serving = True
-
     async def wait_closed(self) -> None:
         return
 

@@ -97,6 +97,8 @@ class Observer:
                 here = (partition.log.end_offset, partition.high_watermark)
                 if here[0] != here[1]:
                     return f"{partition.identity} on {broker.broker_id} is committed only up to {here[1]} of {here[0]}"
+                if partition.is_leader and partition.last_stable_offset != here[1]:
+                    return f"{partition.identity} has an open transaction at {partition.last_stable_offset}"
                 if ends.setdefault(partition.identity, here) != here:
                     return f"{partition.identity} ends at {here} on {broker.broker_id}, elsewhere at {ends[partition.identity]}"
         return None

@@ -83,10 +83,6 @@ class Producer:
             await asyncio.gather(*(self._lane(partition, identity) for partition in partitions))
 
     async def _identity(self) -> Identity | None:
-        from headrace.broker.routes import ROUTES  # TEMPORARY
-
-        if 22 not in ROUTES:
-            return Identity(1000 + int(self._client.name.split("-")[1]), 0)
         while not self._stopping:
             try:
                 request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)

@@ -3,29 +3,39 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.checkers import FinalState, check
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.consuming import Consumer
+from headrace.testing.simulation.consuming import Consumer, committed_offsets
 from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.nemesis import Faults, Nemesis
 from headrace.testing.simulation.producing import Producer
 from headrace.testing.simulation.reading import read_to_end
+from headrace.testing.simulation.transacting import TransactionalProducer
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 CREATE_TOPICS_VERSION = 5
 TOPIC = "events"
+
+Result = TypeVar("Result")
 HEALING_SECONDS_MAX = 120.0
 SETTLE_LOOK_S = 0.25
+
+
+class Worker(Protocol):
+    """A client that works until it is told to stop."""
+
+    def stop(self) -> None: ...
+    async def run(self, partitions: Sequence[TopicPartition]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +47,10 @@ class Plan:
     min_insync_replicas: int = 2
     flush: str = "ack"
     producers: int = 2
+    transactors: int = 1
+    transaction_version: int = 2
     consumers: int = 1
+    isolated: bool = True
     fault_seconds: float = 14.0
     pause_s: tuple[float, float] = (0.2, 0.9)
     faults: Faults = field(default_factory=Faults)
@@ -49,6 +62,9 @@ class Plan:
         return Plan(
             partitions=chance.choice([1, 2, 3]),
             flush=flush,
+            transactors=chance.choice([0, 1, 1]),
+            transaction_version=chance.choice([1, 2, 2]),
+            isolated=chance.choice([True, False]),
             faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack"),
         )
 
@@ -121,25 +137,25 @@ class _Scenario:
         self._history = history
         self._plan = plan
         self._partitions = [TopicPartition(TOPIC, index) for index in range(plan.partitions)]
+        self._groups: list[str] = []
 
     async def run(self) -> list[str]:
-        self._cluster = cluster = SimulatedCluster(self._loop, self._history, self._plan.brokers)
+        plan = self._plan
+        self._cluster = cluster = SimulatedCluster(self._loop, self._history, plan.brokers)
         for node in cluster.nodes.values():
             cluster.start(node)
         await self._on_client("admin", self._create_topic)
-        producers = [self._producer(number) for number in range(1, self._plan.producers + 1)]
-        consumers = [self._consumer(number) for number in range(1, self._plan.consumers + 1)]
-        await Nemesis(cluster, self._plan.faults).run(until=self._loop.now + self._plan.fault_seconds)
+        writers = [
+            *(self._launch(f"producer-{n}", self._producer) for n in range(1, plan.producers + 1)),
+            *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
+        ]
+        readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
+        await Nemesis(cluster, plan.faults).run(until=self._loop.now + plan.fault_seconds)
         cluster.heal()
-        for producer, _ in producers:
-            producer.stop()
-        if not await self._finished([task for _, task in producers]) or not await self._settled():
-            return self._history.violations
-        for consumer, _ in consumers:
-            consumer.stop()
-        await self._finished([task for _, task in consumers])
-        final = await self._on_client("reader", self._read_all)
-        return check(self._history, final, cluster.observer.committed)
+        if await self._finished(writers) and await self._settled() and await self._finished(readers):
+            final = await self._on_client("reader", self._read_all)
+            return check(self._history, final, cluster.observer.committed)
+        return self._history.violations
 
     # -- clients
 
@@ -147,15 +163,23 @@ class _Scenario:
         chance = random.Random(self._loop.random.getrandbits(64))
         return Machine(name), ClusterClient(name, self._cluster.addresses, (TOPIC,), self._history, chance)
 
-    def _producer(self, number: int) -> tuple[Producer, "asyncio.Task[None]"]:
-        machine, client = self._client(f"producer-{number}")
-        producer = Producer(client, pause_s=self._plan.pause_s)
-        return producer, self._loop.start_on(machine, producer.run(self._partitions))
+    def _launch(self, name: str, make: Callable[[ClusterClient], Worker]) -> tuple[Worker, "asyncio.Task[None]"]:
+        machine, client = self._client(name)
+        worker = make(client)
+        return worker, self._loop.start_on(machine, worker.run(self._partitions), name)
 
-    def _consumer(self, number: int) -> tuple[Consumer, "asyncio.Task[None]"]:
-        machine, client = self._client(f"consumer-{number}")
-        consumer = Consumer(client, isolated=number % 2 == 1)
-        return consumer, self._loop.start_on(machine, consumer.run(self._partitions))
+    def _producer(self, client: ClusterClient) -> Worker:
+        return Producer(client, pause_s=self._plan.pause_s)
+
+    def _transactor(self, client: ClusterClient) -> Worker:
+        transactor = TransactionalProducer(client, version=self._plan.transaction_version, pause_s=self._plan.pause_s)
+        self._groups.append(transactor.group)
+        return transactor
+
+    def _consumer(self, client: ClusterClient) -> Worker:
+        consumer = Consumer(client, isolated=self._plan.isolated)
+        self._groups.append(consumer.group)
+        return consumer
 
     async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
         machine, client = self._client(name)
@@ -185,25 +209,37 @@ class _Scenario:
             await client.back_off()
 
     async def _read_all(self, client: ClusterClient) -> FinalState:
-        everything = {partition: await self._read(client, partition, isolated=False) for partition in self._partitions}
-        isolated = {partition: await self._read(client, partition, isolated=True) for partition in self._partitions}
+        for group in self._groups:
+            await self._until_available(client, lambda group=group: committed_offsets(client, group, self._partitions))
+        everything, isolated = [
+            {partition: await self._read(client, partition, isolated=isolated) for partition in self._partitions}
+            for isolated in (False, True)
+        ]
         return FinalState(everything, isolated)
 
     async def _read(self, client: ClusterClient, partition: TopicPartition, *, isolated: bool) -> list[tuple[int, str]]:
+        return await self._until_available(client, lambda: read_to_end(client, partition, isolated=isolated))
+
+    async def _until_available(self, client: ClusterClient, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         while True:
             try:
-                return await read_to_end(client, partition, isolated=isolated)
+                return await ask()
             except Unavailable:
                 await client.back_off()
 
     # -- the end
 
-    async def _finished(self, tasks: "list[asyncio.Task[None]]") -> bool:
-        done, pending = await asyncio.wait(tasks, timeout=HEALING_SECONDS_MAX)
+    async def _finished(self, workers: Sequence[tuple[Worker, "asyncio.Task[None]"]]) -> bool:
+        for worker, _ in workers:
+            worker.stop()
+        if not workers:
+            return True
+        done, pending = await asyncio.wait([task for _, task in workers], timeout=HEALING_SECONDS_MAX)
         for task in done:
             task.result()
         if pending:
-            self._history.violate(f"{len(pending)} client(s) did not finish in {HEALING_SECONDS_MAX:.0f} s after all was healed")
+            names = sorted(task.get_name() for task in pending)
+            self._history.violate(f"{names} did not finish in {HEALING_SECONDS_MAX:.0f} s after all was healed")
         return not pending
 
     async def _settled(self) -> bool:

@@ -4,8 +4,10 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headrace.broker.coordinators.group_entries import GroupEntryCodec
+from headrace.broker.coordinators.group_entries import GroupEntryCodec, declared_offset_bytes, declared_offset_entry
 from headrace.broker.coordinators.placement import java_hash, partition_for
 from headrace.coordination.group.entries import (
     AssignmentEntry,
@@ -29,6 +31,7 @@ from headrace.coordination.group.entries import (
     TargetEpochEntry,
     TargetEpochValue,
 )
+from headrace.wire.entries import group as wire
 from headrace.wire.errors import WireError
 
 CODEC = GroupEntryCodec()
@@ -165,3 +168,48 @@ def test_a_group_falls_on_the_partition_that_kafka_would_choose(group: str, part
 def test_the_hash_is_javas() -> None:
     assert java_hash("polygenelubricants") == -(2**31)
     assert java_hash("group") == 98629247
+
+
+NAMES = st.text(max_size=8).filter(lambda name: "\x00" not in name)
+OFFSETS = st.builds(
+    CommittedOffset,
+    offset=st.integers(-1, 2**63 - 1),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+    metadata=st.text(max_size=150),
+    commit_timestamp_ms=st.integers(-1, 2**60),
+    expire_timestamp_ms=st.just(-1),
+    topic_id=st.just(UUID(int=0)) | st.uuids(),
+)
+
+
+@given(NAMES, NAMES, st.integers(0, 2**31 - 1), st.none() | OFFSETS)
+def test_offsets_by_hand_are_those_of_the_declared_layout(
+    group: str, topic: str, partition: int, value: CommittedOffset | None
+) -> None:
+    entry = OffsetEntry(group, topic, partition, value)
+
+    key, data = CODEC.encode(entry)
+
+    assert key == wire.encode_key(wire.OFFSET_COMMIT, wire.OffsetCommitKey(group=group, topic=topic, partition=partition))
+    assert data == (None if value is None else declared_offset_bytes(value))
+    assert CODEC.decode(key, data) == entry
+    kind, read_key, read_value = wire.read_entry(key, data) or (None, None, None)
+    assert declared_offset_entry(read_key, read_value) == entry
+    assert kind == wire.OFFSET_COMMIT
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_offsets_that_are_cut_or_damaged_are_refused_not_guessed(cut: bytes, tail: bytes) -> None:
+    for key, value in (
+        (b"\x00\x01" + cut, tail),
+        (SAMPLES["offset-v4"][0], b"\x00\x04" + cut),
+        (SAMPLES["offset-v3"][0], b"\x00\x03" + cut),
+    ):
+        try:
+            expected = wire.read_entry(key, value)
+        except WireError:
+            with pytest.raises(WireError):
+                CODEC.decode(key, value)
+        else:
+            assert expected is not None
+            assert CODEC.decode(key, value) == declared_offset_entry(*expected[1:])

@@ -1,0 +1,175 @@
+"""`headrace cluster`: try a cluster on this machine, look at one, and move its partitions."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.output import confirm, remark, show_json, show_table
+
+if TYPE_CHECKING:
+    from headrace.client.wire_admin import WireAdmin
+    from headrace.controller.balance import Plan
+    from headrace.controller.image import ClusterImage
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Try a cluster here, look at one, move its partitions.")
+
+DEFAULT_DIRECTORY = Path("cluster")
+COLUMNS = ("broker", "address", "rack", "state", "leads", "replicas", "controller", "why")
+
+Directory = Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the cluster's data lives.")]
+Throttle = Annotated[
+    int | None, typer.Option("--throttle", metavar="BYTES", min=1, help="The most bytes per second copied by each broker.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would move, and move nothing.")]
+
+
+@app.command(
+    epilog="Example: [bold]headrace cluster up --brokers 3[/bold], then in another terminal [bold]headrace topic list[/bold]"
+)
+def up(
+    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, max=20, help="How many brokers.")] = 3,
+    directory: Directory = DEFAULT_DIRECTORY,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", help="The first broker's port; the others follow.")] = 9092,
+) -> None:
+    """Start etcd and brokers on this machine, and show how they are until Ctrl-C.  Starting again finds the same data."""
+    from headrace.cli.cluster_up import LocalCluster
+
+    with LocalCluster(directory, port) as cluster:
+        cluster.start(brokers)
+        remark(f"{brokers} broker(s) serve at {cluster.bootstrap}; their data and logs are in {directory.absolute()}.")
+        remark("Try: headrace topic create hello --partitions 3    and    headrace cluster status")
+        cluster.watch(_live_view(cluster.bootstrap))
+
+
+@app.command()
+def add(directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """Start one more broker for a cluster made by `up`, in the foreground.  Give it work with `headrace cluster rebalance`."""
+    from headrace.cli.cluster_up import LocalCluster
+
+    LocalCluster(directory).serve_one_more()
+
+
+@app.command()
+def status(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Show every broker as HEALTHY, DEGRADED or DOWN, and what is not as it should be."""
+    from headrace.cli.cluster_moves import broker_statuses, image_of, moving, under_replicated
+
+    with _admin(bootstrap) as admin:
+        statuses, lacking, under_way = broker_statuses(admin), under_replicated(image_of(admin)), sorted(moving(admin))
+    if as_json:
+        moves = [f"{topic}-{index}" for topic, index in under_way]
+        show_json({"brokers": [asdict(each) for each in statuses], "under_replicated": lacking, "moving": moves})
+        return
+    show_table(COLUMNS, _rows(bootstrap))
+    for title, names in (("under-replicated", lacking), ("moving", [f"{topic}-{index}" for topic, index in under_way])):
+        if names:
+            more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+            remark(f"{title}: {', '.join(names[:10])}{more}")
+
+
+@app.command()
+def drain(
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The broker to empty.")],
+    throttle: Throttle = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Move every replica off a broker, so that it can be taken away."""
+    from headrace.controller.balance import drain as plan_drain
+
+    _carry_out(bootstrap, lambda image: plan_drain(image, frozenset({broker})), throttle, dry_run, yes)
+
+
+@app.command()
+def replace(
+    old: Annotated[int, typer.Argument(metavar="OLD", help="The broker to replace; it may be dead.")],
+    new: Annotated[int, typer.Argument(metavar="NEW", help="The broker that takes over.")],
+    throttle: Throttle = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Give everything that one broker holds to another."""
+    from headrace.controller.balance import replace_broker
+
+    _carry_out(bootstrap, lambda image: replace_broker(image, old, new), throttle, dry_run, yes)
+
+
+@app.command()
+def rebalance(
+    throttle: Throttle = None, dry_run: DryRun = False, yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+) -> None:
+    """Even out how much the brokers hold, moving as little as possible: after brokers were added, for instance."""
+    from headrace.controller.balance import rebalance as plan_rebalance
+
+    _carry_out(bootstrap, plan_rebalance, throttle, dry_run, yes)
+
+
+def _admin(bootstrap: str) -> "WireAdmin":
+    from headrace.client.wire_admin import WireAdmin
+
+    require_reachable(bootstrap)
+    return WireAdmin(bootstrap)
+
+
+def _rows(bootstrap: str) -> list[tuple[object, ...]]:
+    from headrace.cli.cluster_moves import broker_statuses
+
+    with _admin(bootstrap) as admin:
+        return [
+            (s.broker_id, s.address, s.rack, s.state, s.leads, s.replicas, "*" if s.is_controller else "", s.reason)
+            for s in broker_statuses(admin)
+        ]
+
+
+def _live_view(bootstrap: str) -> Callable[[], tuple[tuple[str, ...], list[tuple[object, ...]]]]:
+    return lambda: (COLUMNS, _rows(bootstrap))
+
+
+def _carry_out(
+    bootstrap: str, make_plan: "Callable[[ClusterImage], Plan]", throttle: int | None, dry_run: bool, yes: bool
+) -> None:
+    from headrace.cli.cluster_moves import begin_moves, clear_throttle, image_of, set_throttle, wait_for_moves
+
+    with _admin(bootstrap) as admin:
+        image = image_of(admin)
+        plan = make_plan(image)
+        if not plan.targets:
+            remark("Nothing to move.")
+            return
+        if dry_run:
+            _show_plan(image, plan)
+            return
+        confirm(f"Move {plan.replicas_moved} replica(s) of {len(plan.targets)} partition(s)?", yes=yes)
+        if throttle is not None:
+            set_throttle(admin, image, plan, throttle)
+        try:
+            begin_moves(admin, plan)
+            _with_progress_bar(lambda advance: wait_for_moves(admin, plan.targets, advance))
+        finally:
+            if throttle is not None:
+                clear_throttle(admin, plan)
+    remark(f"Moved {plan.replicas_moved} replica(s).")
+
+
+def _show_plan(image: "ClusterImage", plan: "Plan") -> None:
+    rows = [
+        (f"{topic}-{index}", image.topics[topic].partitions[index].replicas, replicas)
+        for (topic, index), replicas in sorted(plan.targets.items())
+    ]
+    show_table(("partition", "replicas now", "replicas then"), rows)
+
+
+def _with_progress_bar(work: Callable[[Callable[[int, int], None]], None]) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("partitions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("moving")
+        work(lambda done, total: progress.update(bar, completed=done, total=total))

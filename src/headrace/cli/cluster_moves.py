@@ -1,0 +1,175 @@
+"""What `headrace cluster` knows of a cluster, and how it has replicas moved: plans made here, carried out by the brokers.
+
+Everything comes and goes over the wire, so it works on any cluster that speaks the protocol.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from headrace.cli.failure import Failure
+from headrace.client.wire_admin import WireAdmin
+from headrace.controller.balance import PartitionKey, Plan
+from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.controller.image import ClusterImage, Topic
+from headrace.model.errors import ErrorCode
+from headrace.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+POLL_S = 0.5
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+SET, DELETE = 0, 1
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """One broker as the cluster sees it."""
+
+    broker_id: int
+    address: str
+    rack: str | None
+    state: str  # HEALTHY, DEGRADED or DOWN
+    reason: str
+    leads: int
+    replicas: int
+    is_controller: bool
+
+
+def image_of(admin: WireAdmin) -> ClusterImage:
+    """The cluster's brokers and partitions, in the form in which plans are made."""
+    metadata = admin.metadata(None)
+    image = ClusterImage(controller_id=metadata.controller_id)
+    for broker in metadata.brokers:
+        image.brokers[broker.node_id] = BrokerRegistration(broker_id=broker.node_id, rack=broker.rack)
+    for found in metadata.topics:
+        if found.name is None or found.error_code != ErrorCode.NONE:
+            continue
+        states = [
+            PartitionState(replicas=p.replica_nodes, leader=p.leader_id, isr=p.isr_nodes)
+            for p in sorted(found.partitions, key=lambda p: p.partition_index)
+        ]
+        image.topics[found.name] = Topic(found.name, found.topic_id, {}, states)
+    return image
+
+
+def broker_statuses(admin: WireAdmin) -> list[BrokerStatus]:
+    """Every broker that is up or should be."""
+    image, addresses = image_of(admin), admin.brokers()
+    leads, holds, lags = Counter[int](), Counter[int](), Counter[int]()
+    for _, _, state in image.partitions():
+        leads[state.leader] += 1
+        holds.update(state.replicas)
+        lags.update(broker for broker in state.replicas if broker not in state.isr)
+    statuses = []
+    for broker in sorted({*image.brokers, *holds}):
+        up = broker in image.brokers
+        reason = _why_degraded(admin, broker, lags[broker]) if up else f"{holds[broker]} replica(s) without it"
+        statuses.append(
+            BrokerStatus(
+                broker_id=broker,
+                address=str(addresses.get(broker, "-")),
+                rack=image.brokers[broker].rack if up else None,
+                state="DOWN" if not up else "DEGRADED" if reason else "HEALTHY",
+                reason=reason,
+                leads=leads[broker],
+                replicas=holds[broker],
+                is_controller=broker == image.controller_id,
+            )
+        )
+    return statuses
+
+
+def _why_degraded(admin: WireAdmin, broker: int, lagging: int) -> str:
+    reasons = [f"{lagging} replica(s) not in sync"] if lagging else []
+    try:
+        answer = admin.call(DescribeLogDirsRequest(topics=()), broker=broker)
+    except Exception as error:
+        return f"does not answer: {error}"
+    reasons += [f"{found.log_dir} is offline" for found in answer.results if found.error_code != ErrorCode.NONE]
+    return "; ".join(reasons)
+
+
+def under_replicated(image: ClusterImage) -> list[str]:
+    return [f"{topic.name}-{index}" for topic, index, state in image.partitions() if len(state.isr) < len(state.replicas)]
+
+
+def begin_moves(admin: WireAdmin, plan: Plan) -> None:
+    """Have the brokers start; raises Failure with the first refusal."""
+    by_topic: dict[str, list[ReassignablePartition]] = {}
+    for (topic, index), replicas in plan.targets.items():
+        by_topic.setdefault(topic, []).append(ReassignablePartition(partition_index=index, replicas=replicas))
+    topics = tuple(ReassignableTopic(name=name, partitions=tuple(moves)) for name, moves in by_topic.items())
+    reply = admin.call_controller(AlterPartitionReassignmentsRequest(topics=topics))
+    for topic in reply.responses:
+        for answer in topic.partitions:
+            if answer.error_code != ErrorCode.NONE:
+                why = answer.error_message or ErrorCode(answer.error_code).name
+                raise Failure(f"{topic.name}-{answer.partition_index} cannot be moved: {why}")
+
+
+def moving(admin: WireAdmin) -> set[PartitionKey]:
+    """Partitions whose replicas are still on their way."""
+    reply = admin.call(ListPartitionReassignmentsRequest(topics=None))
+    return {(topic.name, move.partition_index) for topic in reply.topics for move in topic.partitions}
+
+
+def wait_for_moves(admin: WireAdmin, wanted: Iterable[PartitionKey], on_progress: Callable[[int, int], None]) -> None:
+    """Return when all are done; `on_progress` hears how many are, of how many."""
+    keys = set(wanted)
+    while True:
+        left = len(keys & moving(admin))
+        on_progress(len(keys) - left, len(keys))
+        if not left:
+            return
+        time.sleep(POLL_S)
+
+
+def set_throttle(admin: WireAdmin, image: ClusterImage, plan: Plan, bytes_per_second: int) -> None:
+    """Hold the copies that the plan makes to a rate, on every broker."""
+    rates = {LEADER_RATE: str(bytes_per_second), FOLLOWER_RATE: str(bytes_per_second)}
+    resources = [_resource(BROKER_RESOURCE, "", rates)]
+    by_topic: dict[str, list[str]] = {}
+    for (topic, index), replicas in plan.targets.items():
+        new = set(replicas) - set(image.topics[topic].partitions[index].replicas)
+        by_topic.setdefault(topic, []).extend(f"{index}:{broker}" for broker in sorted(new))
+    for topic, named in by_topic.items():
+        if named:
+            resources.append(
+                _resource(TOPIC_RESOURCE, topic, {LEADER_REPLICAS: ",".join(named), FOLLOWER_REPLICAS: ",".join(named)})
+            )
+    _alter(admin, resources)
+
+
+def clear_throttle(admin: WireAdmin, plan: Plan) -> None:
+    resources = [_resource(BROKER_RESOURCE, "", {LEADER_RATE: None, FOLLOWER_RATE: None})]
+    for topic in sorted({topic for topic, _ in plan.targets}):
+        resources.append(_resource(TOPIC_RESOURCE, topic, {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}))
+    _alter(admin, resources)
+
+
+def _resource(kind: int, name: str, settings: dict[str, str] | dict[str, None]) -> AlterConfigsResource:
+    configs = tuple(
+        AlterableConfig(name=setting, config_operation=DELETE if value is None else SET, value=value)
+        for setting, value in settings.items()
+    )
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+
+
+def _alter(admin: WireAdmin, resources: list[AlterConfigsResource]) -> None:
+    reply = admin.call_controller(IncrementalAlterConfigsRequest(resources=tuple(resources), validate_only=False))
+    for answer in reply.responses:
+        if answer.error_code != ErrorCode.NONE:
+            raise Failure(f"the throttle cannot be set: {answer.error_message or ErrorCode(answer.error_code).name}")

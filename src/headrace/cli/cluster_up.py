@@ -1,0 +1,187 @@
+"""A cluster on this machine, to try it: etcd and brokers as processes of their own, under one directory.
+
+What was chosen the first time (ports, mostly) is in `cluster.json` there, so that the next start finds the same cluster.
+"""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from headrace.cli.failure import Failure
+
+SERVE = [sys.executable, "-c", "from headrace.cli.main import main; main()", "serve"]
+READY_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 20.0
+REFRESH_S = 1.0
+NO_ETCD = (
+    "a cluster keeps its metadata in etcd, and there is none on this machine. Debian: apt install etcd-server. Others: etcd.io."
+)
+
+View = Callable[[], tuple[tuple[str, ...], list[tuple[object, ...]]]]
+
+
+class LocalCluster:
+    """Processes that end with this one."""
+
+    def __init__(self, directory: Path, port: int = 9092) -> None:
+        self._directory = directory
+        self._file = directory / "cluster.json"
+        self._choices: dict[str, Any] = (
+            json.loads(self._file.read_text()) if self._file.exists() else {"port": port, "brokers": 0}
+        )
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        # A polite kill ends the children too, as Ctrl-C does.
+        signal.signal(signal.SIGTERM, _interrupt)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # Brokers before etcd, all brokers at once: each hands over what it can while the others still listen.
+        for process in self._processes[1:]:
+            process.terminate()
+        for process in (*self._processes[1:], *self._processes[:1]):
+            _end(process)
+
+    @property
+    def bootstrap(self) -> str:
+        ports = range(self._choices["port"], self._choices["port"] + self._choices["brokers"])
+        return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+    def start(self, brokers: int) -> None:
+        """Return when every broker serves."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._start_etcd()
+        self._choices["brokers"] = max(brokers, self._choices["brokers"])
+        self._save()
+        for number in range(1, self._choices["brokers"] + 1):
+            self._processes.append(self._spawn([*SERVE, *self._arguments(number)], f"broker-{number}"))
+        for number, process in enumerate(self._processes[1:], 1):
+            self._wait_until_serving(number, process)
+
+    def serve_one_more(self) -> None:
+        """Run the next broker in the foreground."""
+        if not self._file.exists():
+            raise Failure(f"there is no cluster in {self._directory}. Start one with `headrace cluster up`.")
+        self._choices["brokers"] += 1
+        self._save()
+        raise SystemExit(subprocess.call([*SERVE, *self._arguments(self._choices["brokers"])]))
+
+    def watch(self, view: View) -> None:
+        """Show the cluster until Ctrl-C, or until one of its processes ends by itself."""
+        from rich.console import Console
+        from rich.live import Live
+
+        try:
+            with Live(console=Console(stderr=True), auto_refresh=False) as live:
+                while all(process.poll() is None for process in self._processes):
+                    live.update(_table(view), refresh=True)
+                    time.sleep(REFRESH_S)
+        except KeyboardInterrupt:
+            return
+        raise Failure(f"one of the processes ended by itself; its log is in {self._directory.absolute()}.")
+
+    def _start_etcd(self) -> None:
+        program = shutil.which("etcd")
+        if program is None:
+            raise Failure(NO_ETCD)
+        for name in ("etcd_client_port", "etcd_peer_port"):
+            self._choices.setdefault(name, _free_port())
+        client, peer = (f"http://127.0.0.1:{self._choices[name]}" for name in ("etcd_client_port", "etcd_peer_port"))
+        command = [program, "--name", "one", "--data-dir", str(self._directory / "etcd"), "--log-level", "warn"]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"]
+        self._processes.append(self._spawn(command, "etcd"))
+        self._wait("etcd", self._processes[0], lambda: _answers(client + "/health"))
+
+    def _arguments(self, number: int) -> list[str]:
+        settings = {"node.id": str(number), "headrace.metadata": f"etcd://127.0.0.1:{self._choices['etcd_client_port']}"}
+        arguments = ["--data", str(self._directory / f"broker-{number}"), "--listen", f"127.0.0.1:{self._port(number)}"]
+        for name, value in settings.items():
+            arguments += ["--set", f"{name}={value}"]
+        return arguments
+
+    def _port(self, number: int) -> int:
+        port: int = self._choices["port"] + number - 1
+        return port
+
+    def _spawn(self, command: list[str], name: str) -> "subprocess.Popen[bytes]":
+        with (self._directory / f"{name}.log").open("ab") as log:
+            # A group of its own: Ctrl-C is for us, and we end the children in order.
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def _wait_until_serving(self, number: int, process: "subprocess.Popen[bytes]") -> None:
+        self._wait(f"broker-{number}", process, lambda: _listens(self._port(number)))
+
+    def _wait(self, name: str, process: "subprocess.Popen[bytes]", ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Failure(f"{name} did not start; see {(self._directory / name).absolute()}.log.")
+            time.sleep(0.05)
+
+    def _save(self) -> None:
+        self._file.write_text(json.dumps(self._choices, indent=2) + "\n")
+
+
+def _table(view: View) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    try:
+        columns, rows = view()
+    except Exception as error:
+        table.add_column(f"no broker answers: {error}")
+        return table
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        style = {"HEALTHY": "", "DEGRADED": "yellow", "DOWN": "red"}.get(str(row[3]), "")
+        table.add_row(*("-" if value is None else str(value) for value in row), style=style)
+    return table
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=1) as reply:
+            return bool(b"true" in reply.read())
+    except OSError:
+        return False

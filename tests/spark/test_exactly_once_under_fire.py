@@ -1,0 +1,231 @@
+"""Exactly once, with kill -9 of Python workers, of the driver and of the broker in the middle of batches."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.spark.conftest import committed_messages
+
+ROWS = 9000
+PARTITIONS = 2
+JOB = Path(__file__).with_name("exactly_once_job.py")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+class Job:
+    """The query in a process group of its own."""
+
+    def __init__(self, bootstrap: str, source: str, sink: str, checkpoint: Path) -> None:
+        self._arguments = [sys.executable, str(JOB), bootstrap, source, sink, str(checkpoint)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = checkpoint.with_suffix(".log")
+
+    def start(self) -> None:
+        log = self._log.open("ab")
+        self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self) -> None:
+        """Driver, Java and workers at once, as when the machine goes down."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(30)
+        for worker in self.workers():
+            os.kill(worker, signal.SIGKILL)
+
+    def finish(self) -> None:
+        assert self._process is not None
+        try:
+            assert self._process.wait(200) == 0, self._log.read_text(errors="replace")[-3000:]
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the query did not end: {self._log.read_text(errors='replace')[-3000:]}") from None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        if self.running:
+            self.kill()
+
+    def workers(self) -> list[int]:
+        """The Python processes that run tasks: children of pyspark.daemon in this job's session."""
+        assert self._process is not None
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                command = (stat.parent / "cmdline").read_bytes().split(b"\0")
+                fields = stat.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            parent, session = int(fields[1]), int(fields[3])
+            is_fork = b"pyspark.daemon" in command and _command(parent).count(b"pyspark.daemon") == 1
+            if session == self._process.pid and is_fork and b"pyspark.worker" in command:
+                found.append(int(stat.parent.name))
+        return found
+
+
+def _command(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def fill(bootstrap: str) -> tuple[str, str]:
+    """A source with numbered rows, and an empty sink."""
+    source, sink = (f"fire-{uuid.uuid4().hex[:10]}" for _ in range(2))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(source, PARTITIONS, 1), NewTopic(sink, PARTITIONS, 1)]).values():
+        created.result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for number in range(ROWS):
+        producer.produce(source, b"%d" % number, b"%d" % (number % 97), partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+    return source, sink
+
+
+def written(bootstrap: str, sink: str) -> int:
+    """How far the sink's logs go, whatever of it is committed; 0 while the broker is away."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "log_level": 0})
+    try:
+        ends = [consumer.get_watermark_offsets(TopicPartition(sink, number), 5)[1] for number in range(PARTITIONS)]
+        return sum(ends)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
+
+
+def wait_until_written(bootstrap: str, sink: str, rows: int, job: Job) -> None:
+    deadline = time.monotonic() + 120
+    while written(bootstrap, sink) < rows:
+        assert job.running, "the query ended before it was killed"
+        assert time.monotonic() < deadline, "the query writes nothing"
+        time.sleep(0.05)
+
+
+def assert_every_row_once(bootstrap: str, sink: str) -> None:
+    found = sorted(int(message.value()) for message in committed_messages(bootstrap, sink, PARTITIONS))
+    assert found == list(range(ROWS))
+
+
+@pytest.fixture
+def start_job(tmp_path: Path) -> Iterator[Callable[[str, str, str], Job]]:
+    jobs: list[Job] = []
+
+    def start(bootstrap: str, source: str, sink: str) -> Job:
+        job = Job(bootstrap, source, sink, tmp_path / "checkpoint")
+        job.start()
+        jobs.append(job)
+        return job
+
+    yield start
+    for job in jobs:
+        job.stop()
+
+
+def test_killed_python_workers(bootstrap: str, start_job: Callable[[str, str, str], Job]) -> None:
+    source, sink = fill(bootstrap)
+    job = start_job(bootstrap, source, sink)
+    killed = 0
+    for rows in (500, 3500):
+        wait_until_written(bootstrap, sink, rows, job)
+        for worker in job.workers():
+            os.kill(worker, signal.SIGKILL)
+            killed += 1
+    job.finish()
+
+    assert killed >= 2
+    assert_every_row_once(bootstrap, sink)
+
+
+def test_killed_driver(bootstrap: str, start_job: Callable[[str, str, str], Job]) -> None:
+    source, sink = fill(bootstrap)
+    job = start_job(bootstrap, source, sink)
+    for rows in (600, 4000):
+        wait_until_written(bootstrap, sink, rows, job)
+        job.kill()
+        assert written(bootstrap, sink) < ROWS + PARTITIONS, "it was killed before the end"
+        job.start()
+    job.finish()
+
+    assert_every_row_once(bootstrap, sink)
+
+
+def test_killed_broker(tmp_path: Path, start_job: Callable[[str, str, str], Job]) -> None:
+    with ServedBroker(tmp_path / "data") as broker:
+        source, sink = fill(broker.bootstrap)
+        job = start_job(broker.bootstrap, source, sink)
+        for rows in (600, 4000):
+            wait_until_written(broker.bootstrap, sink, rows, job)
+            broker.kill()
+            time.sleep(1.0)
+            broker.start()
+        job.finish()
+
+        assert_every_row_once(broker.bootstrap, sink)
+
+
+class ServedBroker:
+    """`headrace serve` in a process of its own, on the same address after each start."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> "ServedBroker":
+        self._port = _free_port()
+        self.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        command = [
+            str(Path(sys.executable).with_name("headrace")),
+            "serve",
+            "--listen",
+            self.bootstrap,
+            "--data",
+            str(self._data),
+        ]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        while True:
+            try:
+                admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                assert self._process.poll() is None, "the broker ended by itself"
+                assert time.monotonic() < deadline, "the broker does not answer"
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(30)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,64 @@
+"""Turns: one at a time, and nobody waits for ever."""
+
+import threading
+import time
+
+from headrace.client.turns import Turns
+
+
+def test_whoever_waits_is_next_even_when_the_other_comes_back_at_once() -> None:
+    turns, stop, got = Turns(), threading.Event(), threading.Event()
+
+    def hog() -> None:
+        while not stop.is_set():
+            with turns:
+                time.sleep(0.01)
+
+    def waits() -> None:
+        with turns:
+            got.set()
+
+    threads = [threading.Thread(target=hog), threading.Thread(target=waits)]
+    for thread in threads:
+        thread.start()
+
+    assert got.wait(5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_thread_may_take_its_turn_again_while_another_waits() -> None:
+    turns, done = Turns(), threading.Event()
+
+    def waits() -> None:
+        with turns:
+            done.set()
+
+    with turns:
+        other = threading.Thread(target=waits)
+        other.start()
+        time.sleep(0.05)
+        with turns:
+            assert turns.mine
+        assert turns.mine
+        assert not done.is_set()
+    assert done.wait(5)
+    assert not turns.mine
+    other.join()
+
+
+def test_a_turn_that_is_taken_is_not_waited_for_unless_asked() -> None:
+    turns, answers = Turns(), list[bool]()
+
+    def tries() -> None:
+        answers.append(turns.acquire(timeout=0))
+        answers.append(turns.acquire(timeout=0.05))
+
+    with turns:
+        other = threading.Thread(target=tries)
+        other.start()
+        other.join()
+
+    assert answers == [False, False]
+    assert turns.acquire(timeout=0)
