@@ -10,10 +10,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker import footprint, latency, requests, throughput
+from benchmarks.broker import footprint, groups, latency, requests, throughput
 from benchmarks.broker.target import Target
 
-QUESTIONS: dict[str, ModuleType] = {"throughput": throughput, "latency": latency, "requests": requests, "footprint": footprint}
+QUESTIONS: dict[str, ModuleType] = {
+    "throughput": throughput,
+    "latency": latency,
+    "requests": requests,
+    "footprint": footprint,
+    "groups": groups,
+}
 
 
 def peer(text: str) -> Target:

@@ -68,7 +68,7 @@ def serving(data: Path, flush: str) -> Iterator[tuple[Target, float]]:
     command = [
         sys.executable,
         "-m",
-        "headrace.cli",
+        "headrace",
         "serve",
         "--data",
         str(data),

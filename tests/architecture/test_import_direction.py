@@ -35,7 +35,8 @@ MAY_IMPORT = {
 # The commands that are the node itself, or open its files, and so may know what the client commands may not.
 EXCEPTIONS = {
     "headrace/cli/serve.py": {"broker"},
-    "headrace/cli/log.py": {"log", "host"},
+    "headrace/cli/log.py": {"log"},
+    "headrace/cli/log_report.py": {"log", "host"},
     "headrace/cli/cluster.py": {"controller"},
     "headrace/cli/cluster_moves.py": {"wire", "controller"},
     "headrace/cli/transaction.py": {"wire"},

@@ -13,6 +13,7 @@ from transaction_session import TRANSACTION_TIMEOUT_MS, Session
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
+from headrace.model.names import TRANSACTION_STATE
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import Node, SimulatedCluster
 from headrace.testing.simulation.history import History
@@ -27,6 +28,10 @@ GROUP_ID = "readers"
 # How each transaction of the story ends, as its producer wants it.
 STORY = (True, False, True)
 RESTART_PAUSE_S = 0.3
+# Long enough for the others to take over.
+FAILOVER_PAUSE_S = 8.0
+# In a cluster every step costs more to simulate: every so-manieth is crashed at.
+CLUSTER_STRIDE = 6
 
 
 class PoweredCluster(SimulatedCluster):
@@ -55,10 +60,13 @@ class Result:
 
 
 class Story:
-    """One run: a few transactions over two partitions and a group's offset, and one crash."""
+    """One run: a few transactions over two partitions and a group's offset, and one crash, of the transaction coordinator."""
 
-    def __init__(self, kind: type[SimulatedCluster], version: int, crash_at: int, *, client_dies: bool) -> None:
+    def __init__(
+        self, kind: type[SimulatedCluster], version: int, crash_at: int, *, client_dies: bool = False, brokers: int = 1
+    ) -> None:
         self.loop = SimulatedLoop(crash_at)
+        self.brokers = brokers
         self.kind = kind
         self.version = version
         self.crash_at = crash_at
@@ -71,10 +79,11 @@ class Story:
         return result
 
     async def _run(self) -> Result:
-        self.cluster = self.kind(self.loop, History(self.loop), broker_count=1)
-        (self.node,) = self.cluster.nodes.values()
-        self.cluster.start(self.node)
+        self.cluster = self.kind(self.loop, History(self.loop), broker_count=self.brokers)
+        for node in self.cluster.nodes.values():
+            self.cluster.start(node)
         session = await self._on_client("setup", self._set_up)
+        self.node = self._coordinator()
         self._arm()
         producing = self.loop.start_on(Machine("producer"), self._produce(session))
         keeper = self.loop.create_task(self._keep_running(producing))
@@ -86,6 +95,12 @@ class Story:
         self.node.disk.changes_until_power_failure = None
         await self._on_client("checker", self._look)
         return self.result
+
+    def _coordinator(self) -> Node:
+        broker = next(node.broker for node in self.cluster.nodes.values() if node.broker is not None)
+        state = broker.image.partition(TRANSACTION_STATE, 0)
+        assert state is not None
+        return self.cluster.nodes[state.leader]
 
     def _arm(self) -> None:
         assert self.node.disk is not None
@@ -100,7 +115,7 @@ class Story:
         self.result.crashed = True
         if self.client_dies:
             producing.cancel()
-        await asyncio.sleep(RESTART_PAUSE_S)
+        await asyncio.sleep(RESTART_PAUSE_S if self.brokers == 1 else FAILOVER_PAUSE_S)
         self.cluster.start(self.node)
 
     # --- clients
@@ -112,7 +127,7 @@ class Story:
         return await self.loop.start_on(Machine(name), work(self._client(name)))
 
     async def _set_up(self, client: ClusterClient) -> Session:
-        topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1, assignments=(), configs=())
+        topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=self.brokers, assignments=(), configs=())
         while True:
             try:
                 response = await client.call_any(CreateTopicsRequest(topics=(topic,)), 5)
@@ -187,3 +202,16 @@ def test_a_crash_at_any_step_leaves_every_transaction_whole(
     assert crashes >= 20, "the story has more steps than that"
     assert result.left == ["left-0", "left-2"]
     assert result.everything == ["left-0", "left-1", "left-2"], "a reader of everything sees what was aborted"
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_coordinator_that_dies_in_a_cluster_is_succeeded_by_one_that_finishes_its_work(version: int) -> None:
+    crash_at = 1
+    while True:
+        result = Story(KilledCluster, version, crash_at, brokers=3).run()
+        check(result, client_dies=False)
+        if not result.crashed:
+            break
+        crash_at += CLUSTER_STRIDE
+
+    assert crash_at > CLUSTER_STRIDE, "the coordinator was never crashed"

@@ -10,7 +10,7 @@ BOOTSTRAP = os.environ.get("HEADRACE_BOOTSTRAP", "127.0.0.1:9092")
 EVENTS = os.environ.get("EVENTS_TOPIC", "events")
 SCHEMA = "key STRING, value DOUBLE, time TIMESTAMP"
 
-spark: SparkSession  # spark-pipelines puts it here
+spark = SparkSession.active()
 
 
 @dp.temporary_view

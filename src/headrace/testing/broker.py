@@ -22,6 +22,8 @@ import uvloop
 from headrace.broker.app import THREADS, Host
 from headrace.broker.app import Broker as RealBroker
 from headrace.model.broker_settings import BrokerConfig
+from headrace.testing.clock import AdjustableClock
+from headrace.testing.faults import Faults
 
 Result = TypeVar("Result")
 
@@ -52,7 +54,9 @@ class Broker:
         self._given = {"listeners": f"127.0.0.1:{port}", **QUICK_SETTINGS, **(settings or {})}
         self._on_disk = data is not None or not memory
         self._data = data
-        self._host = host
+        self.clock = AdjustableClock()
+        self.faults = Faults()
+        self._host = host or Host(clock=self.clock)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.broker: RealBroker | None = None
@@ -104,6 +108,7 @@ class Broker:
     async def _start(self) -> RealBroker:
         broker = RealBroker(BrokerConfig(self._given), self._host)
         await broker.start()
+        self.faults.install(broker)
         return broker
 
     def stop(self) -> None:
@@ -133,6 +138,12 @@ class Broker:
         self.stop()
         self._temporary = kept
         self.start()
+
+    def housekeep(self) -> None:
+        """Do now what the broker does from time to time: remove what is too old, compact, expire."""
+        assert self.broker is not None, "the broker is not running"
+        self.call(self.broker.housekeeping.apply_retention())
+        self.call(self.broker.housekeeping.cleaner.clean_all())
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the broker's event loop and return its result."""

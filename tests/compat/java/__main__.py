@@ -10,13 +10,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from headrace.testing import Broker
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "compat-java"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 # Small, so that there are several segments, and indexes with several entries.
-SETTINGS = {"log.segment.bytes": "2097152", "log.index.interval.bytes": "4096"}
+SMALL_SEGMENTS = {"segment.bytes": "20000", "index.interval.bytes": "1000"}
 # The dump tool speaks of these where a file is not as it should be.
 COMPLAINTS = re.compile(
     r"isvalid: false|Found timestamp mismatch|Found out of order|Mismatches in|could not be found|Exception|corrupt", re.I
@@ -30,10 +33,32 @@ def main() -> int:
             return 1
     client, dump = class_path("client", "compile"), class_path("dump", "validate")
     with tempfile.TemporaryDirectory(prefix="headrace-java-") as data:
-        with Broker(data=data, settings=SETTINGS) as broker:
+        with Broker(data=data) as broker:
             stories = subprocess.run(["java", "-cp", client, "Compat", broker.bootstrap], check=False)
+            write_many_segments(broker.bootstrap)
         complaints = dump_all(dump, Path(data))
-    return 1 if stories.returncode or complaints else 0
+        blind = dump_misses_a_flipped_bit(dump, Path(data) / "many-0")
+    return 1 if stories.returncode or complaints or blind else 0
+
+
+def write_many_segments(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("many", 1, 1, config=SMALL_SEGMENTS)])["many"].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 20})
+    for number in range(2000):
+        producer.produce("many", b"%d %s" % (number, b"x" * 100))
+    assert producer.flush(30) == 0
+
+
+def dump_misses_a_flipped_bit(class_path: str, partition: Path) -> bool:
+    """A check that cannot fail is none: the tool must complain of a segment with one bit flipped."""
+    segment = min(partition.glob("*.log"))
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    missed = not complaints_of(class_path, "log", [segment])
+    print("FAILED  a flipped bit was not noticed" if missed else "ok      a flipped bit is noticed")
+    return missed
 
 
 def class_path(project: str, goal: str) -> str:
@@ -60,18 +85,21 @@ def dump_all(class_path: str, data: Path) -> int:
 
 
 def dump(class_path: str, name: str, suffix: str, files: list[Path]) -> int:
+    wrong = complaints_of(class_path, suffix, files)
+    print(f"FAILED  {name} *.{suffix}: {wrong[:3]}" if wrong else f"ok      {name} *.{suffix}: {len(files)} files")
+    return 1 if wrong else 0
+
+
+def complaints_of(class_path: str, suffix: str, files: list[Path]) -> list[str]:
+    """What the dump tool has to say against the files."""
     deep = ["--deep-iteration"] if suffix == "log" else []
     names = ",".join(str(path) for path in files)
-    done = subprocess.run(
-        ["java", "-cp", class_path, DUMP_TOOL, *deep, "--files", names], capture_output=True, text=True, check=False
-    )
+    command = ["java", "-cp", class_path, DUMP_TOOL, *deep, "--files", names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     output = done.stdout + done.stderr
-    wrong = [line for line in output.splitlines() if COMPLAINTS.search(line)]
-    if done.returncode or wrong or not output.strip():
-        print(f"FAILED  {name} *.{suffix}: {wrong[:3] or output[-500:] or 'the tool printed nothing'}")
-        return 1
-    print(f"ok      {name} *.{suffix}: {len(files)} files, {len(output.splitlines())} lines")
-    return 0
+    if done.returncode or not output.strip():
+        return [output[-500:] or "the tool printed nothing"]
+    return [line for line in output.splitlines() if COMPLAINTS.search(line)]
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class ListLog:
         self.reading.set()
         self._moved = asyncio.Event()
 
-    def append(self, batches: bytes) -> tuple[int, int]:
+    def append(self, batches: bytes, *, transaction_version: int = 0) -> tuple[int, int]:
         if self.failure is not None:
             raise self.failure
         base = self.end_offset

@@ -33,9 +33,9 @@ class LedPartition:
     def high_watermark(self) -> int:
         return self.partition.high_watermark
 
-    def append(self, batches: bytes) -> tuple[int, int]:
+    def append(self, batches: bytes, *, transaction_version: int = 0) -> tuple[int, int]:
         self.partition.require_replicas()
-        appended = self.partition.append(batches, Origin.COORDINATOR)
+        appended = self.partition.append(batches, Origin.COORDINATOR, transaction_version=transaction_version)
         return appended.base_offset, appended.last_offset
 
     async def wait_for_high_watermark(self, offset: int) -> None:

@@ -52,8 +52,11 @@ class CoordinatorLog(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
-    def append(self, batches: bytes) -> tuple[int, int]:
-        """Write the batches; return the first and the last offset.  When it raises, it wrote nothing."""
+    def append(self, batches: bytes, *, transaction_version: int = 0) -> tuple[int, int]:
+        """Write the batches; return the first and the last offset.  When it raises, it wrote nothing.
+
+        From transaction version 2 on, a marker counts only with an epoch above its producer's (KIP-890).
+        """
         ...
 
     async def wait_for_high_watermark(self, offset: int) -> None:
@@ -210,19 +213,30 @@ class CoordinatorRuntime(Generic[ShardType]):
         led = self._serving(index)
         self._carry_out(led, decide(led.shard, self.now()))
 
-    async def end_transaction(self, index: int, producer: ProducerIdentity, *, committed: bool, coordinator_epoch: int) -> None:
+    async def end_transaction(
+        self,
+        index: int,
+        producer: ProducerIdentity,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
+    ) -> None:
         """Write a transaction's end marker, apply it to the shard, and return when it is committed."""
         led = self._serving(index)
         now = self.now()
         marker = build_end_marker(producer.producer_id, producer.epoch, committed, coordinator_epoch, now.wall_ms)
         try:
-            _, last = led.log.append(marker)
+            _, last = led.log.append(marker, transaction_version=transaction_version)
         except (RequestError, StorageError) as error:
             raise as_coordinator_error(error) from error
         led.shard.replay_marker(producer, committed)
         led.written_to = last + 1
         self._set_timer(led)
-        await led.log.wait_for_high_watermark(last + 1)
+        try:
+            await led.log.wait_for_high_watermark(last + 1)
+        except (RequestError, StorageError) as error:
+            raise as_coordinator_error(error) from error
         self._committed(led)
 
     def now(self) -> Moment:

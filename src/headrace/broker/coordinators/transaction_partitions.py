@@ -37,7 +37,7 @@ async def write_markers(
     # All are appended before the first is waited for, so that one flush can take them together.
     codes = await asyncio.gather(
         *(
-            _end_in_group(broker, each, producer, committed=committed, coordinator_epoch=coordinator_epoch)
+            _end_in_group(broker, each, producer, committed, coordinator_epoch, transaction_version)
             if each.topic == CONSUMER_OFFSETS
             else _append(broker, each, marker, transaction_version)
             for each in asked
@@ -68,11 +68,20 @@ async def _durable(broker: "Broker", partition: Partition, offset: int) -> Error
 
 
 async def _end_in_group(
-    broker: "Broker", identity: TopicPartition, producer: ProducerIdentity, *, committed: bool, coordinator_epoch: int
+    broker: "Broker",
+    identity: TopicPartition,
+    producer: ProducerIdentity,
+    committed: bool,
+    coordinator_epoch: int,
+    transaction_version: int,
 ) -> ErrorCode:
     try:
         await broker.groups.runtime.end_transaction(
-            identity.partition, producer, committed=committed, coordinator_epoch=coordinator_epoch
+            identity.partition,
+            producer,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
         )
     except RequestError as error:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in NOT_READY else error.code

@@ -89,6 +89,8 @@ class _Produce:
                 partition.require_replicas()
             if partition.appending.locked() or self._must_look_inside(partition, records):
                 self._pending += 1
+                # What the producer hears when its time is over before anything was written.
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 self._broker.spawn(self._append_later(partition, records, result))
             else:
                 self._appended(partition, partition.append(records), result)
@@ -142,6 +144,7 @@ class _Produce:
             self._appended(partition, partition.append(records, guard=guard), result)
 
     def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:
+        result.error_code = ErrorCode.NONE
         result.base_offset = appended.base_offset
         result.log_append_time_ms = appended.log_append_time
         result.log_start_offset = appended.log_start_offset

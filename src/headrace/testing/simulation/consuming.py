@@ -1,5 +1,7 @@
 """A consumer that reads every partition, commits how far it has come, dies now and then, and goes on from what it committed."""
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from headrace.model.errors import ErrorCode
@@ -19,7 +21,7 @@ OFFSET_COMMIT_VERSION = 8
 OFFSET_FETCH_VERSION = 7
 POLL_WAIT_MS = 300
 POLLS_PER_COMMIT = 4
-POLLS_PER_LIFE = 40
+POLLS_PER_LIFE = 16
 
 
 async def committed_offsets(client: ClusterClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -47,6 +49,28 @@ async def committed_offsets(client: ClusterClient, group: str, partitions: Seque
     return found
 
 
+class Auditor:
+    """Asks how far groups have come, again and again, of whoever says that it is their coordinator."""
+
+    def __init__(self, client: ClusterClient, groups: Sequence[str], *, pause_s: tuple[float, float]) -> None:
+        self._client = client
+        self._groups = groups
+        self._pause_s = pause_s
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        client = self._client
+        while not self._stopping:
+            await asyncio.sleep(client.chance.uniform(*self._pause_s))
+            group = client.chance.choice(self._groups)
+            client.forget_coordinator(GROUP, group)
+            with contextlib.suppress(Unavailable):
+                await committed_offsets(client, group, partitions)
+
+
 class Consumer:
     """The only member of its group, without the group protocol: generation -1, as simple consumers do."""
 
@@ -62,6 +86,7 @@ class Consumer:
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         while not self._stopping:
+            self._client.forget_coordinator(GROUP, self.group)
             try:
                 self._positions = await committed_offsets(self._client, self.group, partitions)
                 await self._live()

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from headrace.model.errors import ErrorCode
@@ -13,7 +14,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.checkers import FinalState, check
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.consuming import Consumer, committed_offsets
+from headrace.testing.simulation.consuming import Auditor, Consumer, committed_offsets
 from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
@@ -150,6 +151,7 @@ class _Scenario:
             *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
         ]
         readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
+        readers.append(self._launch("auditor", self._auditor))
         await Nemesis(cluster, plan.faults).run(until=self._loop.now + plan.fault_seconds)
         cluster.heal()
         if await self._finished(writers) and await self._settled() and await self._finished(readers):
@@ -181,6 +183,9 @@ class _Scenario:
         self._groups.append(consumer.group)
         return consumer
 
+    def _auditor(self, client: ClusterClient) -> Worker:
+        return Auditor(client, self._groups, pause_s=self._plan.pause_s)
+
     async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
         machine, client = self._client(name)
         try:
@@ -210,7 +215,7 @@ class _Scenario:
 
     async def _read_all(self, client: ClusterClient) -> FinalState:
         for group in self._groups:
-            await self._until_available(client, lambda group=group: committed_offsets(client, group, self._partitions))
+            await self._until_available(client, partial(committed_offsets, client, group, self._partitions))
         everything, isolated = [
             {partition: await self._read(client, partition, isolated=isolated) for partition in self._partitions}
             for isolated in (False, True)

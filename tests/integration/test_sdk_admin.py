@@ -1,0 +1,157 @@
+"""Administration in plain values."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headrace import (
+    Admin,
+    BrokerError,
+    Consumer,
+    GroupNotFound,
+    InvalidArgument,
+    Producer,
+    TopicExists,
+    TopicNotFound,
+    TopicPartition,
+)
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Any:
+    with Admin(bootstrap) as opened:
+        yield opened
+
+
+def test_a_topic_is_made_described_and_deleted(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, partitions=3, settings={"retention.ms": 5000})
+
+    found = admin.topic(topic)
+    assert (found.name, [each.index for each in found.partitions]) == (topic, [0, 1, 2])
+    assert all(each.leader is not None and each.in_sync == each.replicas for each in found.partitions)
+    assert found.id.int != 0
+    assert topic in admin.topics()
+    assert admin.settings(topic)["retention.ms"].value == "5000"
+    admin.delete_topic(topic)
+    with pytest.raises(TopicNotFound, match=topic):
+        admin.topic(topic)
+    with pytest.raises(TopicNotFound):
+        admin.delete_topic(topic)
+    admin.delete_topic(topic, missing_ok=True)
+
+
+def test_a_topic_that_is_there_is_an_error_unless_that_is_fine(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic)
+
+    with pytest.raises(TopicExists, match=topic):
+        admin.create_topic(topic)
+    admin.create_topic(topic, partitions=5, exist_ok=True)
+    assert len(admin.topic(topic).partitions) == 1
+
+
+def test_partitions_are_added_and_never_taken_away(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic)
+    admin.add_partitions(topic, 4)
+
+    assert len(admin.topic(topic).partitions) == 4
+    with pytest.raises(BrokerError):
+        admin.add_partitions(topic, 2)
+
+
+def test_settings_are_changed_one_by_one_and_taken_back(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, settings={"retention.ms": 5000})
+    admin.change_settings(topic, {"cleanup.policy": "compact", "preallocate": True})
+
+    settings = admin.settings(topic)
+    assert (settings["cleanup.policy"].value, settings["preallocate"].value) == ("compact", "true")
+    assert settings["retention.ms"].value == "5000"
+    assert not settings["retention.ms"].is_default
+    admin.change_settings(topic, {"retention.ms": None})
+    assert admin.settings(topic)["retention.ms"].is_default
+
+
+def test_a_setting_that_does_not_exist_is_named(admin: Admin, topic: str) -> None:
+    with pytest.raises(BrokerError, match=r"no\.such\.setting"):
+        admin.create_topic(topic, settings={"no.such.setting": 1})
+
+
+def test_offsets_are_found_by_time(admin: Admin, bootstrap: str, topic: str) -> None:
+    base = datetime.now(UTC) - timedelta(hours=5)
+    with Producer(bootstrap) as producer:
+        for hour in range(4):
+            producer.send(topic, "x", timestamp=base + timedelta(hours=hour))
+
+    assert admin.offsets(topic) == {0: 4}
+    assert admin.offsets(topic, "earliest") == {0: 0}
+    assert admin.offsets(topic, base + timedelta(hours=1, minutes=30)) == {0: 2}
+    assert admin.offsets(topic, datetime.now(UTC)) == {0: 4}
+
+
+def test_records_are_deleted_below_an_offset(admin: Admin, bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send_many(topic, ["x"] * 10)
+
+    assert admin.delete_records(topic, {0: 6}) == {0: 6}
+    assert admin.offsets(topic, "earliest") == {0: 6}
+
+
+def test_a_group_is_described_with_its_lag_and_moved(admin: Admin, bootstrap: str, topic: str) -> None:
+    admin.create_topic(topic, partitions=2)
+    with Producer(bootstrap) as producer:
+        for number in range(10):
+            producer.send(topic, "x", partition=number % 2)
+    with Consumer(topic, bootstrap=bootstrap, group=topic, client_id="mine") as consumer:
+        consumer.batch(10, 5)
+        consumer.commit()
+        group = admin.group(topic)
+        assert (group.name, group.state) == (topic, "stable")
+        (member,) = group.members
+        assert (member.client_id, member.partitions) == ("mine", [TopicPartition(topic, 0), TopicPartition(topic, 1)])
+
+    assert topic in admin.groups()
+    assert admin.committed(topic) == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 5}
+    assert sum(admin.lag(topic).values()) == 0
+    assert admin.reset_offsets(topic, topic, "earliest") == {0: 0, 1: 0}
+    assert admin.lag(topic) == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 5}
+    admin.delete_group(topic)
+    assert topic not in admin.groups()
+    with pytest.raises(GroupNotFound):
+        admin.delete_group(topic)
+    admin.delete_group(topic, missing_ok=True)
+    with pytest.raises(GroupNotFound, match=topic):
+        admin.lag(topic)
+
+
+def test_lag_counts_partitions_in_which_nothing_is_committed(admin: Admin, bootstrap: str, topic: str) -> None:
+    admin.create_topic(topic, partitions=2)
+    with Producer(bootstrap) as producer:
+        for number in range(10):
+            producer.send(topic, "x", partition=number % 2)
+    admin.set_offsets(topic, {TopicPartition(topic, 0): 3})
+
+    assert admin.lag(topic) == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 5}
+
+
+def test_the_cluster_says_who_is_there(admin: Admin, bootstrap: str) -> None:
+    cluster = admin.cluster()
+
+    assert cluster.id
+    assert f"{cluster.brokers[0].host}:{cluster.brokers[0].port}" == bootstrap
+    assert cluster.controller in [broker.id for broker in cluster.brokers]
+
+
+@pytest.mark.parametrize(
+    ("use", "named"),
+    [
+        (lambda admin: admin.create_topic("a/b"), "name='a/b'"),
+        (lambda admin: admin.create_topic("t", partitions=0), "partitions=0"),
+        (lambda admin: admin.create_topic("t", replication=0), "replication=0"),
+        (lambda admin: admin.offsets("t", "noon"), "at='noon'"),
+        (lambda admin: admin.group(""), "group=''"),
+        (lambda admin: admin.set_offsets("g", {TopicPartition("t", 0): -5}), "offsets=-5"),
+    ],
+)
+def test_bad_arguments_are_named(admin: Admin, use: Any, named: str) -> None:
+    with pytest.raises(InvalidArgument, match=named):
+        use(admin)

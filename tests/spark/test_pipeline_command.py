@@ -1,0 +1,312 @@
+"""`headrace pipeline` as a person uses it, and the pipeline files behind it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import run as headrace
+from headrace.cli.pipeline import submit_command
+from headrace.spark.errors import PipelineError
+from headrace.spark.java import require_java
+from headrace.spark.metrics import figures, lag, prometheus_text
+from headrace.spark.pipeline_catalog import find_pipeline, load_transform, ready_pipelines
+from headrace.spark.pipeline_file import load_pipeline_file
+from headrace.spark.pipeline_job import short
+from headrace.spark.pipeline_session import retrying
+from tests.spark.conftest import RecordWriter, TopicMaker
+
+HEADRACE = str(Path(sys.executable).with_name("headrace"))
+MINIMAL = """
+name = "copy"
+transform = "copy_transform.py"
+checkpoint = "CHECKPOINT"
+[source]
+subscribe = "SOURCE"
+[trigger]
+every = "200 milliseconds"
+[sinks.out]
+topic = "SINK"
+"""
+TRANSFORM = """
+DEFAULTS = {"prefix": "> "}
+
+def transform(frame, settings):
+    from pyspark.sql import functions as F
+    return frame.select("key", F.concat(F.lit(settings["prefix"]), F.col("value").cast("string")).alias("value"))
+"""
+
+
+@pytest.fixture
+def pipeline_file(tmp_path: Path) -> Path:
+    (tmp_path / "copy_transform.py").write_text(TRANSFORM)
+    path = tmp_path / "copy.toml"
+    path.write_text(MINIMAL.replace("CHECKPOINT", str(tmp_path / "checkpoint")))
+    return path
+
+
+class TestFile:
+    """What a pipeline file may say."""
+
+    def test_all_ready_pipelines_are_sound(self) -> None:
+        names = {"windowed-statistics", "archive", "replay", "redrive", "audit"}
+
+        assert set(ready_pipelines()) == names
+        for name in names:
+            assert callable(load_transform(load_pipeline_file(find_pipeline(name))).transform)
+
+    def test_values_are_changed_from_the_command_line_and_keep_their_type(self) -> None:
+        changed = load_pipeline_file(
+            find_pipeline("redrive"),
+            {"settings.limit": "7", "trigger.every": "5 seconds", "source.kafka.isolation.level": "read_uncommitted"},
+            "there:1",
+        )
+
+        assert changed.settings["limit"] == 7
+        assert (changed.trigger.every, changed.trigger.available_now) == ("5 seconds", False)
+        assert changed.source["kafka.isolation.level"] == "read_uncommitted"
+        assert changed.source["kafka.bootstrap.servers"] == changed.sinks[0].options["kafka.bootstrap.servers"] == "there:1"
+
+    def test_statistics_run_every_four_minutes_unless_told_otherwise(self) -> None:
+        assert load_pipeline_file(find_pipeline("windowed-statistics")).trigger.every == "4 minutes"
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("nam = 'x'", "has 'nam', which is unknown; did you mean 'name'?"),
+            ("name = 'x'", "lacks 'transform'"),
+            ("= 3", "is not TOML"),
+            (MINIMAL.replace("every", "evry"), "[trigger] has 'evry', which is unknown; did you mean 'every'?"),
+            (MINIMAL.replace('checkpoint = "CHECKPOINT"', ""), "lacks 'checkpoint'"),
+            (MINIMAL + 'format = "orc"', "sink 'out' has format 'orc'; there are headrace, parquet, report"),
+            (MINIMAL + "[watermark]\ncolumn = 'time'", "[watermark] takes both column and delay"),
+        ],
+    )
+    def test_a_mistake_is_named(self, tmp_path: Path, text: str, said: str) -> None:
+        path = tmp_path / "wrong.toml"
+        path.write_text(text)
+
+        with pytest.raises(PipelineError) as told:
+            load_pipeline_file(path)
+        assert said in str(told.value)
+
+    def test_an_unknown_setting_and_an_unknown_pipeline_get_the_nearest_name(self, pipeline_file: Path) -> None:
+        with pytest.raises(PipelineError, match=r"'prefxi', which copy does not know; did you mean 'prefix'\?"):
+            load_transform(load_pipeline_file(pipeline_file, {"settings.prefxi": "x"}))
+        with pytest.raises(PipelineError, match=r"did you mean 'archive'\?"):
+            find_pipeline("archiv")
+
+
+class TestFigures:
+    """What is counted of a query."""
+
+    PROGRESS = {  # noqa: RUF012 - a constant
+        "id": "1",
+        "name": "q",
+        "batchId": 4,
+        "numInputRows": 10,
+        "processedRowsPerSecond": 50.0,
+        "durationMs": {"triggerExecution": 200},
+        "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
+        "stateOperators": [{"numRowsDroppedByWatermark": 2}],
+        "observedMetrics": {"headrace": {"rows": 10, "bytes": 1000}},
+        "sources": [{"endOffset": '{"t": {"0": 5, "1": 5}, "@at": 1}', "latestOffset": '{"t": {"0": 9, "1": 5}}'}],
+        "timestamp": "now",
+    }
+
+    def test_rows_bytes_and_late_rows_add_up_and_lag_is_the_last_one(self) -> None:
+        once = figures(self.PROGRESS, None)
+        twice = figures(self.PROGRESS, once)
+
+        assert (twice.rows, twice.bytes, twice.late_rows, twice.lag, twice.batch_ms) == (20, 2000, 4, 4, 200)
+
+    def test_a_source_that_reports_no_end_has_no_lag(self) -> None:
+        assert lag({"endOffset": None, "latestOffset": None}) == 0
+
+    def test_prometheus_reads_them(self) -> None:
+        text = prometheus_text([figures(self.PROGRESS, None)])
+
+        assert 'headrace_query_lag{query="q"} 4' in text
+        assert "# TYPE headrace_query_rows_total counter" in text
+
+
+def test_java_is_looked_for_and_missed_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert Path(require_java()).exists()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(
+        PipelineError, match=r"Spark needs Java 17 or later, and JAVA_HOME is .*, where there is none: install one"
+    ):
+        require_java()
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    old.chmod(0o755)
+    with pytest.raises(PipelineError, match="is version 8"):
+        require_java()
+
+
+def test_local_masters_try_tasks_again() -> None:
+    assert [retrying(one) for one in ("local", "local[*]", "local[2,1]", "yarn")] == [
+        "local[1,4]",
+        "local[*,4]",
+        "local[2,1]",
+        "yarn",
+    ]
+
+
+def test_of_sparks_errors_the_sentence_that_matters_is_shown() -> None:
+    text = "[STREAM_FAILED] Query terminated\nTraceback:\n  File x\nheadrace.spark.errors.DataLossError: offsets are gone\n SQLSTATE: 38000"
+
+    assert short(text) == "offsets are gone"
+
+
+def test_spark_submit_gets_the_file_its_transform_and_the_rest(pipeline_file: Path) -> None:
+    pipeline = load_pipeline_file(pipeline_file)
+    command = submit_command(pipeline, "spark://there:7077", ["settings.prefix=x"], "b:1", ["--executor-memory", "2g"])
+
+    assert command[1:3] == ["--master", "spark://there:7077"]
+    assert command[command.index("--files") + 1] == f"{pipeline_file},{pipeline_file.with_name('copy_transform.py')}"
+    assert command[-5:] == [str(pipeline_file), "--set", "settings.prefix=x", "--bootstrap", "b:1"]
+    assert "2g" in command
+
+
+@pytest.mark.timeout(240)
+def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
+    pipeline_file: Path,
+    tmp_path: Path,
+    bootstrap: str,
+    make_topic: TopicMaker,
+    produce: RecordWriter,
+    committed_values: Callable[..., list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, sink = make_topic(), make_topic()
+    pipeline_file.write_text(pipeline_file.read_text().replace("SOURCE", source).replace("SINK", sink))
+    monkeypatch.setenv("HEADRACE_STATE", str(tmp_path / "state"))
+    produce(source, [b"a", b"b"])
+
+    with Process(pipeline_file, bootstrap, tmp_path, port=_free_port()) as first:
+        _until(lambda: len(committed_values(sink)) == 2, first)
+        _until(lambda: 'headrace_query_rows_total{query="copy-main"} 2' in first.metrics(), first)
+        _until(lambda: json.loads(_output(capsys, "status", "copy", "--json"))[0]["state"] == "running", first)
+        assert first.interrupt() == 0
+    assert json.loads(_output(capsys, "status", "copy", "--json"))[0]["state"] == "stopped"
+    assert "copy" in _output(capsys, "list")
+
+    produce(source, [b"c"])
+    with Process(pipeline_file, bootstrap, tmp_path, port=_free_port()) as second:
+        _until(lambda: len(committed_values(sink)) == 3, second)
+        assert second.interrupt() == 0
+
+    assert committed_values(sink) == [b"> a", b"> b", b"> c"]
+
+
+@pytest.mark.timeout(240)
+def test_the_same_file_runs_by_spark_submit(
+    pipeline_file: Path,
+    tmp_path: Path,
+    bootstrap: str,
+    make_topic: TopicMaker,
+    produce: RecordWriter,
+    committed_values: Callable[..., list[bytes]],
+) -> None:
+    source, sink = make_topic(), make_topic()
+    pipeline_file.write_text(pipeline_file.read_text().replace("SOURCE", source).replace("SINK", sink))
+    produce(source, [b"a"])
+    arguments = [
+        "pipeline",
+        "submit",
+        str(pipeline_file),
+        "--master",
+        "local[2]",
+        "-b",
+        bootstrap,
+        "-s",
+        "trigger.available_now=true",
+    ]
+    environment = os.environ | {"HEADRACE_STATE": str(tmp_path / "state"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    ended = subprocess.run([HEADRACE, *arguments], env=environment, capture_output=True, text=True, timeout=200, check=False)
+
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert committed_values(sink) == [b"> a"]
+
+
+def test_a_pipeline_that_fails_says_why_in_one_sentence(
+    pipeline_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert headrace(["pipeline", "run", str(tmp_path / "none.toml")]) == 1
+    assert "is neither a pipeline file nor the name of a ready pipeline" in capsys.readouterr().err
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_STATE", str(tmp_path / "state"))
+    assert headrace(["pipeline", "run", str(pipeline_file)]) == 1
+    assert "Spark needs Java 17 or later" in capsys.readouterr().err
+    assert json.loads(_output(capsys, "status", "--json"))[0]["state"] == "failed"
+
+
+class Process:
+    """`headrace pipeline run` as its own process."""
+
+    def __init__(self, file: Path, bootstrap: str, folder: Path, port: int) -> None:
+        self._port = port
+        self._log = (folder / "run.log").open("ab+")
+        command = [HEADRACE, "pipeline", "run", str(file), "-b", bootstrap, "--master", "local[2]", "--metrics-port", str(port)]
+        environment = os.environ | {"HEADRACE_STATE": str(folder / "state")}
+        self._process = subprocess.Popen(command, env=environment, stderr=self._log, stdout=self._log, start_new_session=True)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._log.close()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def said(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")[-3000:]
+
+    def metrics(self) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def interrupt(self) -> int:
+        """Ctrl-C in a terminal reaches the whole group."""
+        os.killpg(self._process.pid, signal.SIGINT)
+        return self._process.wait(60)
+
+
+def _output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert headrace(["pipeline", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def _until(reached: Callable[[], bool], process: Process) -> None:
+    deadline = time.monotonic() + 100
+    while not reached():
+        assert process.alive, process.said()
+        assert time.monotonic() < deadline, process.said()
+        time.sleep(0.2)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
