@@ -31,7 +31,7 @@ run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, 
 test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node ## Every test
 	@$(PYTEST) $(ARGS)
 
-check: $(STAMPS)/test ## Format, lint, types, architecture and unit tests
+check: $(STAMPS)/test $(STAMPS)/spark ## Format, lint, types, architecture and unit tests
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/mypy
@@ -59,13 +59,13 @@ references: $(STAMPS)/run ## Write docs/settings.md, wire.md and commands.md ane
 	@$(BIN)/python docs/generate.py
 
 docs: $(STAMPS)/docs references ## Build the documentation site into ./site
-	@$(BIN)/mkdocs build --quiet --strict --site-dir site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
 
 simulate: $(STAMPS)/test ## Replay one simulated cluster: SEED=7
-	@HEADRACE_SEED=$(SEED) $(BIN)/python -m pytest tests/simulation -k seed $(ARGS)
+	@$(BIN)/python -m headrace.testing.simulation --seed $(SEED) $(ARGS)
 
-simulate-long: $(STAMPS)/test ## Simulate seed after seed until stopped
-	@HEADRACE_SIMULATE_LONG=1 $(BIN)/python -m pytest tests/simulation -k seed --timeout 0 $(ARGS)
+simulate-long: $(STAMPS)/test ## Simulate seed after seed until stopped, from SEED on
+	@$(BIN)/python -m headrace.testing.simulation --forever --keep-going --seed $(SEED) $(ARGS)
 
 clean: ## Remove what was built, not ./data
 	rm -rf $(VENV) $(CACHE) build dist site .mypy_cache .ruff_cache .hypothesis

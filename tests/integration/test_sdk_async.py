@@ -204,9 +204,11 @@ def test_push_runs_coroutines_beside_each_other_and_in_order_per_key(bootstrap: 
             seen[record.key].append(int(record.value))
             running -= 1
 
-        async with AsyncConsumer[str, str](topic, bootstrap=bootstrap, group=topic, keys=str, values=str) as consumer:
-            async with consumer.on_message(handle, workers=5):
-                await until(lambda: done(seen, 200))
+        async with (
+            AsyncConsumer[str, str](topic, bootstrap=bootstrap, group=topic, keys=str, values=str) as consumer,
+            consumer.on_message(handle, workers=5),
+        ):
+            await until(lambda: done(seen, 200))
         assert all(seen[f"k{key}"] == list(range(key, 200, 5)) for key in range(5))
         assert most == 5
         assert await committed(bootstrap, topic)() == 200
@@ -229,11 +231,11 @@ def test_push_tries_again_and_parks(bootstrap: str, topic: str) -> None:
             if record.value == "flaky" and attempts["flaky"] < 3:
                 raise OSError("not yet")
 
-        async with AsyncConsumer[bytes, str](
-            topic, bootstrap=bootstrap, group=topic, values=str, commit_interval=0.1
-        ) as consumer:
-            async with consumer.on_message(handle, workers=2, dead_letters=DeadLetters(backoff=0.05)):
-                await until(lambda: all_committed())
+        async with (
+            AsyncConsumer[bytes, str](topic, bootstrap=bootstrap, group=topic, values=str, commit_interval=0.1) as consumer,
+            consumer.on_message(handle, workers=2, dead_letters=DeadLetters(backoff=0.05)),
+        ):
+            await until(all_committed)
         assert attempts == {"good": 1, "flaky": 3, "bad": 1}
 
     async def all_committed() -> bool:

@@ -115,7 +115,8 @@ def kill_once(bootstrap: str, topic: str, directory: Path, at: int, results: lis
     prepare(connection)
     send_entries(bootstrap, mine)
     dead = run_wallet(str(where), bootstrap, mine, kill_at=at)
-    # Steps are a little more or fewer from run to run, with how the records fall into batches; one that ended by itself is fine too.
+    # Steps are a little more or fewer from run to run, with how the records fall into batches; one that ended by itself
+    # is fine too.
     assert dead.returncode in (-9, 0), dead.stderr
     run_wallet(str(where), bootstrap, mine)
     results.append((at, *effects(connection)))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
@@ -76,9 +77,12 @@ def test_a_refusal_that_stays_fails_the_send_at_once(own: Broker, code: ErrorCod
 
 
 def test_a_broker_that_never_acknowledges_is_a_time_out_with_its_address(own: Broker) -> None:
-    with Producer(own.bootstrap, linger=0, delivery_timeout=1) as producer:
-        with own.faults.on(Api.PRODUCE, drop_reply=True), pytest.raises(DeliveryTimeout, match=own.bootstrap):
-            producer.send("orders", "x").result(20)
+    with (
+        Producer(own.bootstrap, linger=0, delivery_timeout=1) as producer,
+        own.faults.on(Api.PRODUCE, drop_reply=True),
+        pytest.raises(DeliveryTimeout, match=own.bootstrap),
+    ):
+        producer.send("orders", "x").result(20)
 
 
 @pytest.mark.parametrize(
@@ -98,17 +102,32 @@ def test_a_reader_gets_over_what_passes(own: Broker, fault: dict[str, Any]) -> N
         assert struck.hits >= 1
 
 
+@pytest.mark.parametrize("api", [Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH, Api.FIND_COORDINATOR, Api.HEARTBEAT])
+@pytest.mark.parametrize(
+    "error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+)
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+def test_a_group_forms_while_its_coordinator_moves(own: Broker, api: Api, error: ErrorCode, assignor: Any) -> None:
+    with Producer(own.bootstrap) as producer:
+        producer.send_many("orders", [str(number) for number in range(10)])
+    own.faults.on(api, times=1, error=error)
+
+    with Consumer[bytes, str](
+        "orders", bootstrap=own.bootstrap, group="g", values=str, session_timeout=6, assignor=assignor
+    ) as consumer:
+        assert [record.value for record in consumer.batch(10, 20)] == [str(number) for number in range(10)]
+
+
 @pytest.mark.parametrize(
     "api", [Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH, Api.FIND_COORDINATOR, Api.HEARTBEAT, Api.METADATA]
 )
-@pytest.mark.parametrize("fault", [{"error": ErrorCode.COORDINATOR_NOT_AVAILABLE}, {"disconnect": True}])
-def test_a_group_forms_in_spite_of_a_bad_start(own: Broker, api: Api, fault: dict[str, Any]) -> None:
+def test_a_group_forms_in_spite_of_a_lost_connection(own: Broker, api: Api) -> None:
     with Producer(own.bootstrap) as producer:
         producer.send_many("orders", [str(number) for number in range(10)])
-    own.faults.on(api, times=1, **fault)
+    own.faults.on(api, times=1, disconnect=True)
 
     with Consumer[bytes, str]("orders", bootstrap=own.bootstrap, group="g", values=str, session_timeout=6) as consumer:
-        assert [record.value for record in consumer.records(timeout=8)][:10] == [str(number) for number in range(10)]
+        assert [record.value for record in consumer.batch(10, 20)] == [str(number) for number in range(10)]
 
 
 def test_a_commit_that_is_refused_raises_when_asked_for_by_hand(own: Broker) -> None:
@@ -226,10 +245,7 @@ def test_the_plugin_gives_each_test_a_broker_and_a_topic(pytester: pytest.Pytest
                 assert producer.partition_count("made-by-itself") == 7
         """
     )
-    # By its name only when it is not installed as an entry point, which would load it twice.
-    loaded = (
-        []
-        if any(entry.name == "headrace" for entry in __import__("importlib.metadata").metadata.entry_points(group="pytest11"))
-        else ["-p", "headrace.testing.plugin"]
-    )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", *loaded).assert_outcomes(passed=2)
+    # By its name only where it is not installed as an entry point, which would load it twice.
+    installed = any(entry.name == "headrace" for entry in entry_points(group="pytest11"))
+    named = [] if installed else ["-p", "headrace.testing.plugin"]
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", *named).assert_outcomes(passed=2)

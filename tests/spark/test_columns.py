@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.identity import TopicPartition
@@ -72,6 +72,7 @@ records = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(records, min_size=1, max_size=4), st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
 def test_every_field_of_every_record_arrives(batches: list[list[Record]], codec: str) -> None:
     base, packed, expected = 5, [], []

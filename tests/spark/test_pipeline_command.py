@@ -162,7 +162,8 @@ def test_local_masters_try_tasks_again() -> None:
 
 
 def test_of_sparks_errors_the_sentence_that_matters_is_shown() -> None:
-    text = "[STREAM_FAILED] Query terminated\nTraceback:\n  File x\nheadrace.spark.errors.DataLossError: offsets are gone\n SQLSTATE: 38000"
+    ours = "headrace.spark.errors.DataLossError: offsets are gone"
+    text = f"[STREAM_FAILED] Query terminated\nTraceback:\n  File x\n{ours}\n SQLSTATE: 38000"
 
     assert short(text) == "offsets are gone"
 

@@ -127,6 +127,7 @@ class Broker:
             self.cluster,
             registration,
             on_lost=self._on_lease_lost,
+            on_regained=self.replicas.reconsider_roles,
             lease_ttl_s=self.config["broker.session.timeout.ms"] / 1000,
         )
         await self.membership.join()

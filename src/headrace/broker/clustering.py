@@ -96,6 +96,8 @@ class Clustering:
         broker_id = self._broker.broker_id
         if not self._broker.config["controlled.shutdown.enable"] or self._broker.image.brokers.keys() <= {broker_id}:
             return
+        if not self.may_lead():
+            return  # the others have taken over already, or soon will
         try:
             await self._broker.membership.update(shutting_down=True)
             await self._broker.cluster.wait_until(lambda image: not _could_move(image, broker_id), HAND_OVER_SECONDS_MAX)

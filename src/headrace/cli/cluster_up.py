@@ -4,6 +4,7 @@ What was chosen the first time (ports, mostly) is in `cluster.json` there, so th
 """
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -74,7 +75,8 @@ class LocalCluster:
             raise Failure(f"there is no cluster in {self._directory}. Start one with `headrace cluster up`.")
         self._choices["brokers"] += 1
         self._save()
-        raise SystemExit(subprocess.call([*SERVE, *self._arguments(self._choices["brokers"])]))
+        # This process becomes the broker, so that whatever is sent to it reaches the broker.
+        os.execv(SERVE[0], [*SERVE, *self._arguments(self._choices["brokers"])])
 
     def watch(self, view: View) -> None:
         """Show the cluster until Ctrl-C, or until one of its processes ends by itself."""

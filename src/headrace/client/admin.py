@@ -200,7 +200,8 @@ class Admin:
         return {TopicPartition(each.topic, each.partition): each.offset for each in positions if each.offset >= 0}
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """How many offsets a group has yet to read in each partition of its topics; where it has committed nothing, all there are."""
+        """How many offsets a group has yet to read in each partition of its topics; where it has committed nothing, all
+        there are."""
         committed = self.committed(group)
         if not committed and group not in self.groups():
             raise GroupNotFound(f"group '{group}' is not there", code=69, name="GROUP_ID_NOT_FOUND")

@@ -1,7 +1,8 @@
 """The same for asyncio: nothing here blocks the event loop.
 
-librdkafka waits in threads: deliveries come back to the loop in bunches, and a consumer's fetches run in a thread of its own.  Always: a
-call that is cancelled loses nothing, because a fetch only fills the buffer, and records are handed out on the loop.
+librdkafka waits in threads: deliveries come back to the loop in bunches, and a consumer's fetches run in a thread of its
+own.  Always: a call that is cancelled loses nothing, because a fetch only fills the buffer, and records are handed out on
+the loop.
 """
 
 from __future__ import annotations
@@ -232,7 +233,8 @@ class AsyncConsumer(Generic[K, V]):
         dead_letters: DeadLetters | None = None,
         on_error: Callable[[Record[Any, Any], BaseException], object] | None = None,
     ) -> AsyncSubscription:
-        """Push every record to a coroutine function, `workers` at a time, until the subscription is stopped; as Consumer.on_message."""
+        """Push every record to a coroutine function, `workers` at a time, until the subscription is stopped; as
+        Consumer.on_message."""
         from headrace.client.async_push import AsyncSubscription
 
         letters = self.consumer.dead_letters if dead_letters is None else dead_letters

@@ -14,7 +14,8 @@ EXPONENT_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential, with jitter: `first`, then `factor` times as long each time, at most `longest`, each shortened by up to `jitter` of it."""
+    """Exponential, with jitter: `first`, then `factor` times as long each time, at most `longest`, each shortened by up to
+    `jitter` of it."""
 
     first: float = 0.5
     longest: float = 60.0
@@ -41,5 +42,6 @@ def backoff(argument: str, given: object) -> Callable[[int], float]:
         waits = [seconds(argument, each) for each in given]
         return lambda attempt: waits[min(attempt, len(waits)) - 1]
     raise InvalidArgument(
-        f"{argument}={given!r} is not accepted; accepted: Backoff(…), seconds, a list of seconds, or a callable (attempt) -> seconds"
+        f"{argument}={given!r} is not accepted; accepted: Backoff(…), "
+        "seconds, a list of seconds, or a callable (attempt) -> seconds"
     )

@@ -1,9 +1,9 @@
 """Reading records: by iteration, one at a time, in batches, or pushed to a callback.
 
-Whoever asks for the next record has finished the one before: `at_least_once` commits what is finished, in the background and when
-partitions are given up; `at_most_once` commits before a record is handed out; `exactly_once` commits nothing by itself, because the
-offsets belong into a transaction.  Always: what is handed out of a partition is in order, without gaps, and starts where the group
-left off; a record whose time to live has run out is never shown.
+Whoever asks for the next record has finished the one before: `at_least_once` commits what is finished, in the background
+and when partitions are given up; `at_most_once` commits before a record is handed out; `exactly_once` commits nothing by
+itself, because the offsets belong into a transaction.  Always: what is handed out of a partition is in order, without gaps,
+and starts where the group left off; a record whose time to live has run out is never shown.
 """
 
 from __future__ import annotations
@@ -80,11 +80,13 @@ class Consumer(Generic[K, V]):
         self._timeout = seconds("timeout", timeout, at_least=0.1)
         if group is None and delivery == "exactly_once":
             raise InvalidArgument(
-                "delivery='exactly_once' needs a group, under whose name the offsets are kept; accepted without one: 'at_least_once'"
+                "delivery='exactly_once' needs a group, under whose name "
+                "the offsets are kept; accepted without one: 'at_least_once'"
             )
         if group is not None and self._partitions:
             raise InvalidArgument(
-                "topics with single partitions do not go with a group, which assigns them itself; accepted: names of topics, or group=None"
+                "topics with single partitions do not go with a group, which "
+                "assigns them itself; accepted: names of topics, or group=None"
             )
         config = configuration(
             bootstrap=self.bootstrap,
@@ -214,16 +216,18 @@ class Consumer(Generic[K, V]):
     ) -> Subscription:
         """Push every record to `callback` from `workers` threads, until the subscription is stopped.
 
-        Records of one key (or of one partition) are handled one after the other, in order; others beside them.  Offsets are committed
-        up to the first record that is not finished.  No more than `pending_max` records wait.  An exception of the callback goes to
-        `dead_letters` (or the consumer's own), else to `on_error`, else it ends the subscription and comes out of its `wait`.
+        Records of one key (or of one partition) are handled one after the other, in order; others beside them.  Offsets are
+        committed up to the first record that is not finished.  No more than `pending_max` records wait.  An exception of
+        the callback goes to `dead_letters` (or the consumer's own), else to `on_error`, else it ends the subscription and
+        comes out of its `wait`.
         """
         from headrace.client.push import Subscription
 
         self._check_readable()
         if self.delivery == "exactly_once":
             raise InvalidArgument(
-                "on_message does not go with delivery='exactly_once'; accepted: 'at_least_once', 'at_most_once'; see exactly_once()"
+                "on_message does not go with delivery='exactly_once'; "
+                "accepted: 'at_least_once', 'at_most_once'; see exactly_once()"
             )
         letters = self.dead_letters if dead_letters is None else dead_letters
         self._subscription = Subscription(
@@ -430,7 +434,9 @@ class Consumer(Generic[K, V]):
         if self._membership.commits_when_finished:
             self._membership.commit_finished(wait=True, quietly=True)
         if not self._reader.stopping:
-            self._reader.move({place: offset for place, offset in unfinished.items() if place in self._membership.assigned})
+            self._reader.move(
+                {place: offset for place, offset in unfinished.items() if place in self._membership.assigned}, counts=False
+            )
 
     def _ready(self) -> None:
         self._check_open()

@@ -77,7 +77,8 @@ class DeliveryTimeout(DeliveryFailed, BrokerTimeout):
 
 
 class BatchFailed(DeliveryFailed):
-    """Some records of a `send_many` were not acknowledged: `delivered` has those that were, `failures` one error for each of the others."""
+    """Some records of a `send_many` were not acknowledged: `delivered` has those that were, `failures` one error for each of
+    the others."""
 
     def __init__(self, topic: str, delivered: Sequence[Delivery], failures: Sequence[DeliveryFailed]) -> None:
         count = len(delivered) + len(failures)

@@ -1,9 +1,10 @@
 """Each record's effect once in a SQL database, whatever crashes: the writes of a handler and the offset commit together.
 
-The offsets live in a table beside the data.  A transaction first claims its records by moving the offset from the value this reader
-knows to the next, then runs the handler, then commits.  Always: an offset in the table says that the effects of everything below it
-are in the database, and of nothing above; a reader that was overtaken finds the offset moved, rolls back, and reads on from there.
-Kafka's own committed offsets follow behind, for the tools that show lag; nothing depends on them.
+The offsets live in a table beside the data.  A transaction first claims its records by moving the offset from the value
+this reader knows to the next, then runs the handler, then commits.  Always: an offset in the table says that the effects of
+everything below it are in the database, and of nothing above; a reader that was overtaken finds the offset moved, rolls
+back, and reads on from there. Kafka's own committed offsets follow behind, for the tools that show lag; nothing depends on
+them.
 """
 
 from __future__ import annotations

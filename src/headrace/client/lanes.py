@@ -1,7 +1,7 @@
 """The order of work: tasks of one lane one after the other, lanes beside each other, a lane that has to wait held back alone.
 
-A lane is a key, or a partition.  Pure: no threads, no clock; the shells (threads, asyncio) hand the time in.  Always: of each lane
-at most one task is out, and it is the oldest; a lane that waits for its next attempt delays no other.
+A lane is a key, or a partition.  Pure: no threads, no clock; the shells (threads, asyncio) hand the time in.  Always: of
+each lane at most one task is out, and it is the oldest; a lane that waits for its next attempt delays no other.
 """
 
 from __future__ import annotations

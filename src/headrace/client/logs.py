@@ -1,4 +1,5 @@
-"""Where the SDK writes what nobody asked for: the loggers `headrace.client` and, for librdkafka's own lines, `headrace.client.librdkafka`."""
+"""Where the SDK writes what nobody asked for: the loggers `headrace.client` and, for librdkafka's own lines,
+`headrace.client.librdkafka`."""
 
 import logging
 

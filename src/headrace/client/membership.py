@@ -1,9 +1,9 @@
 """A consumer's place in its group: which partitions it has, and that it keeps them however long a record takes.
 
-librdkafka throws a member out that does not poll, and drops what it has fetched when a partition is paused.  So a thread of our own
-polls whenever the reader has been busy for a while, with the partitions paused meanwhile.  Whoever polls commits what is finished.
-Always: one thread at a time uses the client (`turns`); rebalance callbacks run inside a poll, in whichever thread that is; the first
-exception one of them raises comes out of the reader's next call.
+librdkafka throws a member out that does not poll, and drops what it has fetched when a partition is paused.  So a thread of
+our own polls whenever the reader has been busy for a while, with the partitions paused meanwhile.  Whoever polls commits
+what is finished. Always: one thread at a time uses the client (`turns`); rebalance callbacks run inside a poll, in
+whichever thread that is; the first exception one of them raises comes out of the reader's next call.
 """
 
 from __future__ import annotations
@@ -184,6 +184,21 @@ class Membership:
         else:
             client.incremental_assign(located)
         self._note_assigned(located)
+
+    def place(self, positions: Mapping[Place, int]) -> None:
+        """Begin again at these offsets in partitions that we have."""
+        located = [Position(*place, offset) for place, offset in positions.items() if place in self.assigned]
+        with self.turns:
+            if not located:
+                return
+            if self._eager:
+                known = {**self.offsets.positions(), **positions}
+                self.client.assign(
+                    [Position(*place, known[place]) if place in known else Position(*place) for place in self.assigned]
+                )
+            else:
+                self.client.incremental_unassign([Position(each.topic, each.partition) for each in located])
+                self.client.incremental_assign(located)
 
     def _note_assigned(self, partitions: list[Position]) -> None:
         self.suspicious_since = None

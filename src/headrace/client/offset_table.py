@@ -54,7 +54,8 @@ class OffsetTable:
         try:
             self._execute(
                 cursor,
-                f"INSERT INTO {self._table} (consumer_group, topic, topic_partition, next_offset) VALUES ({{}}, {{}}, {{}}, {{}})",
+                f"INSERT INTO {self._table} (consumer_group, topic, "
+                f"topic_partition, next_offset) VALUES ({{}}, {{}}, {{}}, {{}})",
                 (self._group, *place, NOTHING_YET),
             )
             self._connection.commit()
@@ -83,7 +84,8 @@ class OffsetTable:
         """Claim the records from `known` to `to`, inside the caller's transaction; Overtaken when somebody else has."""
         self._execute(
             cursor,
-            f"UPDATE {self._table} SET next_offset = {{}} WHERE consumer_group = {{}} AND topic = {{}} AND topic_partition = {{}} "
+            f"UPDATE {self._table} SET next_offset = {{}} WHERE consumer_group "
+            f"= {{}} AND topic = {{}} AND topic_partition = {{}} "
             "AND next_offset = {}",
             (to, self._group, *place, known),
         )

@@ -1,7 +1,7 @@
 """Which partition a record goes to, as a strategy that a producer is given.
 
-A partitioner is any callable `(topic, key, value, partition_count) -> partition`, with key and value as bytes.  `native` names the
-same strategy inside librdkafka where there is one: then no Python runs for a record.
+A partitioner is any callable `(topic, key, value, partition_count) -> partition`, with key and value as bytes.  `native`
+names the same strategy inside librdkafka where there is one: then no Python runs for a record.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def partition_of_key(key: bytes, partition_count: int) -> int:
 
 
 class KeyHash:
-    """The same key always to the same partition, the one Kafka's Java client chooses.  Records without a key are spread in batches."""
+    """The same key always to the same partition, the one Kafka's Java client chooses.  Records without a key are spread in
+    batches."""
 
     native: ClassVar[str] = "murmur2_random"
 

@@ -1,8 +1,9 @@
 """Writing records.
 
-`send` returns at once with a future; librdkafka gathers records into batches (100 of them or 100 ms, whichever is first) and keeps
-trying each until `delivery_timeout`.  Always: a future resolves, with a Delivery or with an error, within `delivery_timeout` of
-its `send` or when the producer is closed; the buffer never holds more than `buffer_messages` and `buffer_bytes`.
+`send` returns at once with a future; librdkafka gathers records into batches (100 of them or 100 ms, whichever is first)
+and keeps trying each until `delivery_timeout`.  Always: a future resolves, with a Delivery or with an error, within
+`delivery_timeout` of its `send` or when the producer is closed; the buffer never holds more than `buffer_messages` and
+`buffer_bytes`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ ANY_PARTITION = -1
 
 
 class Producer:
-    """Sends records.  Use it in a `with` block, which waits at its end until everything is acknowledged; share it between threads."""
+    """Sends records.  Use it in a `with` block, which waits at its end until everything is acknowledged; share it between
+    threads."""
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class Producer:
         self._partitioner = KeyHash() if partitioner is None else partitioner
         if not callable(self._partitioner):
             raise InvalidArgument(
-                f"partitioner={partitioner!r} is not accepted; accepted: KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable"
+                f"partitioner={partitioner!r} is not accepted; accepted: "
+                "KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable"
             )
         self._native_partitioner = getattr(self._partitioner, "native", None)
         self._delivery_timeout = seconds("delivery_timeout", delivery_timeout, at_least=0.001)
@@ -174,7 +177,8 @@ class Producer:
     def send_many(
         self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> DeliveryFuture[Deliveries]:
-        """Hand many records of one topic over: much cheaper than as many `send`s.  One future for all; `keys` goes along with `values`."""
+        """Hand many records of one topic over: much cheaper than as many `send`s.  One future for all; `keys` goes along
+        with `values`."""
         return self._send_many(topic, values, keys, partition, wait=self._blocks)
 
     def send_many_waiting(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> DeliveryFuture[Deliveries]:
@@ -201,18 +205,21 @@ class Producer:
         self._check_open()
         if not self._flush(None if timeout is None else seconds("timeout", timeout)):
             raise BrokerTimeout(
-                f"{len(self._client)} records are not yet acknowledged by {self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})"
+                f"{len(self._client)} records are not yet acknowledged by "
+                f"{self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})"
             )
 
     def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
         """A `with` block whose records become visible together at its end, or not at all.
 
-        With a `consumer`, the offsets of what it has handed out are part of the transaction, and after an abort it reads them again.
+        With a `consumer`, the offsets of what it has handed out are part of the transaction, and after an abort it reads
+        them again.
         """
         self._check_open()
         if self._transactions is None:
             raise WrongState(
-                "this producer has no transactions; give it a name that stays the same over restarts: Producer(transactional_id='…')"
+                "this producer has no transactions; give it a name that "
+                "stays the same over restarts: Producer(transactional_id='…')"
             )
         return Transaction(self, self._transactions, consumer)
 
@@ -234,7 +241,8 @@ class Producer:
     # Ending
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Wait for what is on its way (at most `timeout`), then let go.  Raises a delivery failure nobody has looked at.  Again is nothing."""
+        """Wait for what is on its way (at most `timeout`), then let go.  Raises a delivery failure nobody has looked at.
+        Again is nothing."""
         if self._closed:
             return
         failure = self._shut_down(None if timeout is None else seconds("timeout", timeout))
@@ -363,13 +371,15 @@ class Producer:
     def _wait_for_room(self, topic: str, deadline: float, wait: bool) -> None:
         if not wait:
             raise BufferFull(
-                f"the buffer is full ({len(self._client)} records wait for {self.bootstrap}); raise buffer_messages, or send more slowly"
+                f"the buffer is full ({len(self._client)} records wait for "
+                f"{self.bootstrap}); raise buffer_messages, or send more slowly"
             )
         self._check_open()
         if time.monotonic() >= deadline:
             said = self._last_error or "no answer"
             raise BrokerTimeout(
-                f"the buffer for topic '{topic}' stayed full for {self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})"
+                f"the buffer for topic '{topic}' stayed full for "
+                f"{self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})"
             )
         _serve_once(self._client.poll, self._client, 0.01)
 
@@ -466,7 +476,8 @@ def _serve(client: Librdkafka, stopping: threading.Event) -> None:
 
 
 def _serve_once(call: Callable[[float], int], client: Librdkafka, timeout: float) -> bool:
-    """Let librdkafka call back for a while.  False after a fatal error, which it raises here: then nothing that waits will ever be sent,
+    """Let librdkafka call back for a while.  False after a fatal error, which it raises here: then nothing that waits will
+    ever be sent,
     and giving it up is what resolves its futures."""
     try:
         call(timeout)

@@ -1,7 +1,7 @@
 """Which offsets of a partition may be committed while its records are handled beside each other.
 
-Records start in order and finish in any order.  Always: what may be committed is the offset below which everything has finished, so
-that after a crash nothing unfinished is skipped.
+Records start in order and finish in any order.  Always: what may be committed is the offset below which everything has
+finished, so that after a crash nothing unfinished is skipped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections import deque
 
 
 class Progress:
-    """One partition, for as long as it is assigned once.  A late answer about an earlier assignment finds only this old object."""
+    """One partition, for as long as it is assigned once.  A late answer about an earlier assignment finds only this old
+    object."""
 
     __slots__ = ("_finished", "_started", "next_offset")
 

@@ -1,7 +1,8 @@
 """From librdkafka's messages to records: fetching, decoding, moving.
 
-Always: what is handed out of a partition is in order and without gaps; records of a partition that was taken away, or moved by a
-seek, are dropped before the next is handed out; a record whose time to live has run out is passed over.  One thread reads at a time.
+Always: what is handed out of a partition is in order and without gaps; records of a partition that was taken away, or moved
+by a seek, are dropped before the next is handed out; a record whose time to live has run out is passed over.  One thread
+reads at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, decoded, expired, place_of
 from headrace.client.serialization import BYTES, Codec
 from headrace.client.starting_point import StartingPoint
+from headrace.model.errors import RETRIABLE
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 CHUNK = 500  # records fetched from librdkafka at once
 SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
 UNKNOWN_TOPIC_PATIENCE_S = 5.0
+STUCK_PATIENCE_S = 0.5
 OffsetSource = Callable[[frozenset[Place]], Positions]
 
 
@@ -67,6 +70,7 @@ class Reader:
         self._dead_letters = dead_letters
         self._started = False
         self._unknown_since: float | None = None
+        self._stuck_since: float | None = None
 
     def next(self, timeout: float | None) -> Record[Any, Any] | None:
         """The next record; None when none comes within `timeout`, or when reading is stopped."""
@@ -172,7 +176,8 @@ class Reader:
         return ends
 
     def fill(self, wait: float, more: int, *, on_top: bool = False) -> None:
-        """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands nothing out."""
+        """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands
+        nothing out."""
         self.start()
         self._take_positions_from_source()
         if self.ready and not on_top:
@@ -184,6 +189,7 @@ class Reader:
         if not membership.arrived:
             membership.check_broker(self._timeout)
             self._check_topics()
+            self._get_unstuck()
             return
         while membership.arrived:
             message = membership.arrived.popleft()
@@ -203,7 +209,9 @@ class Reader:
             self.membership.suspicious_since = None
         elif error.name() in NO_TOPIC:
             self._unknown_since = self._unknown_since or time.monotonic()
-        elif not error.retriable() and error.name() not in ("_TRANSPORT", "_ALL_BROKERS_DOWN"):
+        elif message.topic() is None and error.code() in RETRIABLE:
+            self._stuck_since = self._stuck_since or time.monotonic()
+        elif not _passes(error):
             raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self._bootstrap)
 
     def _check_topics(self) -> None:
@@ -214,6 +222,18 @@ class Reader:
         self._unknown_since = None
         names = [name for name in self._topics if not name.startswith("^")] or [each.topic for each in self._partitions]
         self.starting_point.all_partitions(names)
+
+    def _get_unstuck(self) -> None:
+        """librdkafka says so and then does nothing more when a coordinator that has just moved refuses to tell committed offsets:
+        the partitions that wait for them would wait for ever.  So ask again ourselves, and place them."""
+        since = self._stuck_since
+        if since is None or time.monotonic() - since < STUCK_PATIENCE_S:
+            return
+        waiting = self.membership.assigned - self.membership.offsets.positions().keys() - self.at_end
+        committed = self.membership.committed(waiting, self._timeout)
+        self.membership.place({**self.beginnings(waiting - committed.keys()), **committed})
+        self._drop_arrived(waiting)
+        self._stuck_since = None
 
     def _drop_what_was_taken_away(self) -> None:
         membership = self.membership
@@ -238,14 +258,15 @@ class Reader:
                 self._drop_what_was_taken_away()
                 self.move(self.offset_source(frozenset(places)))
 
-    def move(self, positions: Mapping[Place, int]) -> None:
+    def move(self, positions: Mapping[Place, int], *, counts: bool = True) -> None:
+        """Read on from here.  It `counts` as the position to commit, unless it only undoes what was fetched and not finished."""
         deadline = time.monotonic() + self._timeout
         for place, offset in positions.items():
             self._seek(Position(*place, offset), deadline)
             self.at_end.discard(place)
-            if offset >= 0:
+            if offset >= 0 and counts:
                 self.membership.offsets.move(place, offset)
-            else:
+            elif counts:
                 self.membership.offsets.reset([place])
         self._drop_arrived(positions)
 
@@ -282,6 +303,12 @@ class Reader:
             self.fill(SLICE_S, 0)
             if time.monotonic() >= deadline:
                 raise BrokerTimeout(
-                    f"no partitions were assigned within {self._timeout:g} s by {self._bootstrap} to a member of group '{self._group}'"
+                    f"no partitions were assigned within {self._timeout:g} s by "
+                    f"{self._bootstrap} to a member of group '{self._group}'"
                 )
         self._take_positions_from_source()
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether librdkafka tries again by itself; of the protocol's own errors it does so with more than it marks as retriable."""
+    return error.retriable() or error.name() in ("_TRANSPORT", "_ALL_BROKERS_DOWN") or error.code() in RETRIABLE

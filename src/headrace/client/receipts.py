@@ -39,21 +39,22 @@ class DeliveryFuture(Future[T], Generic[T]):
         return False
 
     def result(self, timeout: float | None = None) -> T:
+        self._wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
         self.observed = True
         self._refuse_to_wait_for_itself()
         try:
-            return super().result(timeout)
+            super().exception(timeout)
         except TimeoutError:
-            if self.done():
-                raise
             raise BrokerTimeout(
                 f"no acknowledgement from {self._bootstrap} within {timeout:g} s; the record is still being tried"
             ) from None
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        self.observed = True
-        self._refuse_to_wait_for_itself()
-        return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[Future[T]], Any]) -> None:
         self.observed = True

@@ -1,7 +1,8 @@
 """A record as a reader sees it, and the receipt for one that was written.
 
-A Record is immutable.  It keeps librdkafka's message and looks into it only for what is asked: a reader of values does not pay for
-headers.  A record with a time to live that has run out is never shown by the SDK; `expired` is how its readers tell.
+A Record is immutable.  It keeps librdkafka's message and looks into it only for what is asked: a reader of values does not
+pay for headers.  A record with a time to live that has run out is never shown by the SDK; `expired` is how its readers
+tell.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ TTL_HEADER = "headrace-ttl-ms"
 
 
 class Delivery(NamedTuple):
-    """Where an acknowledged record is.  `offset` is -1 with acks=0, where nobody says; `timestamp` is in milliseconds since 1970."""
+    """Where an acknowledged record is.  `offset` is -1 with acks=0, where nobody says; `timestamp` is in milliseconds since
+    1970."""
 
     topic: str
     partition: int
@@ -59,7 +61,8 @@ class Record(Generic[K, V]):
         timestamp: int = 0,
         headers: HeadersGiven | None = None,
     ) -> Record[Any, Any]:
-        """A record made by hand, for the tests of somebody's handler.  Its raw bytes are there when key and value are bytes or str."""
+        """A record made by hand, for the tests of somebody's handler.  Its raw bytes are there when key and value are bytes
+        or str."""
         raw = [part.encode() if isinstance(part, str) else part if isinstance(part, bytes) else None for part in (key, value)]
         message: Message = Message(
             topic=topic,

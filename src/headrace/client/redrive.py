@@ -1,7 +1,7 @@
 """Parked records, looked at and sent back to where they came from.
 
-A redrive reads the dead-letter topic as a group of its own and writes in transactions together with its offsets: each parked record
-is sent back once, also when the redrive is interrupted or run again.
+A redrive reads the dead-letter topic as a group of its own and writes in transactions together with its offsets: each
+parked record is sent back once, also when the redrive is interrupted or run again.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ def _send_back(producer: Producer, letter: Parked, to: str | None, counts: dict[
     if not target:
         record = letter.record
         raise InvalidArgument(
-            f"to=None, but {record.topic}[{record.partition}]@{record.offset} does not say where it came from; accepted: a topic name"
+            f"to=None, but {record.topic}[{record.partition}]@{record.offset} "
+            "does not say where it came from; accepted: a topic name"
         )
     same = to is None and 0 <= letter.origin_partition < counts.get(target, 0)
     return producer.send_bytes(

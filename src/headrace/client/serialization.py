@@ -80,6 +80,7 @@ def encoded(using: Codec, part: str, value: Any, topic: str) -> bytes | None:
         raise EncodeFailed(f"the {part} of a record for topic '{topic}' could not be written as {using.name}: {error}") from error
     if not isinstance(data, bytes):
         raise EncodeFailed(
-            f"the {part} of a record for topic '{topic}' could not be written as {using.name}: the encoder returned {type(data).__name__}, not bytes"
+            f"the {part} of a record for topic '{topic}' could not be written as "
+            f"{using.name}: the encoder returned {type(data).__name__}, not bytes"
         )
     return data

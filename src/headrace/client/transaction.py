@@ -135,7 +135,8 @@ class Transaction:
             raise
 
     def _abort_quietly(self) -> None:
-        """Roll back.  A failure here must not hide the reason for rolling back; the broker ends the transaction by its time-out."""
+        """Roll back.  A failure here must not hide the reason for rolling back; the broker ends the transaction by its
+        time-out."""
         try:
             self._transactions.abort()
         except HeadraceError as failure:

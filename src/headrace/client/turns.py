@@ -1,7 +1,7 @@
 """One thread at a time, and whoever waits is next.
 
-confluent-kafka lets one thread into a consumer at a time, and a thread that polls in a loop is let in again before one that waits: a
-commit from another thread may then wait for ever.  So we take turns ourselves.
+confluent-kafka lets one thread into a consumer at a time, and a thread that polls in a loop is let in again before one that
+waits: a commit from another thread may then wait for ever.  So we take turns ourselves.
 """
 
 from __future__ import annotations

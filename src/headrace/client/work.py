@@ -1,8 +1,9 @@
 """Push, without its threads: what may be worked on, in which order, and what may be committed.
 
-Shared by the threaded and the asyncio subscriptions, which only run callbacks.  Always: records of one lane are worked on one after
-the other; a record counts as finished when its callback has returned, its error was taken by `on_error`, or its dead-letter topic has
-acknowledged it; what belongs to a partition that was taken away is forgotten.  Every method may be called from any thread.
+Shared by the threaded and the asyncio subscriptions, which only run callbacks.  Always: records of one lane are worked on
+one after the other; a record counts as finished when its callback has returned, its error was taken by `on_error`, or its
+dead-letter topic has acknowledged it; what belongs to a partition that was taken away is forgotten.  Every method may be
+called from any thread.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from headrace.log.segment import (
     ABORTED_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
     IndexMismatch,
     Segment,
     StoredBatch,
@@ -43,6 +44,7 @@ from headrace.model.topic_settings import LogConfig
 
 # Positions where readers stopped, so that the next read needs no search.
 VISITED_MAX = 32
+NOTED_SUFFIXES = (ABORTED_SUFFIX, TIME_INDEX_SUFFIX)
 
 
 class Log(LogCore):
@@ -64,6 +66,8 @@ class Log(LogCore):
         self._visited: dict[int, tuple[Segment, int]] = {}
         self._durability = Durability(directory, disk)
         self._sync_lock = threading.Lock()
+        self._sealed: dict[str, int] = {}
+        self._sealed_lock = threading.Lock()
         self._epochs_written = -1
         self._before_truncation: Callable[[int], None] | None = None
 
@@ -132,7 +136,7 @@ class Log(LogCore):
         for segment in self._segments:
             if segment.base_offset >= unsure_from:
                 self._durability.written(segment.log)
-                self._durability.sealed(segment.handles()[1:3], segment.base_offset)
+                self._note_sealed(segment, segment.base_offset)
         self.sync()
 
     # -- what it is
@@ -224,10 +228,10 @@ class Log(LogCore):
         self.largest_timestamp(self._segments[-1])
         old = self._segments[-1]
         old.seal()
-        old.aborted.forget()
         write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
         segment = self._new_segment(base_offset, now_ms)
-        self._durability.sealed(old.handles()[1:3], base_offset)
+        self._note_sealed(old, base_offset)
+        old.aborted.forget()
         self._segments.append(segment)
         self._bases.append(base_offset)
         return segment
@@ -287,15 +291,24 @@ class Log(LogCore):
         if version != self._epochs_written:
             self._checksums.write(EPOCHS_FILE_NAME, self.epochs.encode())
             self._epochs_written = version
-        sums = {
-            segment.aborted.handle.path.name: segment.aborted.checksum()
-            for segment in list(self._segments)
-            if segment.aborted.size_bytes and segment.aborted.crc is None
-        }
-        present = {segment.aborted.handle.path.name for segment in list(self._segments)}
-        gone = frozenset(name for name in self._checksums.names() if name.endswith(".txnindex") and name not in present)
+        with self._sealed_lock:
+            sums, self._sealed = self._sealed, {}
+        stems = {f"{base:020d}" for base in list(self._bases)}
+        gone = frozenset(
+            name for name in self._checksums.names() if name.endswith(NOTED_SUFFIXES) and name.partition(".")[0] not in stems
+        )
         if sums or gone:
             self._checksums.note(sums, gone)
+
+    def _note_sealed(self, segment: Segment, end_offset: int) -> None:
+        """A segment is complete: the next checkpoint syncs its indexes and notes what its time index ends with."""
+        segment.sealed_checksum = segment.times.seal_checksum()
+        sums = {segment.times.handle.path.name: segment.sealed_checksum}
+        if not segment.aborted.is_empty:
+            segment.aborted.crc = sums[segment.aborted.handle.path.name] = segment.aborted.checksum()
+        with self._sealed_lock:
+            self._sealed |= sums
+        self._durability.sealed(segment.handles()[1:3], end_offset)
 
     def write_partition_metadata(self, name: str, data: bytes) -> None:
         """Write a small file of the directory's, with its checksum."""
@@ -491,6 +504,7 @@ class Log(LogCore):
         try:
             finish(self.disk, self.directory, bases[:1])
             segment = self._load_segment(bases[0])
+            self._note_sealed(segment, 0)
         except OSError as error:
             raise self._fail("putting a compacted segment in place", self.directory, error) from error
         self._segments[index : index + len(bases)] = [segment]
@@ -584,7 +598,7 @@ class Log(LogCore):
                 if active.size:
                     self.largest_timestamp(active)
                     active.seal()
-                    self._durability.sealed(active.handles()[1:3], self._end_offset)
+                    self._note_sealed(active, self._end_offset)
                 write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
             except OSError as error:
                 raise self._fail("closing", self.directory, error) from error

@@ -85,6 +85,8 @@ class Recovery:
         self._producers_known_to = 0
         # Everything below was durable once: what is broken there is damage, not a torn write.
         self._promised_to = 0
+        # After a clean shutdown: where the log ended.
+        self._known_end: int | None = None
         self._result = Recovered([], 0, Checksums(directory, disk))
 
     def run(self, *, clean: bool, recovery_point: int, first_offset: int) -> Recovered:
@@ -92,6 +94,7 @@ class Recovery:
         result = self._result
         result.noted_offset = self._read_noted_offset()
         self._promised_to = max(recovery_point, result.noted_offset)
+        self._known_end = self._promised_to if clean and self._promised_to else None
         self._names = frozenset(finish_interrupted(self._disk, self._directory))
         if result.checksums.is_broken:
             self._report("the file of checksums is broken; what it covered is made anew")
@@ -142,6 +145,7 @@ class Recovery:
             created_ms=self._clock.wall_ms(),
             aborted_bytes=self._disk.size(aborted_path) if has_aborted else 0,
             aborted_crc=self._result.checksums.get(aborted_path.name),
+            sealed_checksum=self._result.checksums.get(f"{base_offset:020d}{TIME_INDEX_SUFFIX}"),
         )
 
     def _begin_empty(self, first_offset: int) -> Recovered:
@@ -181,6 +185,9 @@ class Recovery:
             self._read_tail(segment)
         except (IndexMismatch, CorruptBatch) as error:
             self._report(str(error))
+            return False
+        if self._known_end is not None and self._result.end_offset != self._known_end:
+            self._report(f"the log seems to end at {self._result.end_offset}, and ended at {self._known_end}")
             return False
         return True
 
@@ -258,16 +265,12 @@ class Recovery:
             if not self._has_indexes(segment):
                 self._report(f"{segment.log.path.name} has lost an index; it is made anew")
                 segment.rebuild_indexes()
-            self._walk(
-                segment,
-                next_base=segments[index + 1].base_offset if index + 1 < len(segments) else None,
-                epochs_known=epochs_known,
-            )
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else self._result.end_offset
+            self._walk(segment, following, epochs_known)
 
-    def _walk(self, segment: Segment, *, next_base: int | None, epochs_known: bool) -> None:
+    def _walk(self, segment: Segment, end_offset: int, epochs_known: bool) -> None:
         """A segment that need not be scanned: only headers that somebody still has to hear of are read."""
-        behind = next_base is None or self._producers_known_to < next_base
-        if not segment.size or (epochs_known and not behind):
+        if not segment.size or (epochs_known and self._producers_known_to >= end_offset):
             return
         try:
             start = 0 if not epochs_known else segment.locate(max(self._producers_known_to, segment.base_offset))
@@ -288,8 +291,14 @@ class Recovery:
         segment.times.clear()
         segment.max_timestamp, segment.bytes_since_entry = -1, 0
         segments = self._result.segments
-        bound = segments[index + 1].base_offset if index + 1 < len(segments) else None
-        scanner = Scanner(segment.log.file(), segment.base_offset, bound=bound)
+        is_last = index == len(segments) - 1
+        bound = segments[index + 1].base_offset if not is_last else self._known_end
+        scanner = Scanner(
+            segment.log.file(),
+            segment.base_offset,
+            bound=bound,
+            ends_without_gap=is_last and not self._config.is_compacted,
+        )
         aborted = []
         for header, position, data in scanner:
             torn = self._torn_hole(segment, scanner, position)

@@ -77,11 +77,20 @@ class Scanner:
     """One pass over a segment file.  After the iteration: `holes`, `end` (after the last sound batch) and `bad_tail`."""
 
     def __init__(
-        self, file: File, base_offset: int, *, start: int = 0, size: int | None = None, bound: int | None = None
+        self,
+        file: File,
+        base_offset: int,
+        *,
+        start: int = 0,
+        size: int | None = None,
+        bound: int | None = None,
+        ends_without_gap: bool = False,
     ) -> None:
         self._file = file
         # No offset in this file reaches it: the next segment begins there.
         self._bound = bound
+        # The last batch follows the one before it: there is no next batch that could contradict a wrong offset.
+        self._ends_without_gap = ends_without_gap
         self._size = file.size() if size is None else size
         self._chunk = memoryview(b"")
         self._chunk_start = 0
@@ -116,7 +125,10 @@ class Scanner:
         fault = header_fault(header, room, expected_offset)
         if fault:
             return None, fault
-        fault = jump_fault(header, self._header_at(position + header.size), expected_offset)
+        following = self._header_at(position + header.size)
+        fault = jump_fault(header, following, expected_offset)
+        if following is None and self._ends_without_gap and header.base_offset != expected_offset:
+            fault = f"its offset is {header.base_offset}, not {expected_offset}"
         if fault is None and self._bound is not None and header.next_offset > self._bound:
             fault = f"its last offset {header.last_offset} is not below {self._bound}"
         if fault:

@@ -64,6 +64,7 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "offsets",
+        "sealed_checksum",
         "size",
         "times",
         "trusted_from",
@@ -81,6 +82,7 @@ class Segment:
         is_new: bool = False,
         aborted_bytes: int = 0,
         aborted_crc: int | None = None,
+        sealed_checksum: int | None = None,
         file_suffix: str = "",
     ) -> None:
         self.directory = directory
@@ -99,6 +101,8 @@ class Segment:
         # None: known to the time index only, and believed only after the batch it names was looked at.
         self.max_timestamp: int | None = -1 if is_new else None
         self.max_timestamp_offset = base_offset
+        # Noted when the time index was complete: then its last entry is the greatest timestamp, and nothing need be walked.
+        self.sealed_checksum = sealed_checksum
         # The first batch's, for rolling by time; None until it is known.
         self.first_timestamp: int | None = None
         # Bytes from here on were checked when this process appended them.
@@ -150,6 +154,7 @@ class Segment:
         """Remove everything from a batch on."""
         self.log.file().truncate(position)
         self.size = position
+        self.sealed_checksum = None
         self.trusted_from = min(self.trusted_from, position)
         self.holes = [hole for hole in self.holes if hole.end <= position]
         self.offsets.truncate_to(offset)
@@ -249,7 +254,11 @@ class Segment:
         return self.max_timestamp
 
     def _learn_timestamps(self) -> None:
-        start = self._position_of(self.times.last())
+        last = self.times.last()
+        start = self._position_of(last)
+        if self.sealed_checksum is not None and self.sealed_checksum == self.times.seal_checksum():
+            self.max_timestamp, self.max_timestamp_offset = last
+            return
         greatest, greatest_offset = -1, self.base_offset
         # The index is sparse: batches after its last entry may be later still.
         for _, header in self.headers(start, skip_damage=True):
@@ -284,6 +293,7 @@ class Segment:
         self.offsets.clear()
         self.times.clear()
         self.bytes_since_entry = 0
+        self.sealed_checksum = None
         self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = -1, self.base_offset, None
         size, position = self.size, 0
         for position, header in self.headers(0, skip_damage=True):

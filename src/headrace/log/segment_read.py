@@ -94,7 +94,7 @@ def _checked_cut(
         end = position + header.size
         fault = header_fault(header, segment.size - start - position, expected)
         if fault is None:
-            if header.base_offset >= up_to or end > limit or header.next_offset > up_to:
+            if end > limit:
                 break
             fault = _neighbour_fault(view, end, header.next_offset, bound) or (
                 None if crc_matches(view[position:end]) else "its CRC does not match its bytes"
@@ -105,6 +105,9 @@ def _checked_cut(
             hole = segment.hole_at(start + position, max(expected, offset if first_offset < 0 else 0), fault)
             if first_offset < 0:
                 raise CorruptBatch(segment.log.path, start + position, hole.first_offset, fault)
+            break
+        if header.next_offset > up_to:
+            # Proved first: a wrong offset beyond the bound would keep the reader waiting for ever.
             break
         if first_offset < 0:
             first_offset = header.base_offset

@@ -9,6 +9,8 @@ import struct
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
+
 from headrace.log.files import Handle
 
 ENTRY_BYTES: Final = 12
@@ -119,6 +121,12 @@ class TimeIndex:
             else:
                 self._last = TimeEntry(-1, self.base_offset)
         return self._last
+
+    def seal_checksum(self) -> int:
+        """Of the size and the last entry: what a segment's greatest timestamp hangs on.  For a closed segment."""
+        size = self._stored() * ENTRY_BYTES
+        last = self._handle.file().read_at(size - ENTRY_BYTES, ENTRY_BYTES) if size else b""
+        return int(crc32c(b"%d " % size + last))
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at and after an offset."""

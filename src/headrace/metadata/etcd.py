@@ -45,7 +45,7 @@ PAGE_KEYS = 2_000
 TOKENS = "~tokens/"  # sorts after all other keys
 TOKEN_LEASE_S = 120.0
 WATCH_IDLE_S = 5.0  # after silence the watch is opened anew: a connection that was cut without a word would stay silent for ever
-WATCH_PAUSE_S = 0.1
+WATCH_PAUSE_S, WATCH_PAUSE_S_MAX = 0.1, 1.0
 NOT_FOUND = 5
 
 
@@ -153,15 +153,17 @@ class EtcdStore:
                 raise
 
     async def watch(self, prefix: str, start_revision: int) -> AsyncIterator[WatchBatch]:
-        next_revision = start_revision
+        next_revision, failures = start_revision, 0
         while not self._closed:
             try:
                 async for batch in self._watch_once(prefix, next_revision):
-                    next_revision = batch.revision + 1
+                    next_revision, failures = batch.revision + 1, 0
                     yield batch
             except Unanswered as error:
-                logger.info("watch interrupted, resuming at revision %d: %s", next_revision, error)
-                await asyncio.sleep(WATCH_PAUSE_S)
+                failures += 1
+                level = logging.INFO if failures == 1 else logging.DEBUG
+                logger.log(level, "watch interrupted, resuming at revision %d: %s", next_revision, error)
+                await asyncio.sleep(min(WATCH_PAUSE_S * failures, WATCH_PAUSE_S_MAX))
 
     async def _watch_once(self, prefix: str, start_revision: int) -> AsyncIterator[WatchBatch]:
         request = {

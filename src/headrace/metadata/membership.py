@@ -29,10 +29,13 @@ LEASE_TTL_S = 3.0  # etcd's floor is about 2 s; a dead leader is missed after th
 RENEWALS_PER_TTL = 4
 FENCE_AFTER = 0.8  # of the lease's time: what is left covers a late timer and the clocks' drift
 REGISTER_RETRY_S = 0.2
+LEAVE_TIMEOUT_S = 2.0
 
 
 class BrokerMembership:
-    """Register with `await join()`; leave with `await leave()`.  `on_lost` is called once for each lease lost."""
+    """Register with `await join()`; leave with `await leave()`.
+
+    `on_lost` is called once for each lease lost, `on_regained` when the next one holds."""
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class BrokerMembership:
         registration: BrokerRegistration,
         *,
         on_lost: Callable[[], None],
+        on_regained: Callable[[], None] = lambda: None,
         lease_ttl_s: float = LEASE_TTL_S,
     ) -> None:
         self._metadata = metadata
         self._store = metadata.store
         self.registration = registration
         self._on_lost = on_lost
+        self._on_regained = on_regained
         self._lease_ttl_s = lease_ttl_s
         self.lease = 0
         self._renewed_at = 0.0
@@ -81,11 +86,13 @@ class BrokerMembership:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        is_worth_ending = self.is_valid
         lease, self.lease = self.lease, 0
-        if lease:
+        if is_worth_ending:
             try:
-                await self._store.revoke(lease)
-            except StoreUnavailable as error:
+                async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                    await self._store.revoke(lease)
+            except (StoreUnavailable, TimeoutError) as error:
                 logger.warning("could not end the lease, the others will notice later: %s", error)
 
     async def _register(self) -> None:
@@ -153,7 +160,9 @@ class BrokerMembership:
         while True:
             try:
                 await self._register()
-                return
+                break
             except (StoreUnavailable, LeaseLost, RequestError) as error:
                 logger.warning("could not register: %s", error)
                 await asyncio.sleep(REGISTER_RETRY_S)
+        # The controller may have been faster than the answer to us: whoever looked at this membership meanwhile looks again.
+        self._on_regained()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -37,8 +38,13 @@ class Running:
     findings: int = 0  # what a report found, for the exit code
 
     def stop(self) -> None:
+        """End the queries; the batch that runs is dropped and will run again."""
         for query in self.queries:
-            query.stop()
+            try:
+                query.stop()
+            except Py4JError as error:
+                # Whoever ended us may have ended Java before us: then there is nothing left to stop.
+                logger.info("query %s was gone already: %s", query.name, error)
 
     @property
     def active(self) -> bool:

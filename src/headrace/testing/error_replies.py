@@ -1,7 +1,7 @@
 """A reply that says no, for any API: what the broker would have sent had it refused every part of a request.
 
-The error goes as deep as the reply has places for it: to each partition, else to each topic, else to the whole.  What a reply repeats
-from its request (names, ids, numbers) is taken from there.
+The error goes as deep as the reply has places for it: to each partition, else to each topic, else to the whole.  What a
+reply repeats from its request (names, ids, numbers) is taken from there.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ def error_reply(response: type[Any], request: Any, code: int) -> Any:
 
 def with_errors(reply: Any, code: int) -> Any:
     """The same reply with every error code in it replaced: for replies that carry more than a client can do without."""
-    changed = {}
+    changed: dict[str, Any] = {}
     for field in fields(reply):
         value = getattr(reply, field.name)
         if field.name in ERROR_FIELDS:
@@ -99,12 +99,12 @@ def _scalar(field: "Field[Any]", hint: Any, source: Any) -> Any:
         return source
     if field.default is not MISSING or field.default_factory is not MISSING:
         return MISSING
-    return _nothing(wire, hint)
+    return _nothing(wire)
 
 
-def _nothing(wire: Scalar | Sized | None, hint: Any) -> Any:
+def _nothing(wire: Scalar | Sized | None) -> Any:
     if isinstance(wire, Sized):
-        return None if type(None) in get_args(get_args(hint)[0]) else "" if wire.text else b""
+        return "" if wire.text else b""  # and not null, which older versions of a field may not be
     if wire is None:
         return ()
     return UUID(int=0) if wire.name == "uuid" else False if wire.name == "bool" else -1

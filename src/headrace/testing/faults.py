@@ -8,6 +8,7 @@ A fault stands between a connection and the broker.  `error` and `disconnect` ke
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
@@ -25,6 +26,8 @@ from headrace.wire.framing import RequestHeader, read_request_header, response_h
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker as RealBroker
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Api", "Fault", "Faults"]
 
@@ -162,19 +165,26 @@ class Faults:
         connection: Connection,
     ) -> None:
         assert fault.error is not None
-        pair = messages_of(header.api_key)
-        request = decode(pair.request, frame, header.api_version, position, exact=False)
-        if header.api_key in ANSWERED_FIRST:
-            made = await _answer(broker, request, header, connection)
-            response = with_errors(made, fault.error)
-        else:
-            response = error_reply(pair.response, request, fault.error)
-        await asyncio.sleep(fault.delay)
+        try:
+            request = decode(messages_of(Api(header.api_key)).request, frame, header.api_version, position, exact=False)
+            response = await _refusal(broker, request, header, connection, fault.error)
+            await asyncio.sleep(fault.delay)
+        except Exception:
+            # A test that waits for a refusal should see why there is none, and not hang.
+            logger.exception("cannot refuse %s with %s", Api(header.api_key).name, fault.error.name)
+            reply.abandon("the fault that was asked for cannot be made")
+            return
         if header.api_key == Api.PRODUCE and request.acks == 0:
             reply.skip()
         else:
             start = response_header(header.api_key, header.api_version, header.correlation_id)
             reply.send((start, encode(response, header.api_version)))
+
+
+async def _refusal(broker: "RealBroker", request: Any, header: RequestHeader, connection: Connection, error: ErrorCode) -> Any:
+    if header.api_key in ANSWERED_FIRST:
+        return with_errors(await _answer(broker, request, header, connection), error)
+    return error_reply(messages_of(Api(header.api_key)).response, request, error)
 
 
 async def _answer(broker: "RealBroker", request: Any, header: RequestHeader, connection: Connection) -> Any:

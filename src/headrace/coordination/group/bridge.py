@@ -106,11 +106,13 @@ def _turns_classic(group: ConsumerGroup, replaced_id: str, context: Context) -> 
 
 def _downgrade(change: Change, context: Context, outcome: Outcome, now: Moment) -> ConsumerMember:
     picture = register(change, context, outcome, now)
-    is_stale = picture.target_epoch < picture.epoch
     after = picture.members[change.member.member_id]
-    if not is_stale:
+    if picture.target_epoch == picture.epoch:
         after = step_towards_target(change, picture, context, outcome, now)
-    migration.downgrade_with_replaced(picture, context, outcome, now, is_rebalance_needed=is_stale)
+        picture = picture.with_member(after)
+    # Only a group in which everybody has what he is meant to have can go on without a rebalance.
+    is_settled = all(member.is_reconciled_to(picture.epoch) for member in picture.members.values())
+    migration.downgrade_with_replaced(picture, context, outcome, now, is_rebalance_needed=not is_settled)
     return after
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from headrace.coordination.group.entries import EpochsByPartition, Partitions
+from headrace.coordination.group.entries import Partitions
 from headrace.coordination.group.expiry import Group
-from headrace.coordination.group.members import ConsumerGroup, ConsumerMember, without_epochs
+from headrace.coordination.group.members import ConsumerGroup, ConsumerMember
 from headrace.coordination.group.requests import (
     DescribedClassicGroup,
     DescribedClassicMember,
@@ -91,18 +91,10 @@ def _described_member(group: ConsumerGroup, member: ConsumerMember, topics: Topi
         client_host=member.about.client_host,
         topic_names=tuple(sorted(member.about.topic_names)),
         topic_regex=member.about.topic_regex,
-        assignment=_described_topics(_held(member.assigned, member.revoking), topics),
+        assignment=_described_topics(member.held(), topics),
         target=_described_topics(group.targets.get(member.member_id, {}), topics),
         is_classic=member.classic is not None,
     )
-
-
-def _held(assigned: EpochsByPartition, revoking: EpochsByPartition) -> Partitions:
-    """What a member answers for: it still does for what it is to give up."""
-    held = without_epochs(assigned)
-    for topic_id, partitions in without_epochs(revoking).items():
-        held[topic_id] = held.get(topic_id, frozenset()) | partitions
-    return held
 
 
 def _described_topics(partitions: Partitions, topics: TopicCatalog) -> tuple[DescribedTopic, ...]:

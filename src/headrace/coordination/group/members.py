@@ -58,6 +58,13 @@ class ConsumerMember:
         """Set for a member that speaks the classic protocol inside this group."""
         return self.about.classic
 
+    def held(self) -> dict[UUID, frozenset[int]]:
+        """What the member answers for: what it has, and what it is to give up but has not."""
+        held = without_epochs(self.assigned)
+        for topic_id, partitions in without_epochs(self.revoking).items():
+            held[topic_id] = held.get(topic_id, frozenset()) | partitions
+        return held
+
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 

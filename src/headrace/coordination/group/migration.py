@@ -140,8 +140,9 @@ def _write_downgraded(picture: ConsumerGroup, context: Context, outcome: Outcome
     assignments: dict[str, bytes] = {}
     for member_id, classic in downgraded.members.items():
         version = embedded.read_subscription(classic.protocols[downgraded.protocol]).version
-        target = named_partitions(picture.targets.get(member_id, {}), context.topics)
-        assignments[member_id] = embedded.write_assignment(target, version)
+        # What it has, not what it was meant to have: until it joins again nobody else may be given any of it.
+        held = named_partitions(picture.members[member_id].held(), context.topics)
+        assignments[member_id] = embedded.write_assignment(held, version)
     outcome.write(downgraded.as_entry(assignments, now.wall_ms))
 
 

@@ -157,7 +157,7 @@ class GroupShard:
             return self._consumer_group(request.group_id)
         if group is None:
             return ConsumerGroup(request.group_id)
-        if group.state is ClassicState.EMPTY:
+        if group.is_empty:
             outcome.write(ClassicGroupEntry(request.group_id, None))
             return ConsumerGroup(request.group_id)
         return migration.upgrade(group, self._context, outcome, now)
@@ -256,7 +256,7 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if not _is_empty(group):
+        if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         outcome.write_all(self.offsets.tombstones(group_id))
         outcome.write_all(_tombstones(group))
@@ -314,7 +314,7 @@ class GroupShard:
             expired = list(expiry.expired_offsets(group, self.offsets, self.settings, now.wall_ms))
             outcome.write_all(expired)
             is_bare = len(expired) == len(self.offsets.of_group(group_id)) and not self.offsets.has_open(group_id)
-            if is_bare and _is_empty(group):
+            if is_bare and group.is_empty:
                 outcome.write_all(_tombstones(group))
         self._set_expiry(now)
 
@@ -409,10 +409,6 @@ class GroupShard:
 def _check_group_id(group_id: str) -> None:
     if not group_id:
         raise RequestError(ErrorCode.INVALID_GROUP_ID)
-
-
-def _is_empty(group: Group) -> bool:
-    return group.is_empty if isinstance(group, ConsumerGroup) else group.state is ClassicState.EMPTY
 
 
 def _tombstones(group: Group) -> Iterable[Entry]:

@@ -95,9 +95,9 @@ class ClassicGroup:
     # --- members ----------------------------------------------------------------------------------------------------------
 
     @property
-    def is_simple(self) -> bool:
-        """Whether the group only holds offsets of consumers that assign themselves."""
-        return self.protocol_type is None and self.state is ClassicState.EMPTY and not self.pending_joins
+    def is_empty(self) -> bool:
+        """Whether nobody is in it, be that written down already or not."""
+        return not self.members
 
     @property
     def uses_consumer_protocol(self) -> bool:

@@ -19,6 +19,7 @@ METADATA_VERSION = 9
 FIND_COORDINATOR_VERSION = 3
 GROUP, TRANSACTION = 0, 1
 CALL_TIMEOUT_S = 3.0
+COORDINATOR_TIMEOUT_S = 1.5
 BACK_OFF_S = (0.05, 0.4)
 
 Addresses = Mapping[int, tuple[str, int]]
@@ -36,7 +37,7 @@ class ClusterClient:
         self.history = history
         self.chance = chance
         self._topics = topics
-        self._brokers = list(addresses)
+        self.brokers = list(addresses)
         self._peers = Peers(name, addresses.get)
         self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -48,7 +49,7 @@ class ClusterClient:
             raise Unavailable(str(error)) from error
 
     async def call_any(self, request: Any, version: int) -> Any:
-        return await self.call(self.chance.choice(self._brokers), request, version)
+        return await self.call(self.chance.choice(self.brokers), request, version)
 
     # -- leaders
 
@@ -92,13 +93,16 @@ class ClusterClient:
     async def call_coordinator(self, kind: int, key: str, request: Any, version: int) -> Any:
         broker = await self.coordinator(kind, key)
         try:
-            return await self.call(broker, request, version)
+            return await self.call(broker, request, version, timeout_s=COORDINATOR_TIMEOUT_S)
         except Unavailable:
             self.forget_coordinator(kind, key)
             raise
 
     def forget_coordinator(self, kind: int, key: str) -> None:
         self._coordinators.pop((kind, key), None)
+
+    def believe_in_coordinator(self, kind: int, key: str, broker: int) -> None:
+        self._coordinators[kind, key] = broker
 
     # -- waiting
 

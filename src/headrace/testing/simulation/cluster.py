@@ -177,6 +177,8 @@ class SimulatedCluster:
     def _end(self, node: Node, *, silently: bool) -> None:
         assert node.machine is not None
         assert node.disk is not None
+        if node.broker is not None:
+            self.observer.detach(node.broker)
         self.loop.crash(node.machine)
         self.network.crash(node.machine, silently=silently)
         node.disk.is_off = True

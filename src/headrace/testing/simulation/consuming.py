@@ -50,7 +50,7 @@ async def committed_offsets(client: ClusterClient, group: str, partitions: Seque
 
 
 class Auditor:
-    """Asks how far groups have come, again and again, of whoever says that it is their coordinator."""
+    """Asks every broker how far groups have come, again and again: whoever answers as coordinator must know all there is."""
 
     def __init__(self, client: ClusterClient, groups: Sequence[str], *, pause_s: tuple[float, float]) -> None:
         self._client = client
@@ -66,9 +66,10 @@ class Auditor:
         while not self._stopping:
             await asyncio.sleep(client.chance.uniform(*self._pause_s))
             group = client.chance.choice(self._groups)
-            client.forget_coordinator(GROUP, group)
-            with contextlib.suppress(Unavailable):
-                await committed_offsets(client, group, partitions)
+            for broker in client.brokers:
+                client.believe_in_coordinator(GROUP, group, broker)
+                with contextlib.suppress(Unavailable):
+                    await committed_offsets(client, group, partitions)
 
 
 class Consumer:

@@ -134,6 +134,10 @@ class History:
         self.violations: list[str] = []
 
     @property
+    def now(self) -> float:
+        return self._loop.now
+
+    @property
     def next_order(self) -> int:
         return len(self.facts)
 

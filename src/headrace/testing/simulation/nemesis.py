@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.controller.entries import BROKERS
 from headrace.testing.simulation.cluster import Node, SimulatedCluster
 from headrace.testing.simulation.machine import BLOCKING_S
 from headrace.testing.simulation.network import DELAY_S
@@ -11,6 +12,10 @@ from headrace.testing.simulation.store import NAME as STORE_NAME
 
 PAUSE_BETWEEN_S = (0.3, 3.0)
 DURATION_S = (0.2, 6.0)
+# Longer than a lease, so that others act while the broker cannot know.
+LONG_S = (2.0, 10.0)
+# How long a broker may not know that its lease is gone: it asks four times in a lease's time.
+UNAWARE_S = 2.0
 SLOW_DISK_S = (0.05, 0.6)
 SLOW_NETWORK_S = (0.02, 0.25)
 # The power fails somewhere within so many changes of files.
@@ -62,8 +67,8 @@ class Nemesis:
     def _tell(self, text: str) -> None:
         self._cluster.history.tell(text, "nemesis")
 
-    def _later(self, mend: Callable[[], None]) -> None:
-        self._cluster.loop.call_on(None, self._chance.uniform(*DURATION_S), mend)
+    def _later(self, mend: Callable[[], None], duration_s: tuple[float, float] = DURATION_S) -> None:
+        self._cluster.loop.call_on(None, self._chance.uniform(*duration_s), mend)
 
     def _victim(self) -> Node | None:
         """A broker that runs."""
@@ -139,9 +144,9 @@ class Nemesis:
 
     def _cut_from_store(self) -> None:
         name = self._chance.choice(self._cluster.machine_names[:-1])
-        self._cut([(name, STORE_NAME), (STORE_NAME, name)])
+        self._cut([(name, STORE_NAME), (STORE_NAME, name)], LONG_S)
 
-    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+    def _cut(self, pairs: list[tuple[str, str]], duration_s: tuple[float, float] = DURATION_S) -> None:
         self._tell("cut: " + ", ".join(f"{one} -> {other}" for one, other in pairs))
         for one, other in pairs:
             self._cluster.network.cut(one, other)
@@ -152,7 +157,7 @@ class Nemesis:
                 self._cluster.network.heal(one, other)
             self._cluster.store.on_healed()
 
-        self._later(heal)
+        self._later(heal, duration_s)
 
     def _slow_network(self) -> None:
         network = self._cluster.network
@@ -189,6 +194,9 @@ class Nemesis:
         if leases:
             lease = self._chance.choice(leases)
             self._tell(f"lease {lease} is lost, unfairly")
+            for key in sorted(self._cluster.store.ledger.keys_of_lease.get(lease, ())):
+                if key.startswith(BROKERS):
+                    self._cluster.observer.excuse(int(key.removeprefix(BROKERS)), UNAWARE_S)
             self._cluster.store.end_lease(lease)
 
     def _store_down(self) -> None:

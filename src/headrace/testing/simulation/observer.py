@@ -1,5 +1,7 @@
 """Looks over the shoulders of all brokers: what is committed stays, and is the same everywhere.
 
+A broker that is seen to be dead has stopped believing that it leads: it gives its lease up before the store does.
+
 Whenever a high watermark moves, on whichever replica, the batches below it are compared with what was ever seen committed at
 these offsets.  That is more than clients can see, and sees it at once.
 """
@@ -12,11 +14,20 @@ from headrace.model.errors import RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.records.batch import iterate_batches
 from headrace.testing.simulation.history import History, Led
+from headrace.testing.simulation.machine import Machine, required_machine
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 READ_BYTES = 1 << 22
+
+
+def _believes_to_lead(broker: "Broker", identity: TopicPartition) -> bool:
+    try:
+        is_leader = broker.replicas.find(identity.topic, identity.partition).is_leader
+    except RequestError:
+        return False
+    return is_leader and hasattr(broker, "membership") and broker.membership.is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +57,28 @@ class Observer:
         self._history = history
         self.committed: dict[TopicPartition, Committed] = {}
         self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._alive: dict[Broker, Machine] = {}
+        # Until when a broker whose lease was taken away unfairly cannot know of it.
+        self._excused_until: dict[int, float] = {}
 
     def attach(self, broker: "Broker") -> None:
         """From before the broker's first replica is opened."""
+        self._alive[broker] = required_machine()
         checked: dict[Partition, int] = {}
         broker.replicas.on_role.append(lambda partition: self._on_role(broker, partition, checked))
+
+    def detach(self, broker: "Broker") -> None:
+        """The broker is dead: what it believes no longer counts."""
+        self._alive.pop(broker, None)
+
+    def excuse(self, broker_id: int, seconds: float) -> None:
+        """The broker's lease was taken away unfairly: it learns that when it next renews."""
+        self._excused_until[broker_id] = self._history.now + seconds
 
     def _on_role(self, broker: "Broker", partition: Partition, checked: dict[Partition, int]) -> None:
         if partition.is_leader:
             self._on_leader(broker.broker_id, partition)
+            self._look_for_the_undead(broker, partition)
         if partition not in checked:
             checked[partition] = partition.log.start_offset
             partition.on_high_watermark.append(lambda: self._on_high_watermark(broker.broker_id, partition, checked))
@@ -67,6 +91,18 @@ class Observer:
             self._history.violate(f"{partition.identity} is led by {first} and by {broker_id} in epoch {partition.leader_epoch}")
         fact = Led(partition=partition.identity, leader_epoch=partition.leader_epoch, broker=broker_id)
         self._history.record(fact)
+
+    def _look_for_the_undead(self, broker: "Broker", partition: Partition) -> None:
+        """Whom this leader has seen die must not believe to lead any more."""
+        for other, machine in self._alive.items():
+            excused = self._excused_until.get(other.broker_id, 0.0) > self._history.now
+            if other.broker_id in broker.image.brokers or excused:
+                continue
+            if machine.context().run(_believes_to_lead, other, partition.identity):
+                self._history.violate(
+                    f"{broker.broker_id} has seen {other.broker_id} die and leads {partition.identity}, "
+                    f"which {other.broker_id} believes to lead under a lease that holds"
+                )
 
     def _on_high_watermark(self, broker_id: int, partition: Partition, checked: dict[Partition, int]) -> None:
         position, end = checked[partition], partition.high_watermark

@@ -26,6 +26,7 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicC
 
 CREATE_TOPICS_VERSION = 5
 TOPIC = "events"
+AUDIT_PAUSE_S = (0.1, 0.6)
 
 Result = TypeVar("Result")
 HEALING_SECONDS_MAX = 120.0
@@ -184,7 +185,7 @@ class _Scenario:
         return consumer
 
     def _auditor(self, client: ClusterClient) -> Worker:
-        return Auditor(client, self._groups, pause_s=self._plan.pause_s)
+        return Auditor(client, self._groups, pause_s=AUDIT_PAUSE_S)
 
     async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
         machine, client = self._client(name)

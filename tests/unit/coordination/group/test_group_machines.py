@@ -3,6 +3,7 @@
 Beside the coordinator stands a model: the members' own belief of what they own, and the offsets they were told are committed.
 """
 
+import os
 from typing import Any
 
 from group_clients import PARTITIONS, TOPIC, TOPICS, ClassicClient, ConsumerClient
@@ -207,7 +208,15 @@ class ConsumerGroups(Groups):
     kinds = ("consumer",)
 
 
-EXAMPLES = settings(max_examples=40, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
+# The same histories in every run; HEADRACE_GROUP_HISTORIES asks for that many others.
+HISTORIES = int(os.environ.get("HEADRACE_GROUP_HISTORIES", "0"))
+EXAMPLES = settings(
+    max_examples=HISTORIES or 40,
+    derandomize=not HISTORIES,
+    stateful_step_count=40,
+    deadline=None,
+    report_multiple_bugs=False,
+)
 
 TestMixedGroups = Groups.TestCase
 TestMixedGroups.settings = EXAMPLES

@@ -1,0 +1,98 @@
+"""`headrace cluster`: a cluster on this machine from one command, looked at and moved about with the others."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.testing.etcd import etcd_program
+
+pytestmark = [pytest.mark.etcd, pytest.mark.slow]
+
+HEADRACE = [sys.executable, "-c", "from headrace.cli.main import main; main()"]
+NEEDS_ETCD = pytest.mark.skipif(etcd_program() is None, reason="etcd is not installed (Debian: apt install etcd-server)")
+
+
+def three_free_ports() -> int:
+    """The first of four ports in a row that nobody uses."""
+    for first in range(21_000 + os.getpid() % 5_000, 60_000, 7):
+        try:
+            for port in range(first, first + 4):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+    raise AssertionError("no free ports")
+
+
+def headrace(*arguments: str, bootstrap: str, check: bool = True) -> str:
+    done = subprocess.run(
+        [*HEADRACE, *arguments], env={**os.environ, "HEADRACE_BOOTSTRAP": bootstrap}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 or not check, done.stderr
+    return done.stdout + ("" if check else done.stderr)
+
+
+def status(bootstrap: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(headrace("cluster", "status", "--json", bootstrap=bootstrap))
+    return answer
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[tuple[Path, str, list[subprocess.Popen[bytes]]]]:
+    port, directory = three_free_ports(), tmp_path / "cluster"
+    log = (tmp_path / "up.log").open("wb")
+    command = [*HEADRACE, "cluster", "up", "--brokers", "2", "--directory", str(directory), "--port", str(port)]
+    processes = [subprocess.Popen(command, stdout=log, stderr=log)]
+    bootstrap = f"127.0.0.1:{port}"
+    deadline = time.monotonic() + 60
+    try:
+        while "HEALTHY" not in headrace("cluster", "status", bootstrap=bootstrap, check=False):
+            assert time.monotonic() < deadline, (tmp_path / "up.log").read_text()
+            assert processes[0].poll() is None, (tmp_path / "up.log").read_text()
+        yield directory, bootstrap, processes
+    finally:
+        for process in reversed(processes):
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        log.close()
+
+
+@NEEDS_ETCD
+def test_a_cluster_starts_grows_is_balanced_and_drained(started: tuple[Path, str, list[subprocess.Popen[bytes]]]) -> None:
+    directory, bootstrap, processes = started
+    headrace("topic", "create", "t", "--partitions", "6", "--replication-factor", "2", bootstrap=bootstrap)
+    add = subprocess.Popen([*HEADRACE, "cluster", "add", "--directory", str(directory)], stdout=subprocess.DEVNULL)
+    processes.append(add)
+    deadline = time.monotonic() + 60
+    while len(status(bootstrap)["brokers"]) < 3:
+        assert time.monotonic() < deadline
+    headrace("cluster", "rebalance", "--yes", "--throttle", "10000000", bootstrap=bootstrap)
+    balanced = status(bootstrap)
+    headrace("cluster", "drain", "3", "--yes", bootstrap=bootstrap)
+    drained = status(bootstrap)
+
+    assert [broker["replicas"] for broker in balanced["brokers"]] == [4, 4, 4]
+    assert [broker["replicas"] for broker in drained["brokers"]] == [6, 6, 0]
+    assert {broker["state"] for broker in drained["brokers"]} == {"HEALTHY"}
+    assert drained["under_replicated"] == drained["moving"] == []
+    refused = headrace("cluster", "drain", "2", "--dry-run", bootstrap=bootstrap)
+    assert "t-0" in refused
+
+
+def test_without_etcd_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
+    command = [*HEADRACE, "cluster", "up", "--directory", str(tmp_path / "c"), "--port", str(three_free_ports())]
+    done = subprocess.run(command, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 1
+    assert "apt install etcd-server" in done.stderr
+    assert "Traceback" not in done.stderr
