@@ -26,10 +26,9 @@ def commands_page() -> str:
     parts = [OPENING]
     for name in COMMANDS:
         command = root.get_command(context, name)
-        if command is not None:
-            parts.append(_section(f"headrace {name}", command, "##"))
-            for inner, subcommand in sorted(getattr(command, "commands", {}).items()):
-                parts.append(_section(f"headrace {name} {inner}", subcommand, "###"))
+        parts.append(_section(f"headrace {name}", command, "##"))
+        for inner, subcommand in sorted(getattr(command, "commands", {}).items()):
+            parts.append(_section(f"headrace {name} {inner}", subcommand, "###"))
     return "\n".join(parts)
 
 

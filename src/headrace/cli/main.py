@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -40,13 +39,14 @@ class LazyCommands(typer.core.TyperGroup):
     """The table above as a group of commands, each imported at its first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name in COMMANDS if self.get_command(ctx, name)]
+        for name in COMMANDS:
+            self.get_command(ctx, name)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in COMMANDS:
             module, attribute = COMMANDS[cmd_name].split(":")
-            if find_spec(module) is not None:
-                self.commands[cmd_name] = _command(cmd_name, getattr(import_module(module), attribute))
+            self.commands[cmd_name] = _command(cmd_name, getattr(import_module(module), attribute))
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.arguments import Duration, Moment, bootstrap_address, callable_or_none, choice, seconds, whole_number
-from headrace.client.consumer_settings import DELIVERIES, Start, check_start, configuration, topics_or_partitions
+from headrace.client.arguments import Config, Duration, Moment, bootstrap_address, callable_or_none, choice, seconds, whole_number
+from headrace.client.consumer_settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
 from headrace.client.errors import Closed, DecodeFailed, InvalidArgument, WrongState, translate
 from headrace.client.membership import Membership, PartitionsCallback
 from headrace.client.offsets import Place, Positions
 from headrace.client.reading import SLICE_S, Reader
 from headrace.client.record import Record
-from headrace.client.serialization import Format, codec
+from headrace.client.serialization import Codec, Format, codec
 from headrace.client.starting_point import StartingPoint
 from headrace.model.identity import TopicPartition
 
@@ -72,22 +72,11 @@ class Consumer(Generic[K, V]):
         self.group = group
         self.delivery = delivery
         self.dead_letters = dead_letters
-        self._topics, self._partitions = topics_or_partitions(topics)
-        check_start(start)
-        choice("delivery", delivery, DELIVERIES)
+        self._topics, partitions = topics_or_partitions(topics)
+        self._timeout = seconds("timeout", timeout, at_least=0.1)
+        _check(group, delivery, start, partitions)
         for argument, given in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_undecodable", on_undecodable)):
             callable_or_none(argument, given)
-        self._timeout = seconds("timeout", timeout, at_least=0.1)
-        if group is None and delivery == "exactly_once":
-            raise InvalidArgument(
-                "delivery='exactly_once' needs a group, under whose name "
-                "the offsets are kept; accepted without one: 'at_least_once'"
-            )
-        if group is not None and self._partitions:
-            raise InvalidArgument(
-                "topics with single partitions do not go with a group, which "
-                "assigns them itself; accepted: names of topics, or group=None"
-            )
         config = configuration(
             bootstrap=self.bootstrap,
             group=group,
@@ -102,38 +91,58 @@ class Consumer(Generic[K, V]):
             extra=librdkafka,
         )
         self._starting_point = StartingPoint(start, grouped=group is not None, timeout=self._timeout, bootstrap=self.bootstrap)
-        self._membership = Membership(
-            config,
-            bootstrap=self.bootstrap,
-            grouped=group is not None,
-            eager=group is None or (protocol == "classic" and config["partition.assignment.strategy"] != "cooperative-sticky"),
-            locate=self._starting_point,
-            commit_interval=seconds("commit_interval", commit_interval, at_least=0.01),
-            on_assigned=on_assigned,
-            on_revoked=on_revoked,
-        )
-        self._membership.commits_when_finished = delivery == "at_least_once" and group is not None
-        self._membership.commits_handed_out = delivery == "at_most_once" and group is not None
-        self._starting_point.client = self._membership.client
-        self._starting_point.turns = self._membership.turns
+        interval = seconds("commit_interval", commit_interval, at_least=0.01)
+        formats = codec("keys", keys), codec("values", values)
+        self._membership = self._join(config, interval, on_assigned, on_revoked)
         self._offsets = self._membership.offsets
-        self._reader = Reader(
-            self._membership,
-            self._starting_point,
-            topics=self._topics,
-            partitions=self._partitions,
-            bootstrap=self.bootstrap,
-            group=group,
-            keys=codec("keys", keys),
-            values=codec("values", values),
-            commits_first=delivery == "at_most_once" and group is not None,
-            timeout=self._timeout,
-            on_undecodable=on_undecodable,
-            dead_letters=dead_letters,
-        )
+        self._reader = self._open_reader(partitions, formats, on_undecodable)
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
         self._closed = False
+
+    def _join(
+        self,
+        config: Config,
+        commit_interval: float,
+        on_assigned: PartitionsCallback | None,
+        on_revoked: PartitionsCallback | None,
+    ) -> Membership:
+        membership = Membership(
+            config,
+            bootstrap=self.bootstrap,
+            grouped=self.group is not None,
+            eager=self.group is None or config.get("partition.assignment.strategy", COOPERATIVE) != COOPERATIVE,
+            locate=self._starting_point,
+            commit_interval=commit_interval,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+        )
+        membership.commits_when_finished = self.delivery == "at_least_once" and self.group is not None
+        membership.commits_handed_out = self.delivery == "at_most_once" and self.group is not None
+        self._starting_point.client = membership.client
+        self._starting_point.turns = membership.turns
+        return membership
+
+    def _open_reader(
+        self,
+        partitions: list[TopicPartition],
+        formats: tuple[Codec, Codec],
+        on_undecodable: Callable[[DecodeFailed], object] | None,
+    ) -> Reader:
+        return Reader(
+            self._membership,
+            self._starting_point,
+            topics=self._topics,
+            partitions=partitions,
+            bootstrap=self.bootstrap,
+            group=self.group,
+            keys=formats[0],
+            values=formats[1],
+            commits_first=self.delivery == "at_most_once" and self.group is not None,
+            timeout=self._timeout,
+            on_undecodable=on_undecodable,
+            dead_letters=self.dead_letters,
+        )
 
     # Reading
 
@@ -455,3 +464,17 @@ class Consumer(Generic[K, V]):
         self._check_open()
         if self.group is None:
             raise WrongState(f"{call}() needs a group, under whose name offsets are kept: Consumer(…, group='…')")
+
+
+def _check(group: str | None, delivery: str, start: object, partitions: list[TopicPartition]) -> None:
+    check_start(start)
+    choice("delivery", delivery, DELIVERIES)
+    if group is None and delivery == "exactly_once":
+        raise InvalidArgument(
+            "delivery='exactly_once' needs a group, under whose name the offsets are kept; accepted without one: 'at_least_once'"
+        )
+    if group is not None and partitions:
+        raise InvalidArgument(
+            "topics with single partitions do not go with a group, which assigns them itself; "
+            "accepted: names of topics, or group=None"
+        )

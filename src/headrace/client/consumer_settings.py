@@ -11,7 +11,8 @@ from headrace.client.errors import InvalidArgument
 from headrace.model.identity import TopicPartition
 
 DELIVERIES = ("at_most_once", "at_least_once", "exactly_once")
-ASSIGNORS = ("cooperative-sticky", "range", "roundrobin")
+COOPERATIVE = "cooperative-sticky"
+ASSIGNORS = (COOPERATIVE, "range", "roundrobin")
 UNGROUPED = "headrace-ungrouped"
 Start = str | int | datetime
 

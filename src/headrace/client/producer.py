@@ -86,12 +86,7 @@ class Producer:
         self.bootstrap = bootstrap_address(bootstrap)
         self._keys = codec("keys", keys)
         self._values = codec("values", values)
-        self._partitioner = KeyHash() if partitioner is None else partitioner
-        if not callable(self._partitioner):
-            raise InvalidArgument(
-                f"partitioner={partitioner!r} is not accepted; accepted: "
-                "KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable"
-            )
+        self._partitioner = _checked(partitioner)
         self._native_partitioner = getattr(self._partitioner, "native", None)
         self._delivery_timeout = seconds("delivery_timeout", delivery_timeout, at_least=0.001)
         config = configuration(
@@ -451,6 +446,16 @@ class Producer:
     def _check_transaction(self) -> None:
         if self._transactions is not None and not self._transactions.open:
             raise WrongState("a transactional producer sends inside 'with producer.transaction():'")
+
+
+def _checked(partitioner: Partitioner | None) -> Partitioner:
+    if partitioner is None:
+        return KeyHash()
+    if callable(partitioner):
+        return partitioner
+    raise InvalidArgument(
+        f"partitioner={partitioner!r} is not accepted; accepted: KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable"
+    )
 
 
 def _open(config: dict[str, Any], note_error: Callable[[KafkaError], None]) -> Librdkafka:

@@ -147,6 +147,7 @@ class Cluster:
                     raise TopicMissingError(f"a topic or partition is not there: {error.str()}") from None
                 if error.code() not in PASSING_ERRORS:
                     raise BrokerUnreachableError(f"the brokers at {self._bootstrap} refused a request: {error.str()}") from None
+                self._admin.poll(0)  # lets librdkafka say what the trouble was
                 if time.monotonic() >= deadline:
                     raise BrokerUnreachableError(
                         f"no broker answered at {self._bootstrap}: {self._last_error or error.str()}"

@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -17,20 +15,15 @@ from headrace.cli.failure import Failure
 Command = Callable[..., Any]
 
 
-def test_the_help_lists_every_command_that_is_there(headrace: Command) -> None:
+def test_the_help_lists_every_command(headrace: Command) -> None:
     outcome = headrace("--help")
 
     assert outcome.code == 0
-    for name, target in cli.COMMANDS.items():
-        if find_spec(target.split(":")[0]) is not None:
-            assert f" {name} " in outcome.output
+    assert [name for name in cli.COMMANDS if f" {name} " not in outcome.output] == []
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_has_help(headrace: Command, name: str) -> None:
-    if find_spec(cli.COMMANDS[name].split(":")[0]) is None:
-        pytest.skip(f"headrace {name} is not part of this build")
-
     outcome = headrace(name, "--help")
 
     assert outcome.code == 0
@@ -125,10 +118,3 @@ def test_the_version_is_the_packages(headrace: Command) -> None:
     from importlib.metadata import version
 
     assert headrace("--version").output == f"headrace {version('headrace')}\n"
-
-
-def test_every_registered_command_exists_where_its_module_does() -> None:
-    for target in cli.COMMANDS.values():
-        module, attribute = target.split(":")
-        if find_spec(module) is not None:
-            assert hasattr(import_module(module), attribute), target

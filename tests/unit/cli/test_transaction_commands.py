@@ -1,7 +1,7 @@
 """Transactions from the command line: seen, described, and ended by force."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ WAIT_S = 20.0
 
 
 @pytest.fixture
-def open_transaction(client: Command, bootstrap: str, topic: str) -> Iterator[Producer]:
+def open_transaction(client: Command, bootstrap: str, topic: str) -> Producer:
     """A producer with an open transaction in partition 1; its transactional id is the topic's name."""
     client("topic", "create", topic, "--partitions", "2")
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
@@ -21,7 +21,7 @@ def open_transaction(client: Command, bootstrap: str, topic: str) -> Iterator[Pr
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=1)
     producer.flush(WAIT_S)
-    yield producer
+    return producer
 
 
 def rows(outcome: Any) -> list[dict[str, Any]]:

@@ -42,12 +42,18 @@ class CutStore(MemoryStore):
         await self.whole.revoke(lease)
 
 
-async def member(store: MemoryStore, broker_id: int, lost: list[float]) -> tuple[ClusterMetadata, BrokerMembership]:
+async def member(
+    store: MemoryStore, broker_id: int, lost: list[float], regained: list[bool] | None = None
+) -> tuple[ClusterMetadata, BrokerMembership]:
     view = ClusterMetadata(store, SystemEntropy())
     await view.start()
     loop = asyncio.get_running_loop()
     membership = BrokerMembership(
-        view, BrokerRegistration(broker_id=broker_id), on_lost=lambda: lost.append(loop.time()), lease_ttl_s=TTL_S
+        view,
+        BrokerRegistration(broker_id=broker_id),
+        on_lost=lambda: lost.append(loop.time()),
+        on_regained=lambda: (regained if regained is not None else []).append(membership.is_valid),
+        lease_ttl_s=TTL_S,
     )
     await membership.join()
     return view, membership
@@ -71,9 +77,9 @@ def test_a_lease_is_kept_as_long_as_the_store_answers() -> None:
 
 def test_a_broker_that_is_cut_off_fences_itself_before_the_others_see_it_go() -> None:
     async def run() -> None:
-        whole, lost, gone = MemoryStore(), list[float](), list[float]()
+        whole, lost, gone, regained = MemoryStore(), list[float](), list[float](), list[bool]()
         cut = CutStore(whole)
-        own_view, membership = await member(cut, 1, lost)
+        own_view, membership = await member(cut, 1, lost, regained)
         others_view, other = await member(whole, 2, [])
         loop = asyncio.get_running_loop()
         others_view.on_change(
@@ -89,8 +95,9 @@ def test_a_broker_that_is_cut_off_fences_itself_before_the_others_see_it_go() ->
         cut.is_cut = False
         await others_view.wait_until(lambda image: 1 in image.brokers, 5)
         async with asyncio.timeout(5):
-            while not membership.is_valid:
+            while not regained:
                 await asyncio.sleep(0.01)
+        assert regained == [True]
         assert membership.epoch > first_epoch
         for each in (membership, other):
             await each.leave()
