@@ -130,9 +130,12 @@ def test_send_many_with_a_value_that_does_not_encode_keeps_what_came_before(boot
 @pytest.mark.parametrize(
     "partitioner", [KeyHash(), RoundRobin(), Sticky(run=5), Salted(3), lambda topic, key, value, count: count - 1]
 )
-def test_partitioners_are_strategies(bootstrap: str, three: str, partitioner: Any) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_partitioners_are_strategies(bootstrap: str, three: str, partitioner: Any, many: bool) -> None:
     with Producer(bootstrap, partitioner=partitioner) as producer:
-        for _ in range(60):
+        if many:
+            producer.send_many(three, ["v"] * 60, keys=["one key"] * 60)
+        for _ in range(0 if many else 60):
             producer.send(three, "v", key="one key")
 
     counts = Counter(record.partition for record in read_all(bootstrap, three))
@@ -153,6 +156,17 @@ def test_partitioners_are_strategies(bootstrap: str, three: str, partitioner: An
 def test_an_explicit_partition_wins_over_the_partitioner(bootstrap: str, three: str) -> None:
     with Producer(bootstrap, partitioner=RoundRobin()) as producer:
         assert {producer.send(three, "v", partition=1).result(10).partition for _ in range(3)} == {1}
+        assert {each.partition for each in producer.send_many(three, ["v"] * 5, partition=2).result(10)} == {2}
+
+
+def test_send_many_keeps_the_order_of_each_partition_whatever_the_buffer(bootstrap: str, three: str) -> None:
+    with Producer(bootstrap, partitioner=RoundRobin(), buffer_messages=100, linger=0.001) as producer:
+        producer.send_many(three, [str(number) for number in range(5000)]).result(30)
+
+    seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for record in read_all(bootstrap, three):
+        seen[record.partition].append(int(record.value))
+    assert seen == {partition: list(range(partition, 5000, 3)) for partition in range(3)}
 
 
 def test_a_partitioner_that_chooses_what_is_not_there_is_told_so(bootstrap: str, three: str) -> None:

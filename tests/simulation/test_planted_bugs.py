@@ -8,7 +8,7 @@ from headrace.broker.handlers import fetch
 from headrace.broker.leadership import FollowedLeadership
 from headrace.broker.partition import Partition
 from headrace.controller import election
-from headrace.controller.election import Elected, Eligible, ElectionRules
+from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, RequestError

@@ -6,28 +6,27 @@ Runs until the source is read to the end.  local[2,8]: a task may fail several t
 import os
 import sys
 import time
-from collections.abc import Iterator
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+from pyspark.sql.types import BinaryType
 
 from headrace.spark.pipeline_session import LOCAL_SETTINGS, SETTINGS
 
 BATCH = 3000
-PAUSE_SECONDS = 0.2
+PAUSE_SECONDS = 0.001
 
 
-def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small pieces with pauses, so that there is a middle of a batch to be killed in."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, 500):
-            time.sleep(PAUSE_SECONDS)
-            yield batch.slice(start, 500)
+@udf(BinaryType())
+def slowly(value: bytearray) -> bytearray:
+    """A pause for each row, so that there is a middle of a batch to be killed in."""
+    time.sleep(PAUSE_SECONDS)
+    return value
 
 
 def main(bootstrap: str, source: str, sink: str, checkpoint: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2,8]").config("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+    builder = SparkSession.builder.master("local[2,8]").config("spark.sql.execution.arrow.maxRecordsPerBatch", "300")
     for name, value in (SETTINGS | LOCAL_SETTINGS | {"spark.log.level": "OFF", "spark.driver.memory": "512m"}).items():
         builder = builder.config(name, value)
     spark = builder.config("spark.task.maxFailures", "8").getOrCreate()
@@ -38,8 +37,7 @@ def main(bootstrap: str, source: str, sink: str, checkpoint: str) -> None:
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", BATCH)
         .load()
-        .select("key", "value")
-        .mapInArrow(slowly, "key BINARY, value BINARY")
+        .select("key", slowly("value").alias("value"))
     )
     query = (
         frame.writeStream.format("headrace")

@@ -352,16 +352,19 @@ class Producer:
                 raise self._refused(error.args[0], message["topic"]) from None
 
     def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, wait: bool) -> None:
-        """All of a chunk, in its order."""
+        """All of a chunk; those of one partition in their order."""
         if len(self._client) + len(chunk) <= self.buffer_messages:
-            taken = self._client.produce_batch(topic, chunk, on_delivery=receipt.report)
-            receipt.handed_over(taken)
-            if taken == len(chunk):
-                return
-            chunk = [message for message in chunk if message.pop("_error", None) is not None]
+            chunk = [message for same in _by_partition(chunk) for message in self._hand_over_batch(topic, same, receipt)]
         for message in chunk:
             self._hand_over({"topic": topic, **message}, receipt.report, wait=wait)
             receipt.handed_over(1)
+
+    def _hand_over_batch(self, topic: str, messages: list[dict[str, Any]], receipt: BatchReceipt) -> list[dict[str, Any]]:
+        """Hand over messages of one partition; those for which there was no room come back."""
+        partition = messages[0].get("partition", ANY_PARTITION)
+        taken = self._client.produce_batch(topic, messages, partition=partition, on_delivery=receipt.report)
+        receipt.handed_over(taken)
+        return [] if taken == len(messages) else [message for message in messages if message.pop("_error", None) is not None]
 
     def _wait_for_room(self, topic: str, deadline: float, wait: bool) -> None:
         if not wait:
@@ -446,6 +449,16 @@ class Producer:
     def _check_transaction(self) -> None:
         if self._transactions is not None and not self._transactions.open:
             raise WrongState("a transactional producer sends inside 'with producer.transaction():'")
+
+
+def _by_partition(messages: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """`produce_batch` heeds only the partition of the whole batch, and not, as it says, that of each message."""
+    if "partition" not in messages[0]:
+        return (messages,)
+    sorted_out: dict[int, list[dict[str, Any]]] = {}
+    for message in messages:
+        sorted_out.setdefault(message["partition"], []).append(message)
+    return sorted_out.values()
 
 
 def _checked(partitioner: Partitioner | None) -> Partitioner:

@@ -1,7 +1,8 @@
 """Cutting whole batches out of a segment for a reader.
 
-Batches of the active segment that this process appended were checked when they came; only their lengths are looked at, and only where the
-read has to be cut.  Every other batch is checked each time it is read: CRC, offset between its neighbours, epoch not falling.
+Batches of the active segment that this process appended were checked when they came; only their lengths are looked at, and only
+where the read has to be cut.  Every other batch is checked each time it is read: its CRC, and that its offset, which the CRC does
+not cover, lies between those of its neighbours.
 """
 
 import struct
@@ -87,7 +88,7 @@ def _checked_cut(
     """The same, each batch proved.  Damage at the first batch raises; damage later ends the read before it."""
     view = memoryview(data)
     position, first_offset, next_offset = 0, -1, -1
-    expected, epoch = segment.base_offset, -1
+    expected = segment.base_offset
     limit = min(wanted, len(data))
     while position + HEADER_BYTES <= limit:
         header = read_header(view, position)
@@ -99,8 +100,6 @@ def _checked_cut(
             fault = _neighbour_fault(view, end, header.next_offset, bound) or (
                 None if crc_matches(view[position:end]) else "its CRC does not match its bytes"
             )
-            if header.leader_epoch < epoch:
-                fault = f"its epoch {header.leader_epoch} is below the one before, {epoch}"
         if fault is not None:
             hole = segment.hole_at(start + position, max(expected, offset if first_offset < 0 else 0), fault)
             if first_offset < 0:
@@ -112,7 +111,6 @@ def _checked_cut(
         if first_offset < 0:
             first_offset = header.base_offset
         expected = next_offset = header.next_offset
-        epoch = header.leader_epoch
         position = end
     return position, first_offset, next_offset
 

@@ -1,4 +1,4 @@
-"""A real cluster on this machine, for tests: etcd and brokers, each a process of its own that can be killed, paused and started again.
+"""A real cluster on this machine, for tests: etcd and brokers, each a process that can be killed, paused and started again.
 
 with ProcessCluster(directory, brokers=3) as cluster:
     producer = Producer({"bootstrap.servers": cluster.bootstrap})

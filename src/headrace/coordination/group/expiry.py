@@ -25,10 +25,13 @@ def may_expire(group: Group) -> bool:
 
 def expired_offsets(group: Group, store: OffsetStore, settings: GroupSettings, wall_ms: int) -> Iterator[OffsetEntry]:
     """The entries that remove what has expired."""
-    if not may_expire(group):
+    offsets = store.of_group(group.group_id)
+    if not may_expire(group) or not offsets:
         return
-    for (topic, partition), stored in store.of_group(group.group_id).items():
-        if group.is_subscribed_to(topic) or store.is_open(group.group_id, (topic, partition)):
+    # A group has few topics but may have many partitions: each topic is looked at once.
+    read = {topic for topic in {topic for topic, _ in offsets} if group.is_subscribed_to(topic)}
+    for (topic, partition), stored in offsets.items():
+        if topic in read or store.is_open(group.group_id, (topic, partition)):
             continue
         if _is_expired(group, stored.value, settings, wall_ms):
             yield OffsetEntry(group.group_id, topic, partition, None)

@@ -17,7 +17,7 @@ from headrace.coordination.group.members import (
     with_epoch,
 )
 from headrace.coordination.group.requests import JoinReply, SyncReply
-from headrace.coordination.group.state import ClassicGroup, ClassicMember
+from headrace.coordination.group.state import ClassicGroup, ClassicMember, ClassicState
 from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
@@ -168,5 +168,6 @@ def on_downgraded(group: ClassicGroup, is_rebalance_needed: object, context: Con
     """The group is classic now: watch its members, and have them join again if their assignments are stale."""
     for member in group.members.values():
         context.hear_from(group.group_id, member.member_id, member.session_timeout_ms, now)
-    if is_rebalance_needed:
+    # Somebody who joined in between may have set it going already.
+    if is_rebalance_needed and group.state is ClassicState.STABLE:
         rebalance.prepare(group, context, outcome, now)

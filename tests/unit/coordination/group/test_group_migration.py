@@ -264,3 +264,28 @@ def test_classic_members_of_an_upgraded_group_may_leave() -> None:
 
     assert [member.error for member in left] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert set(driver.consumer().members) == {second.member_id, "new"}
+
+
+def test_a_downgrade_while_others_join_already_is_one_rebalance() -> None:
+    driver = Driver(BOTH_WAYS, catalog(t=10))
+    leader, _ = classic_group(driver)
+    driver.consumer_join("new")
+    driver.consumer_beat("new", -1)
+    driver.join(leader.member_id)
+
+    driver.settle()
+
+    assert driver.state() == "PreparingRebalance"
+
+
+def test_a_downgraded_group_keeps_what_its_members_have_not_given_up_from_others() -> None:
+    driver = Driver(BOTH_WAYS, catalog(t=10))
+    members = classic_group(driver)
+    driver.consumer_join("new")
+    driver.consumer_beat("new", -1)
+
+    again = driver.consumer_join("newer")
+
+    held = driver.consumer().owners[T]
+    assert again.assignment == {}
+    assert {held[partition] for partition in range(10)} == {reply.member_id for reply in members}

@@ -1,0 +1,406 @@
+"""Compaction keeps the last value per key, expiry removes what is over, and a crash at any step changes nothing a reader sees."""
+
+import random
+from typing import Any
+
+import pytest
+from storing import DIRECTORY, TIME, ManualClock, end_transaction, keyed, offsets_of, open_log, read_all, simulated_disk
+
+from headrace.log.cleaning import KeyMap
+from headrace.log.compaction import compact, discard, plan_compaction, plan_expiry, publish, swap_in
+from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin
+from headrace.log.log import Log
+from headrace.log.segment import segment_path
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import build_batch
+from headrace.records.compression import CODEC_NAMES
+from headrace.records.record import Record
+from headrace.testing.disk import SimulatedCrash, SimulatedDisk
+
+DAY_MS = 86_400_000
+COMPACTED = LogConfig(
+    cleanup_policy=frozenset({"compact"}), segment_bytes=600, index_interval_bytes=100, min_cleanable_dirty_ratio=0.01
+)
+
+
+def clean(log: Log, now_ms: int = TIME, **changes: Any) -> None:
+    """One round of compaction or expiry, all three steps."""
+    plan = plan_compaction(log, now_ms, log.end_offset) or plan_expiry(log, now_ms, log.end_offset)
+    if plan is None:
+        return
+    result = compact(plan, log.disk)
+    publish(result, log.disk)
+    for removed in swap_in(log, result):
+        removed.unlink()
+
+
+def put(log: Log, *pairs: tuple[bytes, bytes | None], **options: Any) -> int:
+    return log.append(keyed(*pairs, **options), 0).base_offset
+
+
+def latest_of(records: list[Record]) -> dict[bytes | None, bytes | None]:
+    state = {record.key: record.value for record in records}
+    return {key: value for key, value in state.items() if value is not None}
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_the_last_value_of_each_key_stays_where_it_was(codec: str) -> None:
+    log = open_log(simulated_disk(), COMPACTED)
+    for index in range(60):
+        put(log, (b"k%d" % (index % 4), b"%d" % index), (b"once-%d" % index, b"x"), compression=codec)
+    before = read_all(log)
+    log.roll()
+    clean(log)
+    after = read_all(log)
+
+    assert latest_of(after) == latest_of(before)
+    assert all(record in before for record in after)
+    assert [record.offset for record in after if record.key == b"k1"] == [114]
+    assert len(after) == 64
+    assert log.end_offset == 120
+
+
+def test_random_writes_compact_to_what_a_dictionary_holds() -> None:
+    for seed in range(20):
+        randomness = random.Random(seed)
+        log = open_log(simulated_disk(seed), COMPACTED)
+        expected: dict[bytes, bytes | None] = {}
+        for round_ in range(6):
+            for _ in range(randomness.randint(1, 25)):
+                pairs = [(b"%d" % randomness.randint(0, 9), randomness.choice([b"%d" % round_ * 20, None])) for _ in range(3)]
+                put(log, *pairs, compression=randomness.choice(CODEC_NAMES))
+                expected.update(pairs)
+            if randomness.random() < 0.3:
+                log.roll()
+            clean(log, TIME + round_ * 2 * DAY_MS)
+            assert latest_of(read_all(log)) == {k: v for k, v in expected.items() if v is not None}, seed
+            offsets = offsets_of(log)
+            assert offsets == sorted(set(offsets)), seed
+
+
+def test_every_offset_can_still_be_asked_for() -> None:
+    log = open_log(simulated_disk(), COMPACTED)
+    for index in range(50):
+        put(log, (b"k%d" % (index % 3), b"v" * 40))
+    log.roll()
+    clean(log)
+    kept = offsets_of(log)
+    for offset in range(50):
+        following = [each for each in kept if each >= offset]
+        assert offsets_of(log, start=offset) == following
+
+
+def test_a_tombstone_stays_readable_for_its_time_and_then_goes() -> None:
+    log = open_log(simulated_disk(), COMPACTED)
+    put(log, (b"k", b"v"), (b"other", b"stays"))
+    put(log, (b"k", None))
+    log.roll()
+    clean(log, TIME)
+    assert [(record.key, record.value) for record in read_all(log)] == [(b"other", b"stays"), (b"k", None)]
+
+    put(log, (b"x", b"1"))
+    log.roll()
+    clean(log, TIME + DAY_MS - 1)
+    assert (b"k", None) in [(record.key, record.value) for record in read_all(log)]
+    put(log, (b"x", b"2"))
+    log.roll()
+    clean(log, TIME + DAY_MS)
+    assert [(record.key, record.value) for record in read_all(log)] == [(b"other", b"stays"), (b"x", b"2")]
+
+
+def test_records_younger_than_the_lag_are_left_alone() -> None:
+    config = LogConfig(
+        cleanup_policy=frozenset({"compact"}), segment_bytes=600, min_cleanable_dirty_ratio=0.01, min_compaction_lag_ms=1000
+    )
+    log = open_log(simulated_disk(), config)
+    put(log, (b"k", b"old"), timestamp=TIME)
+    put(log, (b"k", b"newer"), timestamp=TIME)
+    log.roll()
+    put(log, (b"k", b"young"), timestamp=TIME + 900)
+    log.roll()
+    clean(log, TIME + 1500)
+
+    assert [record.value for record in read_all(log)] == [b"newer", b"young"]
+
+
+def test_too_little_dirt_is_not_worth_it_unless_it_is_overdue() -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=1_000_000, min_cleanable_dirty_ratio=0.5)
+    log = open_log(simulated_disk(), config)
+    for index in range(50):
+        put(log, (b"%d" % index, b"v" * 100))
+    log.roll()
+    clean(log)
+    put(log, (b"1", b"again"))
+    log.roll()
+
+    assert plan_compaction(log, TIME + 10_000, log.end_offset) is None
+    log.reconfigure(LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=9_999))
+    assert plan_compaction(log, TIME + 10_000, log.end_offset) is not None
+
+
+def test_nothing_above_the_high_watermark_or_an_open_transaction_is_touched() -> None:
+    log = open_log(simulated_disk(), COMPACTED)
+    for index in range(20):
+        put(log, (b"k", b"%d" % index * 30))
+    put(log, (b"k", b"open"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    log.roll()
+    plan = plan_compaction(log, TIME, 10)
+    assert plan is not None
+    assert plan.upper_bound <= 10
+    plan = plan_compaction(log, TIME, log.end_offset)
+    assert plan is not None
+    assert plan.upper_bound <= 20
+
+
+def test_a_map_that_is_full_compacts_a_part_and_goes_on_next_time() -> None:
+    log = open_log(simulated_disk(), COMPACTED)
+    for index in range(40):
+        put(log, (b"k%d" % (index % 20), b"%d" % index * 10))
+    log.roll()
+    before = latest_of(read_all(log))
+    for _ in range(6):
+        plan = plan_compaction(log, TIME, log.end_offset)
+        if plan is None:
+            break
+        object.__setattr__(plan, "keys_max", 7)
+        result = compact(plan, log.disk)
+        publish(result, log.disk)
+        swap_in(log, result)
+        assert latest_of(read_all(log)) == before
+    assert len(read_all(log)) == 20
+    assert log.clean_offset == 40
+
+
+def test_long_keys_are_told_apart() -> None:
+    keys = KeyMap()
+    assert keys.put(b"a" * 100, 1)
+    assert keys.put(b"a" * 101, 5)
+
+    assert not keys.is_superseded(b"a" * 100, 1)
+    assert keys.is_superseded(b"a" * 101, 4)
+
+
+# -- transactions and producers
+
+
+def test_aborted_records_go_and_markers_follow_when_their_records_are_gone() -> None:
+    log = open_log(simulated_disk(), COMPACTED)
+    put(log, (b"a", b"committed"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    end_transaction(log, 1, committed=True)
+    put(log, (b"a", b"aborted"), (b"b", b"aborted"), producer_id=2, producer_epoch=0, base_sequence=0, transactional=True)
+    end_transaction(log, 2, committed=False)
+    put(log, (b"c", b"plain"))
+    log.on_high_watermark(log.end_offset)
+    log.roll()
+    clean(log, TIME)
+
+    assert [(record.key, record.value) for record in read_all(log)] == [(b"a", b"committed"), (b"c", b"plain")]
+    # A reader that fetched the aborted records just before still learns that they do not count.
+    assert log.aborted_transactions(0, log.end_offset) == [AbortedTransaction(2, 2)]
+
+    for round_ in (1, 2, 3):
+        put(log, (b"c", b"%d" % round_))
+        log.roll()
+        clean(log, TIME + round_ * DAY_MS)
+    assert log.aborted_transactions(0, log.end_offset) == []
+    assert latest_of(read_all(log)) == {b"a": b"committed", b"c": b"3"}
+
+
+def test_an_emptied_batch_keeps_a_producers_last_sequence_across_a_restart() -> None:
+    disk = simulated_disk()
+    log = open_log(disk, COMPACTED)
+    put(log, (b"k", b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
+    put(log, (b"k", b"2"), producer_id=7, producer_epoch=0, base_sequence=1)
+    put(log, (b"k", b"3"))
+    log.roll()
+    clean(log)
+    assert [record.value for record in read_all(log)] == [b"3"]
+    log.sync()
+    disk.crash()
+    # Without any snapshot only the batches can say.
+    for path in disk.files():
+        if path.name.endswith(".snapshot"):
+            disk.remove(path)
+    again = open_log(disk, COMPACTED)
+
+    with pytest.raises(RequestError) as error:
+        put(again, (b"k", b"x"), producer_id=7, producer_epoch=0, base_sequence=5)
+    assert error.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    put(again, (b"k", b"x"), producer_id=7, producer_epoch=0, base_sequence=2)
+
+
+def test_a_follower_of_a_compacted_leader_gets_the_gaps_too() -> None:
+    leader = open_log(simulated_disk(), COMPACTED)
+    for index in range(60):
+        put(leader, (b"k%d" % (index % 5), b"%d" % index * 10))
+    leader.roll()
+    clean(leader)
+    follower = open_log(simulated_disk(), COMPACTED)
+    offset = 0
+    while offset < leader.end_offset:
+        read = leader.read(offset, max_bytes=200, up_to=leader.end_offset, at_least_one=True)
+        follower.append_as_follower(read.data)
+        offset = read.next_offset
+    assert read_all(follower) == read_all(leader)
+    assert follower.end_offset == leader.end_offset
+
+
+# -- time to live
+
+
+def expiring(value: bytes, ttl_ms: int, timestamp: int = TIME, key: bytes | None = None) -> Record:
+    return Record(0, timestamp, key, value, (("headrace-ttl-ms", b"%d" % ttl_ms),))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_expired_records_go_and_the_others_stay(policy: str) -> None:
+    config = LogConfig(
+        cleanup_policy=frozenset({policy}), message_ttl_enable=True, segment_bytes=2000, min_cleanable_dirty_ratio=0.01
+    )
+    log = open_log(simulated_disk(), config)
+    for index in range(5):
+        log.append(build_batch([expiring(b"short", 1000, key=b"s%d" % index), expiring(b"long", 100_000, key=b"l%d" % index)]), 0)
+    log.append(build_batch([Record(0, TIME, b"p", b"plain")]), 0)
+    log.roll()
+    clean(log, TIME + 5000)
+
+    assert [record.value for record in read_all(log)] == [b"long"] * 5 + [b"plain"]
+    assert log.next_expiry_ms == TIME + 100_000
+    if policy == "delete":
+        assert plan_expiry(log, TIME + 99_999, log.end_offset) is None
+        clean(log, TIME + 100_001)
+        assert [record.value for record in read_all(log)] == [b"plain"]
+
+
+def test_a_topic_without_time_to_live_keeps_records_that_carry_one() -> None:
+    log = open_log(simulated_disk(), LogConfig())
+    log.append(build_batch([expiring(b"v", 1)]), 0)
+    log.roll()
+
+    assert plan_expiry(log, TIME + 1000, log.end_offset) is None
+
+
+def test_aborted_transactions_stay_known_when_only_expired_records_go() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True))
+    batch = build_batch([expiring(b"v", 1)], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    log.append(batch, 0)
+    end_transaction(log, 1, committed=False)
+    log.on_high_watermark(2)
+    log.roll()
+    clean(log, TIME + 10)
+
+    assert log.aborted_transactions(0, 2) == [AbortedTransaction(1, 0)]
+
+
+# -- what can go wrong
+
+
+def dirty_log(disk: SimulatedDisk) -> Log:
+    log = open_log(disk, COMPACTED)
+    for index in range(60):
+        put(log, (b"k%d" % (index % 6), b"%d" % index * 10))
+    log.roll()
+    log.sync()
+    return log
+
+
+def test_a_crash_at_every_step_leaves_the_same_last_values() -> None:
+    expected = latest_of(read_all(dirty_log(simulated_disk())))
+    outcomes = set()
+    for seed in range(3):
+        for step in range(400):
+            disk = simulated_disk(seed * 1000 + step)
+            log = dirty_log(disk)
+            disk.crash_after(step)
+            try:
+                clean(log)
+                log.sync()
+                finished = True
+            except SimulatedCrash:
+                finished = False
+            disk.crash()
+            again = open_log(disk, COMPACTED)
+            assert latest_of(read_all(again)) == expected, (seed, step)
+            assert again.end_offset == 60, (seed, step)
+            assert again.corruption_count == 0, (seed, step)
+            assert not [path for path in disk.files() if path.name.endswith((".cleaned", ".swap", ".deleted"))], (seed, step)
+            outcomes.add(len(read_all(again)))
+            if finished:
+                break
+        else:
+            pytest.fail("the crash never came late enough")
+    # Both before and after the replacement were met.
+    assert {6, 60} <= outcomes
+
+
+def test_a_broken_segment_is_reported_and_left_alone() -> None:
+    disk = simulated_disk()
+    log = dirty_log(disk)
+    disk.flip_bit(segment_path(DIRECTORY, 0, ".log"), 300)
+    plan = plan_compaction(log, TIME, log.end_offset)
+    assert plan is not None
+    with pytest.raises(CorruptBatch):
+        compact(plan, disk)
+
+    assert not [path for path in disk.files() if path.name.endswith(".cleaned")]
+    assert log.segment_count > 5
+
+
+def test_a_replacement_is_thrown_away_when_the_log_changed_meanwhile() -> None:
+    disk = simulated_disk()
+    log = dirty_log(disk)
+    plan = plan_compaction(log, TIME, log.end_offset)
+    assert plan is not None
+    result = compact(plan, disk)
+    publish(result, disk)
+    for removed in log.delete_before(30):
+        removed.unlink()
+    before = read_all(log)
+
+    assert swap_in(log, result) == []
+    assert read_all(log) == before
+    assert not [path for path in disk.files() if path.name.endswith((".cleaned", ".swap"))]
+
+
+def test_a_result_that_is_not_wanted_leaves_nothing() -> None:
+    disk = simulated_disk()
+    log = dirty_log(disk)
+    plan = plan_compaction(log, TIME, log.end_offset)
+    assert plan is not None
+    files = disk.files()
+    discard(compact(plan, disk), disk)
+
+    assert disk.files() == files
+
+
+def test_reading_goes_on_while_a_worker_compacts() -> None:
+    disk = simulated_disk()
+    log = dirty_log(disk)
+    plan = plan_compaction(log, TIME, log.end_offset)
+    assert plan is not None
+    result = compact(plan, disk)
+    put(log, (b"k0", b"while it ran"))
+    assert len(read_all(log)) == 61
+    publish(result, disk)
+    position = log.read(0, max_bytes=100, up_to=61, at_least_one=True).next_offset
+    swap_in(log, result)
+
+    assert latest_of(read_all(log, start=position))[b"k0"] == b"while it ran"
+    assert len(read_all(log)) == 7
+    assert log.size_bytes == sum(segment.size for segment in log.segments)
+
+
+def test_a_compacted_log_in_memory_keeps_the_last_values_too() -> None:
+    log = Log.in_memory(COMPACTED, clock=ManualClock())
+    for index in range(100):
+        log.append(keyed((b"k%d" % (index % 4), b"%d" % index)), 0)
+    log.append(keyed((b"k0", b"aborted"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0)
+    end_transaction(log, 1, committed=False)
+    log.on_high_watermark(log.end_offset)
+    size = log.size_bytes
+    log.apply_retention(TIME, log.end_offset)
+
+    assert [record.value for record in read_all(log)] == [b"96", b"97", b"98", b"99"]
+    assert log.size_bytes < size / 5
+    assert log.append(keyed((b"z", b"1")), 0, origin=Origin.CLIENT).base_offset == 102

@@ -1,0 +1,178 @@
+"""A disk that fails: the log goes offline with a clear error, nothing torn is seen, and a restart finds everything promised."""
+
+import errno
+
+import pytest
+from storing import DIRECTORY, TIME, batch_of, end_transaction, open_log, produce, simulated_disk, values_of
+
+from headrace.log.log import Log
+from headrace.model.errors import StorageError
+from headrace.model.topic_settings import LogConfig
+from headrace.testing.disk import SimulatedDisk
+
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
+
+
+def working_log(count: int = 5) -> tuple[SimulatedDisk, Log]:
+    disk = simulated_disk()
+    log = open_log(disk, CONFIG)
+    for index in range(count):
+        produce(log, b"%d" % index)
+    log.sync()
+    return disk, log
+
+
+def produce_many(log: Log, count: int, size: int = 300) -> None:
+    for _ in range(count):
+        produce(log, b"v" * size)
+        log.sync()
+
+
+def assert_offline(log: Log) -> None:
+    assert log.failure is not None
+    with pytest.raises(StorageError):
+        produce(log, b"more")
+    with pytest.raises(StorageError):
+        log.sync()
+    with pytest.raises(StorageError):
+        log.read(0, max_bytes=100, up_to=1, at_least_one=True)
+    log.close()
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_takes_the_log_offline_and_leaves_nothing_torn(error: int) -> None:
+    disk, log = working_log()
+    size = disk.size(DIRECTORY / "00000000000000000000.log")
+    disk.fail("write", ".log", error=error)
+    with pytest.raises(StorageError, match="appending") as failure:
+        produce(log, b"lost")
+
+    assert isinstance(failure.value.cause, OSError)
+    assert failure.value.cause.errno == error
+    assert log.end_offset == 5
+    assert disk.size(DIRECTORY / "00000000000000000000.log") == size
+    assert_offline(log)
+    disk.heal()
+    assert values_of(open_log(disk, CONFIG)) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_full_disk_takes_the_log_offline_until_there_is_room_again() -> None:
+    disk, log = working_log()
+    disk.capacity_bytes = 800
+    with pytest.raises(StorageError):
+        produce_many(log, 100, 50)
+    promised = log.flushed_offset
+    disk.heal()
+    disk.crash()
+    again = open_log(disk, CONFIG)
+
+    assert again.end_offset >= promised
+    assert produce(again, b"room again") == again.end_offset - 1
+
+
+def test_a_failed_sync_is_never_tried_again_on_the_same_file() -> None:
+    disk, log = working_log()
+    produce(log, b"in doubt")
+    fault = disk.fail("sync", ".log", times=1)
+    with pytest.raises(StorageError, match="flushing"):
+        log.sync()
+
+    assert log.flushed_offset == 5
+    assert_offline(log)
+    # A second sync would have said yes: the page counts as clean.
+    assert fault.hits == 1
+    disk.crash()
+    assert values_of(open_log(disk, CONFIG))[:5] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_new_segment_is_not_flushed_until_its_name_is() -> None:
+    disk, log = working_log()
+    log.roll()
+    produce(log, b"in the new segment")
+    disk.fail("sync_directory", times=1)
+    with pytest.raises(StorageError):
+        log.sync()
+    assert log.flushed_offset == 5
+
+
+def test_a_failed_read_is_an_error_and_the_log_lives() -> None:
+    disk, log = working_log()
+    disk.fail("read", ".log", times=1)
+    with pytest.raises(StorageError, match="reading"):
+        log.read(0, max_bytes=100, up_to=5, at_least_one=True)
+
+    assert log.failure is None
+    assert len(values_of(log)) == 5
+
+
+@pytest.mark.parametrize("action", ["open", "write", "truncate", "sync"])
+def test_a_roll_that_fails_takes_the_log_offline(action: str) -> None:
+    disk, log = working_log()
+    disk.fail(action, lambda path: path.name.endswith(".log") and not path.name.startswith("0" * 20))  # type: ignore[arg-type]
+    with pytest.raises(StorageError):
+        produce_many(log, 50)
+    assert log.failure is not None
+    disk.heal()
+    disk.crash()
+    assert open_log(disk, CONFIG).end_offset >= 5
+
+
+def test_an_index_that_cannot_be_written_takes_the_log_offline_and_a_restart_makes_it_anew() -> None:
+    disk, log = working_log()
+    disk.fail("write", "index", error=errno.ENOSPC)
+    with pytest.raises(StorageError):
+        produce_many(log, 600)
+    disk.heal()
+    again = open_log(disk, CONFIG)
+
+    assert again.end_offset >= 5
+    assert len(values_of(again)) == again.end_offset
+
+
+def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_offline() -> None:
+    disk, log = working_log()
+    log.append(batch_of(b"v", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0)
+    disk.fail("open", ".txnindex")
+    end_transaction(log, 1, committed=False)
+    assert log.failure is not None
+    disk.heal()
+    again = open_log(disk, CONFIG)
+
+    assert len(again.aborted_transactions(0, again.end_offset)) == 1
+
+
+def test_a_log_that_cannot_be_opened_says_which() -> None:
+    disk, log = working_log()
+    log.close()
+    disk.fail("read", ".log")
+    with pytest.raises(StorageError, match="topic-0"):
+        open_log(disk, CONFIG)
+
+
+def test_a_failed_checkpoint_takes_the_log_offline() -> None:
+    disk, log = working_log()
+    disk.fail("write", "leader-epoch-checkpoint.tmp", error=errno.ENOSPC)
+    with pytest.raises(StorageError):
+        log.checkpoint()
+    assert log.failure is not None
+
+
+@pytest.mark.parametrize("operations", range(0, 60, 3))
+def test_a_truncation_that_fails_half_way_leaves_a_log_that_opens(operations: int) -> None:
+    disk, log = working_log()
+    for index in range(30):
+        produce(log, b"v" * 200, timestamp=TIME + index, epoch=index // 5)
+    log.sync()
+    seen: list[object] = []
+    disk.fail("truncate", lambda path: bool(seen.append(path)) or len(seen) > operations)
+    disk.fail("rename", lambda path: bool(seen.append(path)) or len(seen) > operations)
+    try:
+        log.truncate_to(12)
+    except StorageError:
+        assert log.failure is not None
+    disk.heal()
+    disk.crash()
+    again = open_log(disk, CONFIG)
+
+    assert again.end_offset >= 12
+    assert len(values_of(again)) == again.end_offset
