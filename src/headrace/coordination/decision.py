@@ -1,7 +1,7 @@
 """What a coordinator decides: entries for its log, and replies for whoever waits.
 
-The shell appends the entries as one batch, replays them into the coordinator at once, waits until the batch is committed, and only
-then sends the replies.  When the append fails nothing was replayed and every reply becomes an error.
+The shell appends the entries as one batch, replays them into the coordinator at once, waits until the batch is committed, and
+only then sends the replies.  When the append fails nothing was replayed and every reply becomes an error.
 """
 
 from dataclasses import dataclass
