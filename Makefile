@@ -61,10 +61,10 @@ references: $(STAMPS)/run ## Write docs/settings.md, wire.md and commands.md ane
 docs: $(STAMPS)/docs references ## Build the documentation site into ./site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
 
-simulate: $(STAMPS)/test ## Replay one simulated cluster: SEED=7
+simulate: $(STAMPS)/test ## Replay one simulated cluster and tell its story: SEED=7
 	@$(BIN)/python -m headrace.testing.simulation --seed $(SEED) $(ARGS)
 
-simulate-long: $(STAMPS)/test ## Simulate seed after seed until stopped, from SEED on
+simulate-long: $(STAMPS)/test ## Simulate seed after seed, from SEED on, until stopped
 	@$(BIN)/python -m headrace.testing.simulation --forever --keep-going --seed $(SEED) $(ARGS)
 
 clean: ## Remove what was built, not ./data

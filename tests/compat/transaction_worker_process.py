@@ -11,6 +11,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 BATCH = 20
+# Without this librdkafka gives up the brokers it knows when none answers, and then waits for ever for a group coordinator that it
+# has given up: see FINDINGS.md.
+KEEP_BROKERS = {"metadata.recovery.strategy": "none"}
 ABORT_EVERY = 6
 WAIT_S = 30.0
 
@@ -29,6 +32,7 @@ class Worker:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": 10_000,
                 "linger.ms": 1,
+                **KEEP_BROKERS,
             }
         )
         self._consumer = Consumer(
@@ -40,6 +44,7 @@ class Worker:
                 "isolation.level": "read_committed",
                 "session.timeout.ms": 2000,
                 "heartbeat.interval.ms": 200,
+                **KEEP_BROKERS,
             }
         )
         signal.signal(signal.SIGTERM, self._stop)

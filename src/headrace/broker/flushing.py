@@ -1,7 +1,7 @@
 """Group commit: appends of one turn of the event loop share a flush, and appends made during a flush share the next one.
 
-A flush is one `fdatasync` per dirty partition, in a few lanes at a time, each lane a job in a thread.  There is no write-ahead log
-that would write everything twice: see docs/decisions/0011.
+A flush is one `fdatasync` per dirty partition, in a few lanes at a time, each lane a job in a thread.  There is no write-ahead
+log that would write everything twice: see docs/decisions/0011.
 """
 
 import asyncio

@@ -28,6 +28,7 @@ class Durability:
         self._lock = threading.Lock()
         self._logs: dict[Handle, None] = {}
         self._indexes: dict[Handle, None] = {}
+        self._snapshots: list[Path] = []
         # Names come and go: a new file is durable only when its directory is.
         self._directory_is_dirty = True
         self._ceiling = _NO_CEILING
@@ -45,6 +46,11 @@ class Durability:
         with self._lock:
             self._indexes.update(dict.fromkeys(indexes))
             self._sealed_offset = max(self._sealed_offset, end_offset)
+
+    def snapshot_taken(self, path: Path) -> None:
+        """A producer snapshot was written: without it the next start would read more of the log."""
+        with self._lock:
+            self._snapshots.append(path)
 
     def found(self, noted_offset: int, flushed_offset: int) -> None:
         """What a start found."""
@@ -98,8 +104,17 @@ class Durability:
             return self.flushed_offset
 
     def sync_indexes(self) -> None:
+        """Sync what spares the next start a scan."""
         with self._lock:
             handles, self._indexes = self._indexes, {}
+            snapshots, self._snapshots = self._snapshots, []
+        for self.path in snapshots:
+            if self._disk.exists(self.path):
+                file = self._disk.open(self.path)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
         for handle in handles:
             self.path = handle.path
             if self._disk.exists(handle.path):

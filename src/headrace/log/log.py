@@ -228,7 +228,8 @@ class Log(LogCore):
         self.largest_timestamp(self._segments[-1])
         old = self._segments[-1]
         old.seal()
-        write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
+        taken = write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
+        self._durability.snapshot_taken(taken)
         segment = self._new_segment(base_offset, now_ms)
         self._note_sealed(old, base_offset)
         old.aborted.forget()
@@ -599,7 +600,8 @@ class Log(LogCore):
                     self.largest_timestamp(active)
                     active.seal()
                     self._note_sealed(active, self._end_offset)
-                write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
+                taken = write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
+                self._durability.snapshot_taken(taken)
             except OSError as error:
                 raise self._fail("closing", self.directory, error) from error
             self.sync()

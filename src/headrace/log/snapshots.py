@@ -1,7 +1,7 @@
 """The producer snapshots in a log's directory: one per segment, named by the offset it was taken at, and one at the clean end.
 
-A snapshot at offset n holds the producers as they were before offset n.  It carries its own CRC, so it need not be synced: one that
-did not make it to the medium is as good as none, and the next older one is used.
+A snapshot at offset n holds the producers as they were before offset n.  It carries its own CRC, so nothing depends on its being
+synced at once: one that did not make it to the medium is as good as none, and the next older one is used.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,16 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
     )
 
 
-def write_snapshot(disk: Disk, directory: Path, offset: int, entries: list[SnapshotEntry]) -> None:
-    file = disk.open(segment_path(directory, offset, SNAPSHOT_SUFFIX), create=True)
+def write_snapshot(disk: Disk, directory: Path, offset: int, entries: list[SnapshotEntry]) -> Path:
+    """Write a snapshot, not yet synced; its path."""
+    path = segment_path(directory, offset, SNAPSHOT_SUFFIX)
+    file = disk.open(path, create=True)
     try:
         file.truncate(0)
         file.append([encode_snapshot(entries)])
     finally:
         file.close()
+    return path
 
 
 def latest_snapshot(

@@ -62,7 +62,7 @@ def test_the_last_value_of_each_key_stays_where_it_was(codec: str) -> None:
 
 
 def test_random_writes_compact_to_what_a_dictionary_holds() -> None:
-    for seed in range(20):
+    for seed in range(8):
         randomness = random.Random(seed)
         log = open_log(simulated_disk(seed), COMPACTED)
         expected: dict[bytes, bytes | None] = {}
@@ -199,6 +199,8 @@ def test_aborted_records_go_and_markers_follow_when_their_records_are_gone() -> 
     # A reader that fetched the aborted records just before still learns that they do not count.
     assert log.aborted_transactions(0, log.end_offset) == [AbortedTransaction(2, 2)]
 
+    # As long as producer 2 is known, its last batch stays, empty, and with it the marker; then both go.
+    log.producers.remove_expired(TIME + DAY_MS, DAY_MS)
     for round_ in (1, 2, 3):
         put(log, (b"c", b"%d" % round_))
         log.roll()
@@ -296,9 +298,12 @@ def test_aborted_transactions_stay_known_when_only_expired_records_go() -> None:
 # -- what can go wrong
 
 
+DIRTY_RECORDS = 30
+
+
 def dirty_log(disk: SimulatedDisk) -> Log:
     log = open_log(disk, COMPACTED)
-    for index in range(60):
+    for index in range(DIRTY_RECORDS):
         put(log, (b"k%d" % (index % 6), b"%d" % index * 10))
     log.roll()
     log.sync()
@@ -308,30 +313,29 @@ def dirty_log(disk: SimulatedDisk) -> Log:
 def test_a_crash_at_every_step_leaves_the_same_last_values() -> None:
     expected = latest_of(read_all(dirty_log(simulated_disk())))
     outcomes = set()
-    for seed in range(3):
-        for step in range(400):
-            disk = simulated_disk(seed * 1000 + step)
-            log = dirty_log(disk)
-            disk.crash_after(step)
-            try:
-                clean(log)
-                log.sync()
-                finished = True
-            except SimulatedCrash:
-                finished = False
-            disk.crash()
-            again = open_log(disk, COMPACTED)
-            assert latest_of(read_all(again)) == expected, (seed, step)
-            assert again.end_offset == 60, (seed, step)
-            assert again.corruption_count == 0, (seed, step)
-            assert not [path for path in disk.files() if path.name.endswith((".cleaned", ".swap", ".deleted"))], (seed, step)
-            outcomes.add(len(read_all(again)))
-            if finished:
-                break
-        else:
-            pytest.fail("the crash never came late enough")
+    for step in range(300):
+        disk = simulated_disk(step)
+        log = dirty_log(disk)
+        disk.crash_after(step)
+        try:
+            clean(log)
+            log.sync()
+            finished = True
+        except SimulatedCrash:
+            finished = False
+        disk.crash()
+        again = open_log(disk, COMPACTED)
+        assert latest_of(read_all(again)) == expected, step
+        assert again.end_offset == DIRTY_RECORDS, step
+        assert again.corruption_count == 0, step
+        assert not [path for path in disk.files() if path.name.endswith((".cleaned", ".swap", ".deleted"))], step
+        outcomes.add(len(read_all(again)))
+        if finished:
+            break
+    else:
+        pytest.fail("the crash never came late enough")
     # Both before and after the replacement were met.
-    assert {6, 60} <= outcomes
+    assert {6, DIRTY_RECORDS} <= outcomes
 
 
 def test_a_broken_segment_is_reported_and_left_alone() -> None:
@@ -344,7 +348,7 @@ def test_a_broken_segment_is_reported_and_left_alone() -> None:
         compact(plan, disk)
 
     assert not [path for path in disk.files() if path.name.endswith(".cleaned")]
-    assert log.segment_count > 5
+    assert log.segment_count > 3
 
 
 def test_a_replacement_is_thrown_away_when_the_log_changed_meanwhile() -> None:
@@ -354,7 +358,7 @@ def test_a_replacement_is_thrown_away_when_the_log_changed_meanwhile() -> None:
     assert plan is not None
     result = compact(plan, disk)
     publish(result, disk)
-    for removed in log.delete_before(30):
+    for removed in log.delete_before(15):
         removed.unlink()
     before = read_all(log)
 
@@ -381,9 +385,9 @@ def test_reading_goes_on_while_a_worker_compacts() -> None:
     assert plan is not None
     result = compact(plan, disk)
     put(log, (b"k0", b"while it ran"))
-    assert len(read_all(log)) == 61
+    assert len(read_all(log)) == DIRTY_RECORDS + 1
     publish(result, disk)
-    position = log.read(0, max_bytes=100, up_to=61, at_least_one=True).next_offset
+    position = log.read(0, max_bytes=100, up_to=log.end_offset, at_least_one=True).next_offset
     swap_in(log, result)
 
     assert latest_of(read_all(log, start=position))[b"k0"] == b"while it ran"

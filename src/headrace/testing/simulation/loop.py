@@ -206,8 +206,10 @@ def _run_on(machine: Machine, callback: Callable[..., object], args: tuple[Any, 
     if machine.is_paused:
         machine.deferred.append((callback, args, context))
         return
-    with contextlib.suppress(PowerFailure):
+    try:
         callback(*args)
+    except PowerFailure:
+        return
 
 
 def _run_into(future: "asyncio.Future[Any]", function: Callable[..., Any], args: tuple[Any, ...]) -> None:

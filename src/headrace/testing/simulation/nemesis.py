@@ -1,7 +1,7 @@
 """What goes wrong, and when: chosen by the seed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headrace.controller.entries import BROKERS
@@ -34,8 +34,9 @@ class Faults:
 class Nemesis:
     """Breaks one thing after the other, several at a time, and mends each after a while."""
 
-    def __init__(self, cluster: SimulatedCluster, faults: Faults) -> None:
+    def __init__(self, cluster: SimulatedCluster, faults: Faults, clients: Sequence[str]) -> None:
         self._cluster = cluster
+        self._clients = clients
         self._chance = cluster.loop.random
         self._choices: list[Callable[[], None]] = [
             self._kill,
@@ -139,7 +140,10 @@ class Nemesis:
         self._cut([(one, other), (other, one)])
 
     def _cut_one_way(self) -> None:
-        one, other = self._chance.sample(self._cluster.machine_names, 2)
+        one = self._chance.choice(self._cluster.machine_names)
+        other = self._chance.choice([name for name in [*self._cluster.machine_names, *self._clients] if name != one])
+        if self._chance.randrange(2):
+            one, other = other, one
         self._cut([(one, other)])
 
     def _cut_from_store(self) -> None:

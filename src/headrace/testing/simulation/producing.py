@@ -35,6 +35,7 @@ async def produce_batch(
     values: Sequence[str],
     identity: Identity,
     *,
+    acks: int = -1,
     transactional_id: str | None = None,
     version: int = PRODUCE_VERSION,
 ) -> tuple[ErrorCode, int, int]:
@@ -45,13 +46,13 @@ async def produce_batch(
         [Record(0, now_ms, value.split("/")[0].encode(), value.encode()) for value in values],
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
-        base_sequence=identity.sequences.get(partition, 0),
+        base_sequence=identity.sequences.get(partition, 0) if identity.producer_id >= 0 else -1,
         transactional=transactional_id is not None,
     )
     data = PartitionProduceData(index=partition.partition, records=batch)
     request = ProduceRequest(
         transactional_id=transactional_id,
-        acks=-1,
+        acks=acks,
         timeout_ms=PRODUCE_TIMEOUT_MS,
         topic_data=(TopicProduceData(name=partition.topic, partition_data=(data,)),),
     )
@@ -130,3 +131,31 @@ class Producer:
                 return False
             client.forget_leader(partition)
             await client.back_off()
+
+
+class CarelessProducer:
+    """Asks for the leader's acknowledgement only and never tries again: its records may be lost, but leave tails that differ."""
+
+    def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float]) -> None:
+        self._client = client
+        self._pause_s = pause_s
+        self._sent = 0
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        client = self._client
+        while not self._stopping:
+            await asyncio.sleep(client.chance.uniform(*self._pause_s))
+            partition = client.chance.choice(partitions)
+            self._sent += 1
+            value = f"{client.name}/{self._sent}"
+            client.history.record(Sent(producer=client.name, partition=partition, value=value))
+            try:
+                error, _, _ = await produce_batch(client, partition, [value], Identity(-1, -1), acks=1)
+            except Unavailable:
+                continue
+            if error is not ErrorCode.NONE:
+                client.forget_leader(partition)

@@ -19,7 +19,7 @@ from headrace.testing.simulation.history import Acknowledged, History, Polled, S
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.nemesis import Faults, Nemesis
-from headrace.testing.simulation.producing import Producer
+from headrace.testing.simulation.producing import CarelessProducer, Producer
 from headrace.testing.simulation.reading import read_to_end
 from headrace.testing.simulation.transacting import TransactionalProducer
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -48,7 +48,9 @@ class Plan:
     partitions: int = 2
     min_insync_replicas: int = 2
     flush: str = "ack"
+    segment_bytes: int = 1 << 20
     producers: int = 2
+    careless: int = 0
     transactors: int = 1
     transaction_version: int = 2
     consumers: int = 1
@@ -64,6 +66,9 @@ class Plan:
         return Plan(
             partitions=chance.choice([1, 2, 3]),
             flush=flush,
+            min_insync_replicas=chance.choice([1, 2, 2, 2]),
+            segment_bytes=chance.choice([1 << 20, 2048, 700]),
+            careless=chance.choice([0, 1]),
             transactors=chance.choice([0, 1, 1]),
             transaction_version=chance.choice([1, 2, 2]),
             isolated=chance.choice([True, False]),
@@ -149,11 +154,14 @@ class _Scenario:
         await self._on_client("admin", self._create_topic)
         writers = [
             *(self._launch(f"producer-{n}", self._producer) for n in range(1, plan.producers + 1)),
+            *(self._launch(f"careless-{n}", self._careless) for n in range(1, plan.careless + 1)),
             *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
         ]
         readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
         readers.append(self._launch("auditor", self._auditor))
-        await Nemesis(cluster, plan.faults).run(until=self._loop.now + plan.fault_seconds)
+        await Nemesis(cluster, plan.faults, [task.get_name() for _, task in [*writers, *readers]]).run(
+            until=self._loop.now + plan.fault_seconds
+        )
         cluster.heal()
         if await self._finished(writers) and await self._settled() and await self._finished(readers):
             final = await self._on_client("reader", self._read_all)
@@ -173,6 +181,9 @@ class _Scenario:
 
     def _producer(self, client: ClusterClient) -> Worker:
         return Producer(client, pause_s=self._plan.pause_s)
+
+    def _careless(self, client: ClusterClient) -> Worker:
+        return CarelessProducer(client, pause_s=self._plan.pause_s)
 
     def _transactor(self, client: ClusterClient) -> Worker:
         transactor = TransactionalProducer(client, version=self._plan.transaction_version, pause_s=self._plan.pause_s)
@@ -195,7 +206,11 @@ class _Scenario:
             client.close()
 
     async def _create_topic(self, client: ClusterClient) -> None:
-        configs = {"min.insync.replicas": str(self._plan.min_insync_replicas), "headrace.flush": self._plan.flush}
+        configs = {
+            "min.insync.replicas": str(self._plan.min_insync_replicas),
+            "headrace.flush": self._plan.flush,
+            "segment.bytes": str(self._plan.segment_bytes),
+        }
         topic = CreatableTopic(
             name=TOPIC,
             num_partitions=self._plan.partitions,

@@ -1,0 +1,1 @@
+"""How much the SDK costs, beside the bare client it stands on."""

@@ -1,0 +1,277 @@
+"""A data directory: locked, owned, and honest about how far its logs are."""
+
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from storing import ManualClock, produce, simulated_disk, values_of
+
+from headrace.host.disk import SystemDisk
+from headrace.log.checkpoints import decode_partition_metadata, encode_partition_metadata
+from headrace.log.directory import DirectoryInUse, DirectoryMismatch, LogDirectory, parse_directory_name
+from headrace.log.inspect import inspect_segment, verify_directory
+from headrace.log.log import Log
+from headrace.model.errors import StorageError
+from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+from headrace.testing.disk import SimulatedCrash, SimulatedDisk
+
+DATA = Path("/data")
+ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("pay-ments", 11)
+TOPIC_ID = UUID("12345678-1234-5678-1234-567812345678")
+
+
+def opened(disk: SimulatedDisk) -> LogDirectory:
+    return LogDirectory(DATA, disk, ManualClock())
+
+
+def filled(disk: SimulatedDisk) -> tuple[LogDirectory, dict[TopicPartition, Log]]:
+    directory = opened(disk)
+    logs = {identity: directory.open_log(identity, TOPIC_ID, LogConfig(segment_bytes=500)) for identity in (ORDERS, PAYMENTS)}
+    for log in logs.values():
+        for index in range(10):
+            produce(log, b"%d" % index * 30)
+        log.sync()
+    return directory, logs
+
+
+def all_logs(directory: LogDirectory) -> dict[TopicPartition, Log]:
+    found = directory.open_all(lambda identity, topic_id: LogConfig(segment_bytes=500))
+    assert all(isinstance(log, Log) for log in found.values()), found
+    return {identity: log for identity, log in found.items() if isinstance(log, Log)}
+
+
+def test_logs_are_found_again_after_a_clean_close() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.close(logs, {ORDERS: 8, PAYMENTS: 10})
+    again = opened(disk)
+
+    assert again.was_clean
+    assert again.partitions() == {ORDERS: TOPIC_ID, PAYMENTS: TOPIC_ID}
+    assert again.high_watermark(ORDERS) == 8
+    for log in all_logs(again).values():
+        assert values_of(log) == [b"%d" % index * 30 for index in range(10)]
+        assert log.findings == []
+
+
+def test_the_clean_mark_is_gone_as_soon_as_somebody_serves() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.close(logs, {})
+    assert opened(disk).was_clean
+    disk.crash()
+
+    assert not opened(disk).was_clean
+
+
+def test_a_log_that_failed_leaves_no_clean_mark() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    disk.fail("write", lambda path: "orders-0" in str(path) and path.name.endswith(".log"))
+    with pytest.raises(StorageError):
+        produce(logs[ORDERS], b"x")
+    disk.heal()
+    directory.close(logs, {})
+
+    assert not opened(disk).was_clean
+
+
+def test_a_second_process_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    first = LogDirectory(tmp_path, SystemDisk(), ManualClock())
+    with pytest.raises(DirectoryInUse, match="another broker is using it"):
+        LogDirectory(tmp_path, SystemDisk(), ManualClock())
+    first.release()
+    LogDirectory(tmp_path, SystemDisk(), ManualClock()).release()
+
+
+def test_a_directory_of_another_cluster_or_broker_is_refused() -> None:
+    disk = simulated_disk()
+    opened(disk).adopt("cluster-a", 1)
+    again = opened(disk)
+    again.adopt("cluster-a", 1)
+
+    assert again.properties["cluster.id"] == "cluster-a"
+    with pytest.raises(DirectoryMismatch, match=r"cluster\.id"):
+        again.adopt("cluster-b", 1)
+    with pytest.raises(DirectoryMismatch, match=r"node\.id"):
+        again.adopt("cluster-a", 2)
+
+
+def test_a_log_of_another_topic_id_is_not_opened() -> None:
+    disk = simulated_disk()
+    filled(disk)
+    with pytest.raises(StorageError, match="belongs to a topic"):
+        opened(disk).open_log(ORDERS, uuid4(), LogConfig())
+
+
+def test_after_a_crash_only_what_lies_above_the_recovery_point_is_read() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.checkpoint(logs, {})
+    log = logs[ORDERS]
+    first_unread = log.segments[-1].base_offset
+    log.sync()
+    disk.crash()
+    fault = disk.fail(
+        "read", lambda path: "orders-0" in str(path) and path.name.endswith(".log") and int(path.name[:20]) < first_unread
+    )
+    again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
+    disk.heal()
+
+    assert fault.hits == 0
+    assert values_of(again) == [b"%d" % index * 30 for index in range(10)]
+
+
+def test_deleted_records_stay_deleted_once_written_down() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    logs[ORDERS].delete_before(5)
+    directory.write_log_start(ORDERS, 5)
+    disk.crash()
+
+    assert opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500)).start_offset == 5
+
+
+def test_a_truncation_is_never_taken_for_a_loss() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.checkpoint(logs, {})
+    logs[ORDERS].truncate_to(4)
+    logs[ORDERS].sync()
+    disk.crash()
+    again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
+
+    assert again.end_offset == 4
+    assert again.corruption_count == 0
+
+
+def test_a_deletion_survives_a_crash_at_every_step() -> None:
+    for step in range(200):
+        disk = simulated_disk(step)
+        directory, _ = filled(disk)
+        disk.crash_after(step)
+        try:
+            directory.delete_log(ORDERS)
+            finished = True
+        except SimulatedCrash:
+            finished = False
+        disk.crash()
+        logs = all_logs(opened(disk))
+        # All of it or nothing.
+        assert values_of(logs[PAYMENTS]) == [b"%d" % index * 30 for index in range(10)]
+        if ORDERS in logs:
+            assert values_of(logs[ORDERS]) == [b"%d" % index * 30 for index in range(10)]
+            assert not finished
+        assert not [name for name in disk.list_names(DATA) if name.endswith("-delete")]
+        if finished:
+            return
+    pytest.fail("the deletion never finished")
+
+
+def test_a_long_topic_name_can_be_deleted() -> None:
+    disk = simulated_disk()
+    identity = TopicPartition("t" * 249, 123)
+    directory = opened(disk)
+    directory.open_log(identity, TOPIC_ID, LogConfig())
+    renames: list[Path] = []
+    disk.fail("rename", lambda path: bool(renames.append(path)))
+    directory.delete_log(identity)
+
+    assert directory.partitions() == {}
+    assert all(len(path.name) <= 255 for path in renames)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders-0", ORDERS),
+        ("pay-ments-11", PAYMENTS),
+        ("orders", None),
+        ("orders-x", None),
+        ("-0", None),
+        ("orders-0.abcdef-delete", None),
+        ("checksums", None),
+        ("__consumer_offsets-49", TopicPartition("__consumer_offsets", 49)),
+    ],
+)
+def test_a_directorys_name_says_which_partition_it_is(name: str, expected: TopicPartition | None) -> None:
+    assert parse_directory_name(name) == expected
+
+
+def test_partition_metadata_has_kafkas_form() -> None:
+    text = encode_partition_metadata(TOPIC_ID)
+
+    assert text == b"version: 0\ntopic_id: EjRWeBI0VngSNFZ4EjRWeA\n"
+    assert decode_partition_metadata(text) == TOPIC_ID
+
+
+def test_a_partition_without_a_readable_id_is_kept_and_written_anew() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.close(logs, {})
+    disk.flip_bit(DATA / "orders-0" / "partition.metadata", 25, 1)
+    again = opened(disk)
+
+    assert again.partitions()[ORDERS] is None
+    assert values_of(again.open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))) == [
+        b"%d" % index * 30 for index in range(10)
+    ]
+    assert again.partitions()[ORDERS] == TOPIC_ID
+
+
+# -- from outside
+
+
+def test_a_sound_directory_has_nothing_to_report() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.close(logs, {})
+
+    assert list(verify_directory(DATA, disk)) == []
+    assert list(verify_directory(DATA / "orders-0", disk)) == []
+
+
+def test_every_batch_of_a_segment_is_shown_with_a_verdict() -> None:
+    disk = simulated_disk()
+    filled(disk)
+    path = DATA / "orders-0" / f"{0:020d}.log"
+    size = disk.size(path)
+    whole = list(inspect_segment(path, disk))
+    disk.flip_bit(path, whole[1].position + 70)
+    disk.open(path).append([b"torn"])
+    reports = list(inspect_segment(path, disk))
+
+    assert all(report.crc_valid for report in whole)
+    assert [report.header.base_offset if report.header else None for report in reports] == [
+        None if index == 1 else index for index in range(len(whole))
+    ] + [None]
+    assert "CRC" in reports[1].note
+    assert reports[-1].position == size
+    assert sum(report.size for report in reports) == size + 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{0:020d}.log",
+        f"{0:020d}.index",
+        f"{0:020d}.timeindex",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "checksums",
+        "durable-offset",
+    ],
+)
+def test_verification_names_the_file_that_is_broken(name: str) -> None:
+    disk = simulated_disk()
+    directory = opened(disk)
+    log = directory.open_log(ORDERS, TOPIC_ID, LogConfig(index_interval_bytes=50))
+    for index in range(10):
+        produce(log, b"%d" % index * 30)
+    directory.close({ORDERS: log}, {})
+    disk.flip_bit(DATA / "orders-0" / name, disk.size(DATA / "orders-0" / name) - 2, 2)
+    findings = list(verify_directory(DATA, disk))
+
+    assert name in {finding.path.name for finding in findings}
