@@ -14,6 +14,13 @@ MESSAGES_PER_CALL = 10_000
 DISTINCT_VALUES = 1_000
 WAIT_S = 120.0
 WARM_UP_S = 1.0
+FAST = {
+    "linger.ms": 10,
+    "batch.size": 1_000_000,
+    "batch.num.messages": 100_000,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 1_000_000,
+}
 
 
 def values(size: int) -> list[bytes]:
@@ -30,18 +37,7 @@ def values(size: int) -> list[bytes]:
 
 def produce(bootstrap: str, topic: str, partitions: int, count: int, size: int, codec: str, acks: str = "all") -> dict[str, Any]:
     """Send `count` messages as fast as they go; evenly over the partitions."""
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "acks": acks,
-            "linger.ms": 10,
-            "batch.size": 1_000_000,
-            "batch.num.messages": 100_000,
-            "compression.type": codec,
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 1_000_000,
-        }
-    )
+    producer = Producer({**FAST, "bootstrap.servers": bootstrap, "acks": acks, "compression.type": codec})
     producer.list_topics(topic, timeout=10)
     prepared = values(size)
     call = [
@@ -59,6 +55,23 @@ def produce(bootstrap: str, topic: str, partitions: int, count: int, size: int, 
     left = producer.flush(WAIT_S)
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "messages": sent - left, "unacknowledged": left}
+
+
+def transact(bootstrap: str, topic: str, partitions: int, count: int, size: int, each: int) -> dict[str, Any]:
+    """Send `count` messages in transactions of so many each, one after the other."""
+    producer = Producer({**FAST, "bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(WAIT_S)
+    prepared = values(size)
+    call = [{"value": prepared[number % DISTINCT_VALUES], "partition": number % partitions} for number in range(each)]
+    began = time.perf_counter()
+    sent = 0
+    while sent < count:
+        producer.begin_transaction()
+        taken = producer.produce_batch(topic, call)
+        assert taken == each, "a transaction fits into the queue"
+        producer.commit_transaction(WAIT_S)
+        sent += taken
+    return {"seconds": time.perf_counter() - began, "messages": sent, "unacknowledged": len(producer)}
 
 
 def consume(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, Any]:
@@ -123,7 +136,7 @@ def arrivals(bootstrap: str, topic: str, count: int, skip: int) -> dict[str, Any
     return {name: measured[int(len(measured) * share)] / 1e6 for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
 
 
-KINDS = {"produce": produce, "consume": consume, "pace": pace, "arrivals": arrivals}
+KINDS = {"produce": produce, "transact": transact, "consume": consume, "pace": pace, "arrivals": arrivals}
 
 
 if __name__ == "__main__":

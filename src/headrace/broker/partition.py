@@ -149,7 +149,7 @@ class Partition:
     def after_append(self) -> None:
         """The log has grown: flush as the topic says, and tell who waits."""
         match self.log.config.flush:
-            case "ack":
+            case "ack" if self.log.unflushed_messages:
                 self._flusher.request(self)
             case "interval":
                 self._flush_at_interval()
