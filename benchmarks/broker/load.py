@@ -57,19 +57,26 @@ def produce(bootstrap: str, topic: str, partitions: int, count: int, size: int, 
     return {"seconds": seconds, "messages": sent - left, "unacknowledged": left}
 
 
-def transact(bootstrap: str, topic: str, partitions: int, count: int, size: int, each: int) -> dict[str, Any]:
-    """Send `count` messages in transactions of so many each, one after the other."""
-    producer = Producer({**FAST, "bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(WAIT_S)
+def in_parts(
+    bootstrap: str, topic: str, partitions: int, count: int, size: int, each: int, transactional: bool
+) -> dict[str, Any]:
+    """Send `count` messages in parts of so many each, every one acknowledged, and committed if asked, before the next begins."""
+    settings = {**FAST, "bootstrap.servers": bootstrap, "acks": "all"}
+    producer = Producer({**settings, "transactional.id": topic} if transactional else settings)
+    if transactional:
+        producer.init_transactions(WAIT_S)
     prepared = values(size)
     call = [{"value": prepared[number % DISTINCT_VALUES], "partition": number % partitions} for number in range(each)]
     began = time.perf_counter()
     sent = 0
     while sent < count:
-        producer.begin_transaction()
+        if transactional:
+            producer.begin_transaction()
         taken = producer.produce_batch(topic, call)
-        assert taken == each, "a transaction fits into the queue"
-        producer.commit_transaction(WAIT_S)
+        assert taken == each, "a part fits into the queue"
+        producer.flush(WAIT_S)
+        if transactional:
+            producer.commit_transaction(WAIT_S)
         sent += taken
     return {"seconds": time.perf_counter() - began, "messages": sent, "unacknowledged": len(producer)}
 
@@ -136,7 +143,7 @@ def arrivals(bootstrap: str, topic: str, count: int, skip: int) -> dict[str, Any
     return {name: measured[int(len(measured) * share)] / 1e6 for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
 
 
-KINDS = {"produce": produce, "transact": transact, "consume": consume, "pace": pace, "arrivals": arrivals}
+KINDS = {"produce": produce, "in_parts": in_parts, "consume": consume, "pace": pace, "arrivals": arrivals}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What transactions cost: messages a second in transactions of 100 and of 10,000 beside plain ones, and starting with many producers."""
+"""What transactions cost: messages a second in transactions of 100 and 10,000 beside plain ones; starting with many producers."""
 
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
 
@@ -14,14 +15,28 @@ from headrace.records.record import Record
 from headrace.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-COLUMNS = ("what", "broker", "messages each", "figure", "unit", "of plain")
+COLUMNS = ("what", "broker", "messages each", "figure", "unit", "of the first")
 PARTITIONS = 3
 SIZE = 100
-# Each transaction ends before the next begins, so small ones are many round trips: a tenth of the messages is enough for a figure.
+# Each transaction ends before the next begins, so small ones are many round trips: a tenth of the messages gives a figure, too.
 COUNTS = {10_000: 1_000_000, 100: 100_000}
 PRODUCERS = 10_000
 TOPIC = "bench"
 ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How messages are sent: without a stop, or in parts of so many, each of them a transaction or only waited for."""
+
+    each: int
+    transactional: bool
+
+    @property
+    def name(self) -> str:
+        if not self.each:
+            return "produced without a stop"
+        return "produced in transactions" if self.transactional else "produced, each part acknowledged before the next"
 
 
 def rows(quick: bool, peers: list[Target]) -> Iterator[tuple[object, ...]]:
@@ -35,20 +50,24 @@ def rows(quick: bool, peers: list[Target]) -> Iterator[tuple[object, ...]]:
 
 def measure(target: Target, quick: bool) -> Iterator[tuple[object, ...]]:
     """The best of a few rounds each, taken in turn, so that one slow moment of the machine does not count against one of them."""
-    best: dict[int, float] = {}
+    shapes = [Shape(0, transactional=False), *(Shape(each, transactional) for each in COUNTS for transactional in (False, True))]
+    best = dict.fromkeys(shapes, 0.0)
     for _ in range(1 if quick else ROUNDS):
-        for each, count in ((0, COUNTS[10_000]), *COUNTS.items()):
-            best[each] = max(best.get(each, 0.0), _rate(target, each, count // 4 if quick else count))
-    yield "produced, plain", target.name, "", f"{best[0]:,.0f}", "messages/s", ""
-    for each in COUNTS:
-        share = f"{best[each] / best[0]:.0%}"
-        yield "produced in transactions", target.name, each, f"{best[each]:,.0f}", "messages/s", share
+        for shape in shapes:
+            best[shape] = max(best[shape], _rate(target, shape, quick))
+    plain = best[shapes[0]]
+    for shape, rate in best.items():
+        yield shape.name, target.name, shape.each or "", f"{rate:,.0f}", "messages/s", f"{rate / plain:.0%}"
 
 
-def _rate(target: Target, each: int, count: int) -> float:
+def _rate(target: Target, shape: Shape, quick: bool) -> float:
+    count = COUNTS.get(shape.each, COUNTS[10_000]) // (4 if quick else 1)
     with temporary_topic(target, PARTITIONS) as topic:
         arguments = {"bootstrap": target.bootstrap, "topic": topic, "partitions": PARTITIONS, "count": count, "size": SIZE}
-        measured = run_client("transact", each=each, **arguments) if each else run_client("produce", codec="none", **arguments)
+        if shape.each:
+            measured = run_client("in_parts", each=shape.each, transactional=shape.transactional, **arguments)
+        else:
+            measured = run_client("produce", codec="none", **arguments)
     if measured["unacknowledged"]:
         raise SystemExit(f"{measured['unacknowledged']} messages were not acknowledged: the figures would be wrong")
     return float(measured["messages"] / measured["seconds"])
@@ -60,7 +79,8 @@ def _rate(target: Target, each: int, count: int) -> float:
 def starting(count: int) -> tuple[object, ...]:
     with data_directory() as data:
         with serving(data, "os") as (target, _):
-            quiet_admin(target).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+            admin = quiet_admin(target)
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
             asyncio.run(write_as_many(target, count))
         began = time.perf_counter()
         with serving(data, "os") as (target, _):

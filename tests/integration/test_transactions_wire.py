@@ -122,6 +122,21 @@ def test_many_transactions_in_a_row_do_not_wait_for_each_other(teller: Teller, p
     eventually(lambda: len(values(teller.fetch(partition))), 20)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_committing_offsets_adds_the_group_and_they_count_with_the_commit(
+    teller: Teller, partition: TopicPartition, topic: str, committed: bool
+) -> None:
+    teller.find_group(topic)
+    producer = teller.identity(topic)
+    answered = teller.commit_offset(topic, producer, topic, partition, 42, version=5)
+    between = teller.committed_offset(topic, partition)
+    teller.end(topic, producer, committed=committed)
+
+    assert answered == ErrorCode.NONE
+    assert between[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    eventually(lambda: teller.committed_offset(topic, partition), (ErrorCode.NONE, 42 if committed else -1))
+
+
 # --- the older way: partitions are added first
 
 

@@ -18,6 +18,12 @@ from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from headrace.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from headrace.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from headrace.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.raw import RawClient, batch
@@ -53,6 +59,10 @@ class Teller(RawClient):
         )
         answer: InitProducerIdResponse = self.call(request, version)
         return answer
+
+    def find_group(self, group: str) -> None:
+        """The first question makes the topic of the offsets."""
+        assert self.call(FindCoordinatorRequest(key=group, key_type=0), 3).error_code == ErrorCode.NONE
 
     def identity(self, transactional_id: str, **more: Any) -> tuple[int, int]:
         answer = self.init(transactional_id, **more)
@@ -91,6 +101,34 @@ class Teller(RawClient):
             transactional_id=transactional_id, producer_id=producer[0], producer_epoch=producer[1], group_id=group
         )
         return ErrorCode(self.call(request, version).error_code)
+
+    def commit_offset(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        group: str,
+        partition: TopicPartition,
+        offset: int,
+        version: int = 3,
+    ) -> ErrorCode:
+        committed = TxnOffsetCommitRequestPartition(
+            partition_index=partition.partition, committed_offset=offset, committed_metadata=None
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=transactional_id,
+            group_id=group,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            topics=(TxnOffsetCommitRequestTopic(name=partition.topic, partitions=(committed,)),),
+        )
+        return ErrorCode(self.call(request, version).topics[0].partitions[0].error_code)
+
+    def committed_offset(self, group: str, partition: TopicPartition) -> tuple[ErrorCode, int]:
+        """As a consumer of committed records asks for it."""
+        topic = OffsetFetchRequestTopic(name=partition.topic, partition_indexes=(partition.partition,))
+        answer = self.call(OffsetFetchRequest(group_id=group, topics=(topic,), require_stable=True), 7)
+        found = answer.topics[0].partitions[0]
+        return ErrorCode(found.error_code), found.committed_offset
 
     def produce(
         self,

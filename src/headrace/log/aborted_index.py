@@ -1,9 +1,10 @@
 """The aborted transactions of a segment: what `read_committed` readers must leave out.  Kafka's `.txnindex`.
 
 Entries of 34 bytes: version, producer id, first and last offset of the transaction, and the last stable offset when it ended.
-Entries are in the order of their last offsets.  They are few, and written at once; a closed segment's are read when a reader asks.
-Always: every entry is derived from markers in the log, so a broken file is rebuilt from its segment.  The format has no checksum of
-its own; where the log has noted one, the file must match it.
+Entries are in the order of their last offsets.  They are few, and written at once; a closed segment's are read when a reader
+asks.
+Always: every entry is derived from markers in the log, so a broken file is rebuilt from its segment.  The format has no
+checksum of its own; where the log has noted one, the file must match it.
 """
 
 import struct

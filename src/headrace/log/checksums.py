@@ -1,8 +1,8 @@
 """Checksums for the small files of a directory whose formats have none: a flipped bit must not pass for another number.
 
-The file `checksums` holds one line per file: its name, and the CRC-32C of its present and of its previous content, so that a crash
-between writing the checksum and writing the file leaves a pair that matches.  Kafka ignores the file; a directory without it (one that
-Kafka wrote) is taken as it is.
+The file `checksums` holds one line per file: its name, and the CRC-32C of its present and of its previous content, so that a
+crash between writing the checksum and writing the file leaves a pair that matches.  Kafka ignores the file; a directory without
+it (one that Kafka wrote) is taken as it is.
 """
 
 from pathlib import Path

@@ -2,11 +2,11 @@
 
 Three steps, so that nothing stalls producers or consumers:
 1. `plan_compaction` / `plan_expiry` on the loop's thread decide what may be cleaned;
-2. `compact` in a worker process reads the segments and writes their replacements beside them (`.cleaned`), and `publish` in a thread
-   makes them durable under `.swap`: from then on a crash finishes the replacement;
+2. `compact` in a worker process reads the segments and writes their replacements beside them (`.cleaned`), and `publish` in a
+   thread makes them durable under `.swap`: from then on a crash finishes the replacement;
 3. `swap_in` on the loop's thread puts them in place.
-Always: only closed segments below the high watermark and below the first open transaction are touched; a segment with broken bytes is
-left alone and reported, never rewritten.
+Always: only closed segments below the high watermark and below the first open transaction are touched; a segment with broken
+bytes is left alone and reported, never rewritten.
 """
 
 import os
@@ -21,10 +21,10 @@ from headrace.log.aborted_index import AbortedEntry
 from headrace.log.cleaning import KEYS_MAX, BatchCleaner, KeyMap, LastWritten, TransactionTracker, emptied
 from headrace.log.files import FilePool
 from headrace.log.scanning import ScannedBatch, Scanner
-from headrace.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, StoredBatch, segment_path
+from headrace.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path, stored
 from headrace.log.swapping import CLEANED_SUFFIX, SWAP_SUFFIX, begin_swap, finish_swap
 from headrace.log.values import CorruptBatch, RemovedSegment
-from headrace.records.header import CONTROL_BIT, BatchHeader
+from headrace.records.header import CONTROL_BIT, BatchHeader, read_header
 from headrace.records.record import read_records
 
 if TYPE_CHECKING:
@@ -268,10 +268,10 @@ class _Compaction:
                 kept = cleaner.clean(header, batch)
                 dropped = header if kept is None else None
                 if kept is not None:
-                    _write(target, header, kept)
+                    _write(target, kept)
         if dropped is not None:
             # The group's last batch stays, empty: after a crash it says which segments the replacement covers.
-            _write(target, dropped, emptied(dropped))
+            _write(target, emptied(dropped))
         for entry in self._aborted_in(group, cleaner):
             target.add_aborted(entry)
         target.seal()
@@ -293,8 +293,8 @@ class _Compaction:
             self._disk.remove(segment_path(self._plan.directory, base_offset, suffix + CLEANED_SUFFIX))
 
 
-def _write(target: Segment, header: BatchHeader, batch: bytes | memoryview) -> None:
-    target.append([StoredBatch(header, header.base_offset, header.max_timestamp, len(batch))], [batch])
+def _write(target: Segment, batch: bytes | memoryview) -> None:
+    target.append([stored(read_header(batch))], [batch])
 
 
 def _grouped(sources: Sequence[Source], segment_bytes: int) -> list[tuple[Source, ...]]:

@@ -1,7 +1,7 @@
 """One data directory: the logs in it, whose it is, and what the next start needs to know.
 
-Always: one process at a time (a lock); the clean-shutdown mark exists only while nobody serves; the recovery points written down lie
-at or below what is durable.  Names and forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
+Always: one process at a time (a lock); the clean-shutdown mark exists only while nobody serves; the recovery points written
+down lie at or below what is durable.  Names and forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
 """
 
 import fcntl
@@ -87,7 +87,7 @@ class LogDirectory:
             raise StorageError(path, "opening the data directory", error) from error
 
     def _make_durable_directory(self) -> None:
-        """A directory is durable once the one it lies in is synced; else a power failure takes it, and all that was synced in it."""
+        """A directory is durable once the one it lies in is synced; else a power failure takes it, with all that is in it."""
         created = [path for path in (self.path, *self.path.parents) if not self.disk.exists(path)]
         self.disk.make_directory(self.path)
         for path in created:

@@ -1,7 +1,7 @@
 """What of a log is on the medium, and what still has to get there.
 
-The loop's thread notes what it wrote; another thread syncs.  Always: `flushed_offset` is an end that the log had before a sync began
-whose every file was then synced, and never above a truncation.
+The loop's thread notes what it wrote; another thread syncs.  Always: `flushed_offset` is an end that the log had before a sync
+began whose every file was then synced, and never above a truncation.
 """
 
 import threading

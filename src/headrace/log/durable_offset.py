@@ -1,7 +1,8 @@
 """The offset below which a log is known to be on the medium, kept in the log's own directory.
 
-Written whenever a sync has covered the end of a segment: so a segment that is followed by another was either wholly durable, and this
-file says so, or nobody was promised what follows.  The file `durable-offset` holds the offset and a CRC of it; Kafka ignores it.
+Written whenever a sync has covered the end of a segment: so a segment that is followed by another was either wholly durable,
+and this file says so, or nobody was promised what follows.  The file `durable-offset` holds the offset and a CRC of it; Kafka
+ignores it.
 """
 
 from pathlib import Path

@@ -21,7 +21,7 @@ _EVICTED_AT_ONCE = 32
 class Handle:
     """A file by name, open or not."""
 
-    __slots__ = ("_file", "_pins", "_pool", "held", "path", "recent")
+    __slots__ = ("_closes_when_free", "_file", "_pins", "_pool", "held", "path", "recent")
 
     def __init__(self, pool: "FilePool", path: Path) -> None:
         self.path = path
@@ -32,6 +32,7 @@ class Handle:
         self._pool = pool
         self._file: File | None = None
         self._pins = 0
+        self._closes_when_free = False
 
     @property
     def is_open(self) -> bool:
@@ -59,6 +60,8 @@ class Handle:
         finally:
             with self._pool.lock:
                 self._pins -= 1
+                if self._closes_when_free and not self._pins and self._file is not None:
+                    self._close()
 
     def move_to(self, pool: "FilePool") -> None:
         """From now on this handle belongs to another pool; it must not be in use."""
@@ -66,18 +69,19 @@ class Handle:
         self._pool = pool
 
     def close(self) -> None:
-        """Let the descriptor go.  One that is being synced in another thread is left to the pool, which closes it later."""
+        """Let the descriptor go; one that is being synced in another thread goes when that is done."""
         self.held = False
         with self._pool.lock:
             if self._file is None:
                 return
             if self._pins:
-                self.recent = False
+                self._closes_when_free = True
                 return
             self._close()
 
     def _close(self) -> None:
         file, self._file = self._file, None
+        self._closes_when_free = False
         assert file is not None
         self._pool.opened.remove(self)
         file.close()

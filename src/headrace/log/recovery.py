@@ -1,11 +1,11 @@
 """Opening a log's directory: what is believed as it lies there, what is scanned, what is cut, what is made anew.
 
-After a clean shutdown only the end of the last segment is looked at.  After a crash every segment at or above the recovery point
-(below which everything was durable, indexes included) is read batch by batch:
+After a clean shutdown only the end of the last segment is looked at.  After a crash every segment at or above the recovery
+point (below which everything was durable, indexes included) is read batch by batch:
 - a bad tail that nobody can have been promised is cut;
 - a bad tail below the recovery point was promised: it stays as a hole, and the log goes on in a new segment behind it;
-- broken bytes with sound batches after them are a hole: counted, reported, never served, and nothing after them is lost.  Only a page
-  of zeros above the recovery point counts as torn: that is what a power failure leaves of pages that were written out of order.
+- broken bytes with sound batches after them are a hole: counted, reported, never served, and nothing after them is lost.  Only
+  a page of zeros that nobody was promised counts as torn: a power failure leaves it of pages that were written out of order.
 Producers come from the newest sound snapshot and the batches after it, epochs from their checkpoint and the scanned batches.
 """
 
@@ -31,8 +31,8 @@ from headrace.log.segment import (
     TIME_INDEX_SUFFIX,
     IndexMismatch,
     Segment,
-    StoredBatch,
     segment_path,
+    stored,
 )
 from headrace.log.snapshots import latest_snapshot, snapshot_offsets, write_snapshot
 from headrace.log.swapping import base_of, finish_interrupted, mark_deleted, remove_orphans, unlink
@@ -306,7 +306,7 @@ class Recovery:
                 scanner.end, scanner.next_offset, scanner.bad_tail = torn.start, torn.first_offset, "pages were never written"
                 scanner.holes.remove(torn)
                 break
-            segment.note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
+            segment.note(stored(header), position)
             self._epochs.assign(header.leader_epoch, header.base_offset)
             entry = self._take(header, data, segment, position)
             if entry is not None:

@@ -1,7 +1,7 @@
 """Which segments are too old, too many, or below the log start.
 
-Only whole segments go, oldest first, and only those whose every record is below the high watermark.  Everything that blocks (unlinking
-large files) is left to the caller.
+Only whole segments go, oldest first, and only those whose every record is below the high watermark.  Everything that blocks
+(unlinking large files) is left to the caller.
 """
 
 from typing import TYPE_CHECKING

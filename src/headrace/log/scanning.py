@@ -1,8 +1,8 @@
 """Reading a segment file from one end to the other, trusting nothing.
 
-A batch counts only when its header makes sense, its offset follows the one before and its CRC is right.  Where one does not, the scan
-looks for the next batch that does: what lies between is a hole (broken bytes with sound ones after them), and broken bytes up to the end of
-the file are a bad tail (as a crash in the middle of a write leaves it).
+A batch counts only when its header makes sense, its offset follows the one before and its CRC is right.  Where one does not,
+the scan looks for the next batch that does: what lies between is a hole (broken bytes with sound ones after them), and broken
+bytes up to the end of the file are a bad tail (as a crash in the middle of a write leaves it).
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """One segment: a log file of batches and its indexes.
 
 Always: `size` bytes of the log file belong to the segment, whatever the file's own size; batches lie one after the other with
-increasing offsets.  Positions are looked for through the index and proved by the batch that lies there, so a wrong index is noticed
-(`IndexMismatch`) and never believed.
+increasing offsets.  Positions are looked for through the index and proved by the batch that lies there, so a wrong index is
+noticed (`IndexMismatch`) and never believed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,6 +46,12 @@ class StoredBatch(NamedTuple):
     base_offset: int
     max_timestamp: int
     size: int
+
+
+def stored(header: BatchHeader) -> StoredBatch:
+    """A batch that has its offsets already.  One that was emptied has no time: it says nothing about when records were made."""
+    timestamp = header.max_timestamp if header.record_count else -1
+    return StoredBatch(header, header.base_offset, timestamp, header.size)
 
 
 class Segment:
@@ -262,7 +268,7 @@ class Segment:
         greatest, greatest_offset = -1, self.base_offset
         # The index is sparse: batches after its last entry may be later still.
         for _, header in self.headers(start, skip_damage=True):
-            if header.max_timestamp > greatest:
+            if header.record_count and header.max_timestamp > greatest:
                 greatest, greatest_offset = header.max_timestamp, header.last_offset
         self.max_timestamp, self.max_timestamp_offset = greatest, greatest_offset
 
@@ -297,7 +303,7 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = -1, self.base_offset, None
         size, position = self.size, 0
         for position, header in self.headers(0, skip_damage=True):
-            self.note(StoredBatch(header, header.base_offset, header.max_timestamp, header.size), position)
+            self.note(stored(header), position)
         self.size = size
         if size:
             self.times.append(self.max_timestamp, self.max_timestamp_offset)

@@ -4,8 +4,8 @@
 `.swap`     complete and durable: takes the place of the segments it was made from.
 `.deleted`  out of the log, not yet unlinked.
 
-Replacing runs: all `.cleaned` become `.swap`, newest first; the old segments become `.deleted`; `.swap` loses its suffix.  While a
-`.cleaned` is left, the swap had not begun: the `.swap` files at and above the oldest `.cleaned` go too.
+Replacing runs: all `.cleaned` become `.swap`, newest first; the old segments become `.deleted`; `.swap` loses its suffix.
+While a `.cleaned` is left, the swap had not begun: the `.swap` files at and above the oldest `.cleaned` go too.
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,10 +7,10 @@ from headrace.log.values import FoundOffset
 from headrace.records.record import read_records
 
 if TYPE_CHECKING:
-    from headrace.log.log import Log
+    from headrace.log.segmented import SegmentedLog
 
 
-def first_at_or_after(log: "Log", timestamp: int, up_to: int) -> FoundOffset | None:
+def first_at_or_after(log: "SegmentedLog", timestamp: int, up_to: int) -> FoundOffset | None:
     """The first record at or after a time, below an offset."""
     for segment in list(log.segments):
         if segment.base_offset >= up_to:
@@ -22,7 +22,7 @@ def first_at_or_after(log: "Log", timestamp: int, up_to: int) -> FoundOffset | N
     return None
 
 
-def latest(log: "Log", up_to: int) -> FoundOffset | None:
+def latest(log: "SegmentedLog", up_to: int) -> FoundOffset | None:
     """The record with the greatest timestamp below an offset; of several the first."""
     best: Segment | None = None
     for segment in log.segments:
@@ -37,7 +37,7 @@ def latest(log: "Log", up_to: int) -> FoundOffset | None:
     return found if found is not None else _latest_by_reading(log, up_to)
 
 
-def _first_in(log: "Log", segment: Segment, timestamp: int, up_to: int) -> FoundOffset | None:
+def _first_in(log: "SegmentedLog", segment: Segment, timestamp: int, up_to: int) -> FoundOffset | None:
     start = log.position_before(segment, timestamp)
     for position, header in segment.headers(start):
         if header.base_offset >= up_to:
@@ -50,7 +50,7 @@ def _first_in(log: "Log", segment: Segment, timestamp: int, up_to: int) -> Found
     return None
 
 
-def _latest_by_reading(log: "Log", up_to: int) -> FoundOffset | None:
+def _latest_by_reading(log: "SegmentedLog", up_to: int) -> FoundOffset | None:
     greatest = -1
     for segment in log.segments:
         if segment.base_offset >= up_to:

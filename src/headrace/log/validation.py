@@ -1,7 +1,7 @@
 """What a batch must be before it enters the log.
 
-`check_batch` looks at the header and the CRC only: it is paid by every batch.  `deep` opens the batch and looks at each record: it is
-paid only by topics that ask for it (`needs_deep_validation`), and may run in an executor before the append.
+`check_batch` looks at the header and the CRC only: it is paid by every batch.  `deep` opens the batch and looks at each record:
+it is paid only by topics that ask for it (`needs_deep_validation`), and may run in an executor before the append.
 """
 
 from headrace.log.values import Origin

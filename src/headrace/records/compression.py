@@ -30,6 +30,11 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
+_UINT32_LITTLE = struct.Struct("<I")
+# Magic, then the descriptor (version 1, independent blocks of at most 64 KiB, no checksums) and the checksum of it.
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 1 << 31
 _GZIP_WINDOW = 31  # zlib's way to say: gzip framing, largest window
 
 
@@ -82,7 +87,18 @@ def _compress_snappy(data: Buffer) -> bytes:
 
 
 def _compress_lz4(data: Buffer) -> bytes:
-    return bytes(cramjam.lz4.compress(data))
+    """A frame of independent blocks: the Java client refuses blocks that refer to the one before."""
+    parts = [_LZ4_HEADER]
+    view = memoryview(data)
+    for position in range(0, len(view), _LZ4_BLOCK_BYTES):
+        raw = view[position : position + _LZ4_BLOCK_BYTES]
+        packed = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        if len(packed) < len(raw):
+            parts += (_UINT32_LITTLE.pack(len(packed)), packed)
+        else:
+            parts += (_UINT32_LITTLE.pack(len(raw) | _LZ4_STORED), bytes(raw))
+    parts.append(_UINT32_LITTLE.pack(0))
+    return b"".join(parts)
 
 
 def _compress_zstd(data: Buffer) -> bytes:

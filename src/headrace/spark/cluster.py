@@ -24,6 +24,7 @@ from headrace.spark.options import Assignment, Edge, Pattern, Subscription, Topi
 logger = logging.getLogger("headrace.spark")
 
 REQUEST_SECONDS = 10.0
+REQUEST_SECONDS_MIN = 1.0
 RETRY_SECONDS = 0.2
 PASSING_ERRORS = frozenset(
     {
@@ -81,11 +82,11 @@ class Cluster:
             case Assignment(partitions=partitions):
                 wanted = sorted({partition.topic for partition in partitions})
             case Pattern(expression=expression):
-                listing = self._ask(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS), deadline)
+                listing = self._ask(lambda seconds: self._admin.list_topics(timeout=seconds), deadline)
                 wanted = sorted(name for name in listing.topics if re.fullmatch(expression, name))
         if not wanted:
             return {}
-        return self._ask(lambda: self._describe(wanted), deadline)
+        return self._ask(lambda seconds: self._describe(wanted, seconds), deadline)
 
     def edges(self, partitions: Iterable[TopicPartition], edge: Edge, timeout_ms: int) -> dict[TopicPartition, int]:
         """Where each log begins, or ends for a reader of this isolation level."""
@@ -102,15 +103,15 @@ class Cluster:
         """Whether the brokers stamp all these topics themselves, so that timestamps rise with offsets."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
 
-        def ask() -> bool:
-            answers = self._admin.describe_configs(resources, request_timeout=REQUEST_SECONDS)
+        def ask(seconds: float) -> bool:
+            answers = self._admin.describe_configs(resources, request_timeout=seconds)
             return all(answer.result()["message.timestamp.type"].value == "LogAppendTime" for answer in answers.values())
 
         return self._ask(ask, time.monotonic() + timeout_ms / 1000)
 
-    def _describe(self, names: list[str]) -> dict[str, Topic]:
+    def _describe(self, names: list[str], seconds: float) -> dict[str, Topic]:
         found: dict[str, Topic] = {}
-        for name, answer in self._admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_SECONDS).items():
+        for name, answer in self._admin.describe_topics(TopicCollection(names), request_timeout=seconds).items():
             try:
                 described = answer.result()
             except KafkaException as error:
@@ -128,19 +129,19 @@ class Cluster:
             return {}
         question = {ClientPartition(partition.topic, partition.partition): spec for partition, spec in specs.items()}
 
-        def ask() -> dict[TopicPartition, int]:
+        def ask(seconds: float) -> dict[TopicPartition, int]:
             answers: dict[ClientPartition, Future[Any]] = self._admin.list_offsets(
-                question, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS
+                question, isolation_level=self._isolation, request_timeout=seconds
             )
             return {TopicPartition(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
 
         return self._ask(ask, time.monotonic() + timeout_ms / 1000)
 
-    def _ask(self, question: Callable[[], T], deadline: float) -> T:
+    def _ask(self, question: Callable[[float], T], deadline: float) -> T:
         """Ask until there is an answer, a lasting error, or no time left."""
         while True:
             try:
-                return question()
+                return question(max(REQUEST_SECONDS_MIN, min(REQUEST_SECONDS, deadline - time.monotonic())))
             except KafkaException as failure:
                 error = failure.args[0]
                 if error.code() in MISSING_ERRORS:

@@ -108,6 +108,7 @@ def _begin(options: SinkOptions, delivery: Delivery) -> _Session | None:
     """A session with an open transaction that holds the batch's record; None when the batch is recorded already."""
     kept = _sessions.pop(delivery.transactional_id, None)
     if kept is not None and kept.recorded_batch >= delivery.batch_id:
+        _sessions[delivery.transactional_id] = kept
         return None
     if kept is not None:
         try:

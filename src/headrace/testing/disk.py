@@ -1,7 +1,8 @@
 """A disk in memory that behaves as badly as a real one may.
 
-It forgets what was not synced: file contents since the file's last `sync`, names since the directory's last `sync_directory`.  A crash
-keeps a beginning of the unsynced operations, chosen by the seeded random generator, and tears the first one that it does not keep.
+It forgets what was not synced: file contents since the file's last `sync`, names since the directory's last `sync_directory`.
+A crash keeps a beginning of the unsynced operations, chosen by the seeded random generator, and tears the first one that it does
+not keep.
 It fails on demand: any operation, on any path, with any error number.  A failed sync loses the bytes for good although they can
 still be read, as with a page that the kernel marked clean.
 """

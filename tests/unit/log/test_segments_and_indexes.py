@@ -2,6 +2,7 @@
 
 import random
 import struct
+import threading
 import tracemalloc
 from pathlib import Path
 
@@ -280,3 +281,50 @@ def test_batches_are_read_across_the_roll_by_a_reader_at_the_end() -> None:
         seen += [header.base_offset for header, _ in iterate_batches(read.data)]
         offset = read.next_offset
     assert seen == list(range(30))
+
+
+def test_a_file_is_closed_only_after_the_sync_that_uses_it() -> None:
+    disk = simulated_disk()
+    disk.make_directory(DIRECTORY)
+    pool = FilePool(disk)
+    handle = pool.handle(DIRECTORY / "f")
+    file = handle.file()
+    during: list[bool] = []
+
+    def sync_while_somebody_closes() -> None:
+        handle.close()
+        during.append(handle.is_open)
+
+    file.sync = sync_while_somebody_closes  # type: ignore[method-assign]
+    handle.sync()
+
+    assert during == [True]
+    assert not handle.is_open
+
+
+def test_appends_go_on_while_another_thread_syncs(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(segment_bytes=20_000), disk=SystemDisk(), clock=ManualClock(), clean=False)
+    stop = threading.Event()
+    seen: list[int] = []
+
+    def sync_on() -> None:
+        while not stop.is_set():
+            seen.append(log.sync())
+
+    thread = threading.Thread(target=sync_on)
+    thread.start()
+    batch = batch_of(b"v" * 100)
+    for index in range(3000):
+        log.append(batch, 0)
+        if index % 500 == 499:
+            log.truncate_to(log.end_offset - 100)
+            log.delete_before(log.end_offset // 2)
+    stop.set()
+    thread.join()
+    flushed = log.sync()
+
+    assert flushed == log.end_offset == 3000 - 600
+    assert all(offset <= 3000 for offset in seen)
+    assert log.failure is None
+    assert len(offsets_of(log, max_bytes=100_000)) == log.end_offset - log.start_offset
+    log.close()

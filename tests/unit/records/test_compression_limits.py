@@ -1,6 +1,7 @@
 """Codecs: Java's framings both ways, and no bomb unpacks beyond its limit."""
 
 import gzip
+import random
 import tracemalloc
 
 import cramjam
@@ -60,6 +61,17 @@ def test_snappy_is_framed_as_the_java_client_frames_it() -> None:
 
     assert snappy_decode(compress("snappy", data)) == data
     assert decompress("snappy", snappy_encode(data)) == data
+
+
+def test_lz4_blocks_do_not_depend_on_each_other() -> None:
+    # The Java client refuses frames without this flag.
+    packed = compress("lz4", b"abc" * 100_000)
+    noise = random.Random(1).randbytes(200_000)
+
+    assert packed[4] & 0x20
+    assert bytes(cramjam.lz4.decompress(packed)) == b"abc" * 100_000
+    assert decompress("lz4", compress("lz4", noise)) == noise
+    assert decompress("lz4", bytes(cramjam.lz4.compress(b"linked" * 50_000))) == b"linked" * 50_000
 
 
 def test_a_raw_snappy_block_is_read_too() -> None:

@@ -6,7 +6,7 @@ One attempt per transaction at a time.  What fails is tried again a little later
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.broker.coordinators.partition_log import LedPartition
@@ -39,9 +39,16 @@ Results = dict[TopicPartition, ErrorCode]
 class MarkerSender:
     """Carries markers from the shards to the partitions."""
 
-    def __init__(self, broker: "Broker", runtime: CoordinatorRuntime[TransactionShard]) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        runtime: CoordinatorRuntime[TransactionShard],
+        on_noted: Callable[[int, TransactionShard], None],
+    ) -> None:
+        """`on_noted` hears of each shard that has taken note of written markers."""
         self._broker = broker
         self._runtime = runtime
+        self._on_noted = on_noted
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._closed = False
 
@@ -88,6 +95,7 @@ class MarkerSender:
             return  # the coordinator has moved, and its successor finishes this
         for led, shard in self._runtime.shards():
             if led == index:
+                self._on_noted(index, shard)
                 self._come_back(index, shard, log)
 
     async def _write_everywhere(self, marker: Marker, coordinator_epoch: int) -> Results:

@@ -83,7 +83,7 @@ class TransactionCoordinator:
             clock=broker.clock,
             on_committed=self._on_committed,
         )
-        self.sender = MarkerSender(broker, self.runtime)
+        self.sender = MarkerSender(broker, self.runtime, on_noted=self._let_through)
 
     def start(self) -> None:
         self._broker.replicas.on_role.append(self._on_role)
@@ -123,6 +123,10 @@ class TransactionCoordinator:
         if log is None:
             return
         self.sender.send_due(index, shard, log)
+        self._let_through(index, shard)
+
+    def _let_through(self, index: int, shard: TransactionShard) -> None:
+        """Requests that waited for markers may go on.  Their answers wait until everything before them is committed anyway."""
         for (of_partition, transactional_id), futures in list(self._waiting.items()):
             found = shard.get(transactional_id)
             if of_partition == index and (found is None or not found.prepared):

@@ -53,7 +53,11 @@ async def _coordinator(broker: "Broker", key: str, key_type: int) -> Coordinator
     if leader is None or endpoint is None:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
     if leader.broker_id == broker.broker_id:
-        await (broker.groups if key_type == 0 else broker.transactions).settle(index)
+        coordinator = broker.groups if key_type == 0 else broker.transactions
+        if not coordinator.runtime.leads(index):
+            # The metadata knows the topic and this broker is about to take it up.
+            await broker.replicas.settled()
+        await coordinator.settle(index)
     return Coordinator(
         key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE, error_message=None
     )

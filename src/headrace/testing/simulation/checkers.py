@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.history import (
     Acknowledged,
+    Assigned,
     Ended,
     History,
     Led,
     OffsetCommitted,
     OffsetCommitting,
     OffsetRead,
+    OffsetRefused,
     Passed,
     Polled,
     Refused,
@@ -50,6 +52,7 @@ def check(history: History, final: FinalState, committed: Mapping[TopicPartition
         *unequal_leaders(history, committed),
         *torn_transactions(history, final),
         *offsets_gone_back(history),
+        *shared_partitions(history),
     ]
 
 
@@ -196,6 +199,8 @@ def offsets_gone_back(history: History) -> Iterator[str]:
     for fact in history.facts:
         if isinstance(fact, OffsetCommitting):
             undecided[fact.group, fact.partition].add(fact.offset)
+        elif isinstance(fact, OffsetRefused):
+            undecided[fact.group, fact.partition].discard(fact.offset)
         elif isinstance(fact, OffsetCommitted):
             undecided[fact.group, fact.partition].discard(fact.offset)
             reached[fact.group, fact.partition].append((fact.order, fact.offset))
@@ -203,3 +208,12 @@ def offsets_gone_back(history: History) -> Iterator[str]:
             before = max((offset for order, offset in reached[fact.group, fact.partition] if order < fact.asked), default=0)
             if fact.offset < before and fact.offset not in undecided[fact.group, fact.partition]:
                 yield f"committed offset gone back: {fact.group} at {fact.partition} had {before}, then {fact.offset}"
+
+
+def shared_partitions(history: History) -> Iterator[str]:
+    """In one generation of a group each partition has one reader."""
+    owners: dict[tuple[str, int, TopicPartition], str] = {}
+    for fact in history.of(Assigned):
+        owner = owners.setdefault((fact.group, fact.generation, fact.partition), fact.member)
+        if owner != fact.member:
+            yield f"{fact.partition} belongs to {owner} and to {fact.member} in generation {fact.generation} of {fact.group}"

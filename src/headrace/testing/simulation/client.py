@@ -90,10 +90,12 @@ class ClusterClient:
             self._coordinators[kind, key] = response.node_id
         return self._coordinators[kind, key]
 
-    async def call_coordinator(self, kind: int, key: str, request: Any, version: int) -> Any:
+    async def call_coordinator(
+        self, kind: int, key: str, request: Any, version: int, *, timeout_s: float = COORDINATOR_TIMEOUT_S
+    ) -> Any:
         broker = await self.coordinator(kind, key)
         try:
-            return await self.call(broker, request, version, timeout_s=COORDINATOR_TIMEOUT_S)
+            return await self.call(broker, request, version, timeout_s=timeout_s)
         except Unavailable:
             self.forget_coordinator(kind, key)
             raise

@@ -32,6 +32,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
     "broker.session.timeout.ms": "2000",
     "replica.lag.time.max.ms": "3000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
@@ -62,6 +63,7 @@ class Node:
     machine: Machine | None = None
     disk: SimulatedDisk | None = None
     broker: SimulatedBroker | None = None
+    serves: bool = False
     # A disk fault took partitions offline: only a restart brings them back.
     needs_restart: bool = False
 
@@ -122,7 +124,7 @@ class SimulatedCluster:
         machine = Machine(node.name, clock_rate=node.clock_rate, wall_skew_ms=node.wall_skew_ms)
         clock = SimulatedClock(self.loop, machine)
         node.machine = machine
-        node.needs_restart = False
+        node.needs_restart = node.serves = False
         node.disk = SimulatedDisk(node.medium, clock.wall_ms, lambda: self._on_power_failure(node))
         node.broker = SimulatedBroker(self._config(node), self._host(node, machine, node.disk))
         node.broker.observer = self.observer
@@ -144,6 +146,7 @@ class SimulatedCluster:
         """A broker that cannot start ends, and whoever looks after it starts it again."""
         try:
             await broker.start()
+            node.serves = True
             self.history.tell("serves")
         except Exception as error:
             self.history.tell(f"could not start: {error!r}")
@@ -186,7 +189,7 @@ class SimulatedCluster:
     async def stop(self, node: Node) -> None:
         """A controlled shutdown."""
         machine, broker = node.machine, node.broker
-        if machine is None or broker is None or machine.is_crashed:
+        if machine is None or broker is None or machine.is_crashed or not node.serves:
             return
         self.history.tell("is told to stop", node.name)
         try:

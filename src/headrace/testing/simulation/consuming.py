@@ -1,14 +1,14 @@
-"""A consumer that reads every partition, commits how far it has come, dies now and then, and goes on from what it committed."""
+"""Consumers: they read, commit how far they have come, die now and then, and go on from what was committed."""
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import GROUP, ClusterClient, Unavailable
-from headrace.testing.simulation.history import OffsetCommitted, OffsetCommitting, OffsetRead, Passed, Polled
-from headrace.testing.simulation.reading import fetch
+from headrace.testing.simulation.history import OffsetCommitted, OffsetCommitting, OffsetRead, OffsetRefused, Passed, Polled
+from headrace.testing.simulation.reading import Fetched, fetch
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,6 +22,8 @@ OFFSET_FETCH_VERSION = 7
 POLL_WAIT_MS = 300
 POLLS_PER_COMMIT = 4
 POLLS_PER_LIFE = 16
+# A commit so answered did not happen: its sender is not a member, or of another time.
+FENCED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
 async def committed_offsets(client: ClusterClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -72,14 +74,93 @@ class Auditor:
                     await committed_offsets(client, group, partitions)
 
 
+class Reader:
+    """Where a consumer is in its partitions: it polls from there, and commits it."""
+
+    def __init__(self, client: ClusterClient, group: str, *, isolated: bool) -> None:
+        self.client = client
+        self.group = group
+        self.isolated = isolated
+        self.positions: dict[TopicPartition, int] = {}
+
+    async def poll(self, wait_ms: int = POLL_WAIT_MS) -> None:
+        """Read once from one of the leaders.  Raises Unavailable."""
+        client = self.client
+        leaders = {partition: await client.leader(partition) for partition in self.positions}
+        broker = client.chance.choice(sorted(set(leaders.values())))
+        positions = {partition: self.positions[partition] for partition, leader in leaders.items() if leader == broker}
+        try:
+            answers = await fetch(client, broker, positions, isolated=self.isolated, wait_ms=wait_ms)
+        except Unavailable:
+            for partition in positions:
+                client.forget_leader(partition)
+            raise
+        for answer in answers:
+            if answer.error is ErrorCode.NONE:
+                self._take(answer)
+            else:
+                self._on_error(answer.partition, answer.error)
+
+    def _take(self, answer: Fetched) -> None:
+        name, partition, record = self.client.name, answer.partition, self.client.history.record
+        for offset, value in answer.records:
+            record(Polled(consumer=name, partition=partition, offset=offset, value=value, isolated=self.isolated))
+        start = self.positions[partition]
+        if answer.next_offset > start:
+            record(Passed(consumer=name, partition=partition, start=start, end=answer.next_offset))
+            self.positions[partition] = answer.next_offset
+
+    def _on_error(self, partition: TopicPartition, error: ErrorCode) -> None:
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            position = self.positions[partition]
+            self.client.history.violate(f"{partition} at {position}, which a consumer has reached, is said to be out of range")
+        self.client.forget_leader(partition)
+
+    async def commit(self, generation: int = -1, member_id: str = "") -> ErrorCode:
+        """Ask for the positions to be kept; NONE or why they were not.  Raises Unavailable when that is unknown."""
+        client, positions = self.client, dict(self.positions)
+        for partition, offset in positions.items():
+            client.history.record(OffsetCommitting(group=self.group, partition=partition, offset=offset))
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            topics=_topics_to_commit(positions),
+        )
+        response: OffsetCommitResponse = await client.call_coordinator(GROUP, self.group, request, OFFSET_COMMIT_VERSION)
+        worst = ErrorCode.NONE
+        for topic in response.topics:
+            for answer in topic.partitions:
+                error, partition = ErrorCode(answer.error_code), TopicPartition(topic.name, answer.partition_index)
+                self._note_commit(partition, positions[partition], error)
+                worst = error if error is not ErrorCode.NONE else worst
+        if worst is not ErrorCode.NONE and worst not in FENCED:
+            client.forget_coordinator(GROUP, self.group)
+            raise Unavailable(worst.name)
+        return worst
+
+    def _note_commit(self, partition: TopicPartition, offset: int, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            self.client.history.record(OffsetCommitted(group=self.group, partition=partition, offset=offset))
+        elif error in FENCED:
+            self.client.history.record(OffsetRefused(group=self.group, partition=partition, offset=offset, reason=error.name))
+
+
+def _topics_to_commit(positions: Mapping[TopicPartition, int]) -> tuple[OffsetCommitRequestTopic, ...]:
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for partition, offset in positions.items():
+        wanted = OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset, committed_metadata="")
+        by_topic.setdefault(partition.topic, []).append(wanted)
+    return tuple(OffsetCommitRequestTopic(name=name, partitions=tuple(wanted)) for name, wanted in by_topic.items())
+
+
 class Consumer:
-    """The only member of its group, without the group protocol: generation -1, as simple consumers do."""
+    """The only one of its group, without the group protocol: generation -1, as simple consumers do."""
 
     def __init__(self, client: ClusterClient, *, isolated: bool) -> None:
         self._client = client
         self.group = f"group-{client.name}"
-        self._isolated = isolated
-        self._positions: dict[TopicPartition, int] = {}
+        self._reader = Reader(client, self.group, isolated=isolated)
         self._stopping = False
 
     def stop(self) -> None:
@@ -89,7 +170,7 @@ class Consumer:
         while not self._stopping:
             self._client.forget_coordinator(GROUP, self.group)
             try:
-                self._positions = await committed_offsets(self._client, self.group, partitions)
+                self._reader.positions = await committed_offsets(self._client, self.group, partitions)
                 await self._live()
             except Unavailable:
                 await self._client.back_off()
@@ -100,69 +181,8 @@ class Consumer:
             if self._stopping:
                 return
             try:
-                await self._poll()
+                await self._reader.poll()
             except Unavailable:
                 await self._client.back_off()
             if turn % POLLS_PER_COMMIT == 0:
-                await self._commit()
-
-    async def _poll(self) -> None:
-        client = self._client
-        leaders = {partition: await client.leader(partition) for partition in self._positions}
-        broker = client.chance.choice(sorted(set(leaders.values())))
-        positions = {partition: self._positions[partition] for partition, leader in leaders.items() if leader == broker}
-        try:
-            answers = await fetch(client, broker, positions, isolated=self._isolated, wait_ms=POLL_WAIT_MS)
-        except Unavailable:
-            for partition in positions:
-                client.forget_leader(partition)
-            raise
-        for answer in answers:
-            if answer.error is not ErrorCode.NONE:
-                self._on_error(answer.partition, answer.error)
-                continue
-            for offset, value in answer.records:
-                fact = Polled(
-                    consumer=client.name, partition=answer.partition, offset=offset, value=value, isolated=self._isolated
-                )
-                client.history.record(fact)
-            start = self._positions[answer.partition]
-            if answer.next_offset > start:
-                client.history.record(
-                    Passed(consumer=client.name, partition=answer.partition, start=start, end=answer.next_offset)
-                )
-                self._positions[answer.partition] = answer.next_offset
-
-    def _on_error(self, partition: TopicPartition, error: ErrorCode) -> None:
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            position = self._positions[partition]
-            self._client.history.violate(f"{partition} at {position}, which a consumer has reached, is said to be out of range")
-        self._client.forget_leader(partition)
-
-    async def _commit(self) -> None:
-        client = self._client
-        positions = dict(self._positions)
-        topics = tuple(
-            OffsetCommitRequestTopic(
-                name=name,
-                partitions=tuple(
-                    OffsetCommitRequestPartition(
-                        partition_index=partition.partition, committed_offset=offset, committed_metadata=""
-                    )
-                    for partition, offset in positions.items()
-                    if partition.topic == name
-                ),
-            )
-            for name in sorted({partition.topic for partition in positions})
-        )
-        for partition, offset in positions.items():
-            client.history.record(OffsetCommitting(group=self.group, partition=partition, offset=offset))
-        request = OffsetCommitRequest(group_id=self.group, topics=topics)
-        response: OffsetCommitResponse = await client.call_coordinator(GROUP, self.group, request, OFFSET_COMMIT_VERSION)
-        for topic in response.topics:
-            for answer in topic.partitions:
-                if answer.error_code != ErrorCode.NONE:
-                    client.forget_coordinator(GROUP, self.group)
-                    raise Unavailable(ErrorCode(answer.error_code).name)
-                partition = TopicPartition(topic.name, answer.partition_index)
-                client.history.record(OffsetCommitted(group=self.group, partition=partition, offset=positions[partition]))
+                await self._reader.commit()

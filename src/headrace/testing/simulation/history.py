@@ -102,6 +102,26 @@ class OffsetCommitted(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRefused(Fact):
+    """A group's coordinator refused an offset: it was not kept, and never will be."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned(Fact):
+    """A member of a group was told that a partition is its own in a generation."""
+
+    group: str
+    generation: int
+    member: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRead(Fact):
     """A group's coordinator told the committed offset; `asked` is the order of the question."""
 

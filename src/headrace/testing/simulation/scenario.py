@@ -15,6 +15,7 @@ from headrace.testing.simulation.checkers import FinalState, check
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.consuming import Auditor, Consumer, committed_offsets
+from headrace.testing.simulation.grouping import GroupMember
 from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
@@ -26,6 +27,7 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicC
 
 CREATE_TOPICS_VERSION = 5
 TOPIC = "events"
+SHARED_GROUP = "group-shared"
 AUDIT_PAUSE_S = (0.1, 0.6)
 
 Result = TypeVar("Result")
@@ -54,6 +56,7 @@ class Plan:
     transactors: int = 1
     transaction_version: int = 2
     consumers: int = 1
+    members: int = 0
     isolated: bool = True
     fault_seconds: float = 14.0
     pause_s: tuple[float, float] = (0.2, 0.9)
@@ -71,6 +74,8 @@ class Plan:
             careless=chance.choice([0, 1]),
             transactors=chance.choice([0, 1, 1]),
             transaction_version=chance.choice([1, 2, 2]),
+            consumers=chance.choice([0, 1, 1]),
+            members=chance.choice([0, 0, 2]),
             isolated=chance.choice([True, False]),
             faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack"),
         )
@@ -158,7 +163,9 @@ class _Scenario:
             *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
         ]
         readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
-        readers.append(self._launch("auditor", self._auditor))
+        readers += [self._launch(f"member-{n}", self._member) for n in range(1, plan.members + 1)]
+        if self._groups:
+            readers.append(self._launch("auditor", self._auditor))
         await Nemesis(cluster, plan.faults, [task.get_name() for _, task in [*writers, *readers]]).run(
             until=self._loop.now + plan.fault_seconds
         )
@@ -194,6 +201,11 @@ class _Scenario:
         consumer = Consumer(client, isolated=self._plan.isolated)
         self._groups.append(consumer.group)
         return consumer
+
+    def _member(self, client: ClusterClient) -> Worker:
+        if SHARED_GROUP not in self._groups:
+            self._groups.append(SHARED_GROUP)
+        return GroupMember(client, SHARED_GROUP, isolated=self._plan.isolated)
 
     def _auditor(self, client: ClusterClient) -> Worker:
         return Auditor(client, self._groups, pause_s=AUDIT_PAUSE_S)
