@@ -21,7 +21,7 @@ ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "6"))
 RECORDS = 400 * ROUNDS
 PARTITIONS = 3
 WORKERS = 2
-FINISH_SECONDS_MAX = 90.0
+FINISH_SECONDS_MAX = 60.0
 SETTINGS = {
     "group.min.session.timeout.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
@@ -55,7 +55,7 @@ class Worker:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(20)
+                self._process.wait(5)
             except subprocess.TimeoutExpired:
                 self.kill()
 

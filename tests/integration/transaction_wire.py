@@ -11,7 +11,7 @@ from headrace.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 from headrace.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -34,8 +34,10 @@ LATEST = -1
 class Teller(RawClient):
     """One connection and one call for each thing a producer can ask."""
 
-    def create_topic(self, topic: str, partitions: int = 1) -> None:
-        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, assignments=(), configs=())
+    def create_topic(self, topic: str, partitions: int = 1, **settings: str) -> None:
+        """Settings with their dots written as underscores."""
+        configs = tuple(CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in settings.items())
+        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, assignments=(), configs=configs)
         assert self.call(CreateTopicsRequest(topics=(wanted,)), 5).topics[0].error_code == ErrorCode.NONE
 
     def init(

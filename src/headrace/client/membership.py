@@ -48,7 +48,7 @@ class Membership:
     ) -> None:
         self.offsets = Offsets()
         self.turns = Turns()
-        self.arrived: deque[Message] = deque()  # fetched and not yet handed out
+        self.arrived: deque[Message] = deque()  # fetched, and not yet taken by the reader
         self.taken_away: deque[frozenset[Place]] = deque()  # revoked since the reader last looked
         self.newly_assigned: deque[frozenset[Place]] = deque()
         self.before_revoke: Callable[[frozenset[Place]], None] | None = None
@@ -112,20 +112,24 @@ class Membership:
 
     # Polling
 
-    def poll(self, timeout: float, more: int) -> None:
-        """Fetch into `arrived`: wait for the first record, then take up to `more` that are there already."""
+    def poll(self, timeout: float, more: int) -> list[Message]:
+        """What was fetched: wait for the first message, then take up to `more` that are there already."""
         with self.turns:
             if self._closed:
-                return
+                return []
             self._come_back()
             self._commit_when_due()
-            message = self.client.poll(timeout)
-            if message is not None:
-                self.arrived.append(message)
+            if not self.arrived and (first := self.client.poll(timeout)) is not None:
+                self.arrived.append(first)
                 if more:
+                    # A partition may be taken away in here as well: `_let_go` then takes `first` out again.
                     self.arrived.extend(self.client.consume(more, 0))
             self._polled_at = time.monotonic()
-        self.raise_callback_error()
+            # Before anything is taken: what was fetched stays for the next call when this one raises.
+            self.raise_callback_error()
+            messages = list(self.arrived)
+            self.arrived.clear()
+        return messages
 
     def raise_callback_error(self) -> None:
         error, self._callback_error = self._callback_error, None
@@ -232,6 +236,10 @@ class Membership:
         self.paused -= places
         self._standing_in -= places
         self.offsets.forget(places)
+        # What was fetched before this moment is not ours any more.  What comes after it, should the partition come back, is.
+        kept = [message for message in self.arrived if (message.topic(), message.partition()) not in places]
+        self.arrived.clear()
+        self.arrived.extend(kept)
         self.taken_away.append(places)
         self._tell(self._on_revoked, places)
 

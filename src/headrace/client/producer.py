@@ -11,9 +11,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -35,9 +34,9 @@ from headrace.client.errors import (
 from headrace.client.logs import librdkafka_log, log
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
-from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, delivery_of, serving
+from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, serving
 from headrace.client.record import Delivery, Headers, HeadersGiven, headers_for_sending
-from headrace.client.serialization import Format, codec, encoded
+from headrace.client.serialization import BYTES, Codec, Format, codec, encoded
 from headrace.client.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ UNKNOWN_TOPIC_PATIENCE_S = 5.0  # a topic that is just being created is unknown 
 UNSEEN_FAILURES_MAX = 100
 BATCH_CHUNK = 1000
 ANY_PARTITION = -1
+NO_MORE = object()
 
 
 class Producer:
@@ -115,6 +115,7 @@ class Producer:
         self._fatal_error: str | None = None
         self._closed = False
         self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
+        self._checked_topics: set[str] = set()
         self._partition_counts: dict[str, tuple[int, float]] = {}
         self._client = _open(config, self._note_error)
         self._transactions = (
@@ -140,9 +141,18 @@ class Producer:
         ttl: float | timedelta | None = None,
     ) -> DeliveryFuture[Delivery]:
         """Hand one record over.  The future has its Delivery once it is acknowledged; a `value` of None is a tombstone."""
-        message = self._prepare(topic, value, key, headers, partition, timestamp, ttl)
-        future: DeliveryFuture[Delivery] = DeliveryFuture(self.bootstrap)
-        self._hand_over(message, partial(self._resolve, future), wait=self._blocks)
+        self._check_sendable(topic)
+        raw_key = None if key is None else encoded(self._keys, "key", key, topic)
+        raw_value = value if type(value) is bytes and self._values is BYTES else encoded(self._values, "value", value, topic)
+        options: dict[str, Any] = {}
+        if partition is not None or self._native_partitioner is None:
+            options["partition"] = self._choose(topic, raw_key, raw_value, partition)
+        if timestamp is not None:
+            options["timestamp"] = timestamp_ms("timestamp", timestamp)
+        if headers is not None or ttl is not None:
+            options["headers"] = headers_for_sending(headers, ttl)
+        future = SendFuture(self.bootstrap, self._fail)
+        self._hand_over(topic, raw_value, raw_key, future, options, wait=self._blocks)
         return future
 
     def send_bytes(
@@ -155,18 +165,12 @@ class Producer:
         partition: int | None = None,
     ) -> DeliveryFuture[Delivery]:
         """Hand over a record that is bytes already, whatever formats this producer has: to pass on what was read elsewhere."""
-        self._check_open()
-        self._check_transaction()
-        message: dict[str, Any] = {
-            "topic": topic_name("topic", topic),
-            "value": value,
-            "key": key,
-            "partition": self._choose(topic, key, value, partition),
-        }
+        self._check_sendable(topic)
+        options: dict[str, Any] = {"partition": self._choose(topic, key, value, partition)}
         if headers:
-            message["headers"] = headers
-        future: DeliveryFuture[Delivery] = DeliveryFuture(self.bootstrap)
-        self._hand_over(message, partial(self._resolve, future), wait=self._blocks)
+            options["headers"] = headers
+        future = SendFuture(self.bootstrap, self._fail)
+        self._hand_over(topic, value, key, future, options, wait=self._blocks)
         return future
 
     def send_many(
@@ -183,12 +187,11 @@ class Producer:
     def _send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None, *, wait: bool
     ) -> DeliveryFuture[Deliveries]:
-        self._check_open()
-        topic_name("topic", topic)
+        self._check_sendable(topic)
         receipt = BatchReceipt(topic, self.bootstrap, self._failure, self._remember)
-        messages = iter(self._batch_messages(topic, values, keys, partition))
+        chunks = self._chunks(topic, values, keys, partition)
         try:
-            while chunk := list(islice(messages, BATCH_CHUNK)):
+            for chunk in chunks:
                 self._hand_over_chunk(topic, chunk, receipt, wait)
         finally:
             # Also when a value in the middle does not encode: what was handed over before it still resolves the future.
@@ -289,45 +292,36 @@ class Producer:
 
     # Handing over
 
-    def _prepare(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: HeadersGiven | None,
-        partition: int | None,
-        timestamp: datetime | int | None,
-        ttl: float | timedelta | None,
-    ) -> dict[str, Any]:
-        self._check_open()
-        self._check_transaction()
-        topic_name("topic", topic)
-        raw_key, raw_value = encoded(self._keys, "key", key, topic), encoded(self._values, "value", value, topic)
-        message: dict[str, Any] = {
-            "topic": topic,
-            "value": raw_value,
-            "key": raw_key,
-            "partition": self._choose(topic, raw_key, raw_value, partition),
-        }
-        if timestamp is not None:
-            message["timestamp"] = timestamp_ms("timestamp", timestamp)
-        if headers is not None or ttl is not None:
-            message["headers"] = headers_for_sending(headers, ttl)
-        return message
-
-    def _batch_messages(
+    def _chunks(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None
-    ) -> Iterable[dict[str, Any]]:
-        self._check_transaction()
-        plain = self._native_partitioner is not None and partition is None
-        if keys is None and plain:
-            for value in values:
-                yield {"value": encoded(self._values, "value", value, topic)}
-            return
-        pairs = ((None, value) for value in values) if keys is None else zip(keys, values, strict=True)
-        for key, value in pairs:
-            raw_key, raw_value = encoded(self._keys, "key", key, topic), encoded(self._values, "value", value, topic)
-            yield {"value": raw_value, "key": raw_key, "partition": self._choose(topic, raw_key, raw_value, partition)}
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Messages as `produce_batch` takes them, a thousand at a time."""
+        placed = partition is not None or self._native_partitioner is None
+        each_value = iter(values)
+        each_key = None if keys is None else iter(keys)
+        while some := self._encoded_many("value", self._values, list(islice(each_value, BATCH_CHUNK)), topic):
+            if each_key is None and not placed:
+                yield [{"value": value} for value in some]
+                continue
+            their_keys = [None] * len(some) if each_key is None else self._keys_for(some, each_key, topic)
+            chunk: list[dict[str, Any]] = [{"value": value, "key": key} for value, key in zip(some, their_keys, strict=True)]
+            if placed:
+                for message in chunk:
+                    message["partition"] = self._choose(topic, message["key"], message["value"], partition)
+            yield chunk
+        if each_key is not None and next(each_key, NO_MORE) is not NO_MORE:
+            raise InvalidArgument("keys holds more than values; accepted: as many of the one as of the other")
+
+    def _keys_for(self, values: list[bytes | None], keys: Iterator[Any], topic: str) -> list[bytes | None]:
+        found = self._encoded_many("key", self._keys, list(islice(keys, len(values))), topic)
+        if len(found) != len(values):
+            raise InvalidArgument("keys holds fewer than values; accepted: as many of the one as of the other")
+        return found
+
+    def _encoded_many(self, part: str, using: Codec, values: list[Any], topic: str) -> list[bytes | None]:
+        if using is BYTES and set(map(type, values)) <= {bytes}:
+            return values
+        return [encoded(using, part, value, topic) for value in values]
 
     def _choose(self, topic: str, key: bytes | None, value: bytes | None, given: int | None) -> int:
         if given is not None:
@@ -340,23 +334,27 @@ class Producer:
             raise InvalidArgument(f"the partitioner chose {chosen!r} for topic '{topic}'; accepted: 0 to {count - 1}")
         return chosen
 
-    def _hand_over(self, message: dict[str, Any], report: Report, *, wait: bool) -> None:
-        deadline = time.monotonic() + self._delivery_timeout
+    def _hand_over(
+        self, topic: str, value: bytes | None, key: bytes | None, report: Report, options: dict[str, Any], *, wait: bool
+    ) -> None:
+        deadline = 0.0
         while True:
             try:
-                self._client.produce(on_delivery=report, **message)
+                self._client.produce(topic, value, key, on_delivery=report, **options)
                 return
             except BufferError:
-                self._wait_for_room(message["topic"], deadline, wait)
+                deadline = deadline or time.monotonic() + self._delivery_timeout
+                self._wait_for_room(topic, deadline, wait)
             except KafkaException as error:
-                raise self._refused(error.args[0], message["topic"]) from None
+                raise self._refused(error.args[0], topic) from None
 
     def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, wait: bool) -> None:
         """All of a chunk; those of one partition in their order."""
         if len(self._client) + len(chunk) <= self.buffer_messages:
             chunk = [message for same in _by_partition(chunk) for message in self._hand_over_batch(topic, same, receipt)]
         for message in chunk:
-            self._hand_over({"topic": topic, **message}, receipt.report, wait=wait)
+            options = {"partition": message["partition"]} if "partition" in message else {}
+            self._hand_over(topic, message["value"], message.get("key"), receipt.report, options, wait=wait)
             receipt.handed_over(1)
 
     def _hand_over_batch(self, topic: str, messages: list[dict[str, Any]], receipt: BatchReceipt) -> list[dict[str, Any]]:
@@ -390,11 +388,8 @@ class Producer:
 
     # Reports
 
-    def _resolve(self, future: DeliveryFuture[Delivery], error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            future.set_result(delivery_of(message))
-            return
-        failure = self._failure(error, message.topic() or "")
+    def _fail(self, future: SendFuture, error: KafkaError, topic: str) -> None:
+        failure = self._failure(error, topic)
         self._remember(future, failure)
         future.set_exception(failure)
 
@@ -446,7 +441,11 @@ class Producer:
         if self._closed:
             raise Closed("this producer is closed; open a new one to send more")
 
-    def _check_transaction(self) -> None:
+    def _check_sendable(self, topic: str) -> None:
+        if self._closed:
+            self._check_open()
+        if topic not in self._checked_topics:
+            self._checked_topics.add(topic_name("topic", topic))
         if self._transactions is not None and not self._transactions.open:
             raise WrongState("a transactional producer sends inside 'with producer.transaction():'")
 

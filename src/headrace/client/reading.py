@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, translate
+from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, translate
 from headrace.client.membership import Membership
 from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, decoded, expired, place_of
@@ -111,14 +111,24 @@ class Reader:
         messages = self.take_messages(count)
         if not messages:
             return []
-        self.membership.offsets.hand_out(self._ends(messages))
         if self._keys is BYTES and self._values is BYTES:
+            self._hand_out(messages)
             return [Record(each, each.key(), each.value()) for each in messages if each.headers() is None or not expired(each)]
         return self._decode(messages)
 
+    def _hand_out(self, messages: list[Message]) -> None:
+        # A partition may go while its records are on their way out: then their offsets are not ours to commit.
+        assigned = self.membership.assigned
+        self.membership.offsets.hand_out({place: offset for place, offset in self._ends(messages).items() if place in assigned})
+
     def take_messages(self, count: int) -> list[Message]:
         self._drop_what_was_taken_away()
-        return [self.ready.popleft() for _ in range(min(count, len(self.ready)))]
+        ready = self.ready
+        if count < len(ready):
+            return [ready.popleft() for _ in range(count)]
+        messages = list(ready)
+        ready.clear()
+        return messages
 
     def decode_one(self, message: Message) -> Record[Any, Any] | DecodeFailed | None:
         """A record, or why it is none; None when there is nothing more to do about it."""
@@ -142,13 +152,14 @@ class Reader:
             except DecodeFailed as failure:
                 if self._divert(failure):
                     continue
-                # The good ones before it first.  They, and it, are as if not yet handed out.
+                # The good ones before it first.  What comes behind stays for the next call, and so does it if there are any.
                 keep = index if records else index + 1
                 self.ready.extendleft(reversed(messages[keep:]))
-                self.membership.offsets.hand_out(self._ends(messages[:keep]))
+                self._hand_out(messages[:keep])
                 if records:
                     return records
                 raise
+        self._hand_out(messages)
         return records
 
     def _divert(self, failure: DecodeFailed) -> bool:
@@ -182,24 +193,31 @@ class Reader:
         self._take_positions_from_source()
         if self.ready and not on_top:
             return
-        membership = self.membership
-        if not membership.arrived:
-            membership.poll(wait, more)
-            self._take_positions_from_source()
-        if not membership.arrived:
-            membership.check_broker(self._timeout)
+        messages = self.membership.poll(wait, more)
+        # First the old ones: these are newer than whatever was taken away.
+        self._drop_what_was_taken_away()
+        self._take_positions_from_source(messages)
+        if not messages:
+            self.membership.check_broker(self._timeout)
             self._check_topics()
             self._get_unstuck()
             return
-        while membership.arrived:
-            message = membership.arrived.popleft()
-            if message.error() is None:
-                self.ready.append(message)
-            else:
-                self._meet(message)
-        self._drop_what_was_taken_away()
-        if self._commits_first and self.ready:
-            membership.commit(self._ends(list(self.ready)), wait=True)
+        good = [message for message in messages if message.error() is None]
+        self._accept(good)
+        if len(good) != len(messages):
+            for message in messages:
+                if message.error() is not None:
+                    self._meet(message)
+
+    def _accept(self, messages: list[Message]) -> None:
+        if self._commits_first and messages:
+            try:
+                self.membership.commit(self._ends(messages), wait=True)
+            except HeadraceError:
+                # Not committed, so not to be handed out: the next call tries again.
+                self.membership.arrived.extendleft(reversed(messages))
+                raise
+        self.ready.extend(messages)
 
     def _meet(self, message: Message) -> None:
         error = message.error()
@@ -232,31 +250,39 @@ class Reader:
         waiting = self.membership.assigned - self.membership.offsets.positions().keys() - self.at_end
         committed = self.membership.committed(waiting, self._timeout)
         self.membership.place({**self.beginnings(waiting - committed.keys()), **committed})
-        self._drop_arrived(waiting)
+        self._drop_all(waiting)
         self._stuck_since = None
 
     def _drop_what_was_taken_away(self) -> None:
-        membership = self.membership
-        while membership.taken_away:
-            places = membership.taken_away.popleft()
-            self.at_end -= places
-            self._drop_arrived(places)
+        taken_away = self.membership.taken_away
+        while taken_away:
+            gone = taken_away.popleft()
+            self.at_end -= gone
+            self._drop_ready(gone)
 
-    def _drop_arrived(self, places: Iterable[Place]) -> None:
-        gone = frozenset(places)
+    def _drop_ready(self, gone: frozenset[Place]) -> None:
         self.ready = deque(each for each in self.ready if (each.topic(), each.partition()) not in gone)
-        with self.membership.turns:
-            kept = [each for each in self.membership.arrived if (each.topic(), each.partition()) not in gone]
-            self.membership.arrived.clear()
-            self.membership.arrived.extend(kept)
 
-    def _take_positions_from_source(self) -> None:
+    def _drop_all(self, places: Iterable[Place]) -> None:
+        """Everything fetched of these partitions: they are read on from elsewhere."""
+        gone, membership = frozenset(places), self.membership
+        self._drop_ready(gone)
+        with membership.turns:
+            kept = [each for each in membership.arrived if (each.topic(), each.partition()) not in gone]
+            membership.arrived.clear()
+            membership.arrived.extend(kept)
+
+    def _take_positions_from_source(self, fetched: list[Message] | None = None) -> None:
+        """Partitions that came to us are read from where the database says; what was `fetched` of them before does not count."""
         membership = self.membership
         while membership.newly_assigned:
             places = membership.newly_assigned.popleft() & membership.assigned
             if self.offset_source is not None and places:
                 self._drop_what_was_taken_away()
-                self.move(self.offset_source(frozenset(places)))
+                moved = self.offset_source(frozenset(places))
+                self.move(moved)
+                if fetched:
+                    fetched[:] = [each for each in fetched if place_of(each) not in moved]
 
     def move(self, positions: Mapping[Place, int], *, counts: bool = True) -> None:
         """Read on from here.  It `counts` as the position to commit, unless it only undoes what was fetched and not finished."""
@@ -268,7 +294,7 @@ class Reader:
                 self.membership.offsets.move(place, offset)
             elif counts:
                 self.membership.offsets.reset([place])
-        self._drop_arrived(positions)
+        self._drop_all(positions)
 
     def beginnings(self, places: Iterable[Place]) -> Positions:
         """Where reading starts in partitions for which nothing is committed."""

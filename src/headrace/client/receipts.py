@@ -6,17 +6,21 @@ A record handed over cannot be taken back, so these futures cannot be cancelled.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures._base import FINISHED, PENDING
 from typing import Any, Generic, TypeVar, overload
 
 from confluent_kafka import KafkaError, Message
 
 from headrace.client.errors import BatchFailed, BrokerTimeout, DeliveryFailed, WrongState
+from headrace.client.logs import log
 from headrace.client.record import Delivery
 
 T = TypeVar("T")
+_making_locks = threading.Lock()
 # Set in the thread that serves delivery reports: a wait there would wait for itself.
 serving = threading.local()
 
@@ -28,15 +32,66 @@ def delivery_of(message: Message) -> Delivery:
 
 
 class DeliveryFuture(Future[T], Generic[T]):
-    """A `concurrent.futures.Future` of a delivery."""
+    """A `concurrent.futures.Future` of a delivery.
+
+    One is made for every record, and most are never waited for, so it does without the lock that its base makes at once:
+    the first who waits makes it.  Always: a waiter shows its lock before it looks at the state, and the state is set before
+    the lock is looked for; so either the waiter sees the end, or whoever ends it sees the waiter.
+    """
 
     def __init__(self, bootstrap: str) -> None:
-        super().__init__()
+        # Not the base's: everything it would set, except the lock.
+        self._state = PENDING
+        self._result: T | None = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Callable[[Future[T]], Any]] = []
+        self._lock: threading.Condition | None = None
         self._bootstrap = bootstrap
         self.observed = False
 
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        if self._lock is None:
+            with _making_locks:
+                self._lock = self._lock or threading.Condition()
+        return self._lock
+
     def cancel(self) -> bool:
         return False
+
+    def set_result(self, result: T) -> None:
+        self._result = result
+        self._finish()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        self._exception = exception
+        self._finish()
+
+    def _finish(self) -> None:
+        self._state = FINISHED
+        if self._lock is not None:
+            with self._lock:
+                for waiter in self._waiters:
+                    (waiter.add_exception if self._exception is not None else waiter.add_result)(self)
+                self._lock.notify_all()
+        while self._done_callbacks:
+            self._call(self._done_callbacks.pop(0))
+
+    def add_done_callback(self, fn: Callable[[Future[T]], Any]) -> None:
+        self.observed = True
+        self._done_callbacks.append(fn)
+        if self._state == FINISHED:
+            # The end may have come in between: whoever takes it out of the list calls it.
+            with contextlib.suppress(ValueError):
+                self._done_callbacks.remove(fn)
+                self._call(fn)
+
+    def _call(self, callback: Callable[[Future[T]], Any]) -> None:
+        try:
+            callback(self)
+        except Exception:
+            log.exception("a delivery callback raised")
 
     def result(self, timeout: float | None = None) -> T:
         self._wait(timeout)
@@ -56,15 +111,33 @@ class DeliveryFuture(Future[T], Generic[T]):
                 f"no acknowledgement from {self._bootstrap} within {timeout:g} s; the record is still being tried"
             ) from None
 
-    def add_done_callback(self, fn: Callable[[Future[T]], Any]) -> None:
-        self.observed = True
-        super().add_done_callback(fn)
-
     def _refuse_to_wait_for_itself(self) -> None:
-        if getattr(serving, "here", False) and not self.done():
+        if self._state != FINISHED and getattr(serving, "here", False):
             raise WrongState(
                 "a delivery callback cannot wait for another delivery: the thread that brings it is the one that would wait"
             )
+
+
+class SendFuture(DeliveryFuture[Delivery]):
+    """The future of one `send`, and what librdkafka calls back: the delivery is made when somebody asks for it."""
+
+    def __init__(self, bootstrap: str, on_failure: Callable[[SendFuture, KafkaError, str], None]) -> None:
+        super().__init__(bootstrap)
+        self._on_failure = on_failure
+        self._message: Message | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._on_failure(self, error, message.topic() or "")
+            return
+        self._message = message
+        self._finish()
+
+    def result(self, timeout: float | None = None) -> Delivery:
+        self._wait(timeout)
+        if self._result is None and self._message is not None:
+            self._result, self._message = delivery_of(self._message), None
+        return super().result(0)
 
 
 class Deliveries(Sequence[Delivery]):

@@ -143,7 +143,9 @@ class SegmentedLog(LogCore):
             return True
         began = segment.rolling_timestamp()
         age = timestamp - began if began is not None and began >= 0 else now_ms - segment.created_ms
-        return age > config.segment_ms - config.segment_jitter_ms
+        # Only closed segments are compacted: one that must be compacted by then must be closed by then.
+        limit = min(config.segment_ms, config.max_compaction_lag_ms) if config.is_compacted else config.segment_ms
+        return age > limit - config.segment_jitter_ms
 
     def roll(self) -> None:
         self._require_working()

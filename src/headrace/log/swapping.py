@@ -66,13 +66,12 @@ def begin_swap(disk: Disk, directory: Path, new_bases: Sequence[int]) -> None:
 
 
 def finish_swap(disk: Disk, directory: Path, new_bases: Sequence[int]) -> None:
-    """The replacements lose their suffix."""
+    """The replacements lose their suffix.  Whoever cares when that is durable syncs the directory."""
     for base_offset in sorted(new_bases, reverse=True):
         for suffix in _INDEXES_FIRST:
             swap = segment_path(directory, base_offset, suffix + SWAP_SUFFIX)
             if disk.exists(swap):
                 disk.rename(swap, segment_path(directory, base_offset, suffix))
-    disk.sync_directory(directory)
 
 
 def finish_interrupted(disk: Disk, directory: Path) -> list[str]:
@@ -91,8 +90,11 @@ def finish_interrupted(disk: Disk, directory: Path) -> list[str]:
     strays = sorted({base for name in names if name.endswith(SWAP_SUFFIX) and (base := base_of(name)) is not None})
     for base_offset in swapped:
         _remove_replaced(disk, directory, base_offset, names)
+    if not strays:
+        return names
     finish_swap(disk, directory, strays)
-    return disk.list_names(directory) if swapped or strays else names
+    disk.sync_directory(directory)
+    return disk.list_names(directory)
 
 
 def _remove_replaced(disk: Disk, directory: Path, base_offset: int, names: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 
 # A scenario is over long before this.
 SECONDS_MAX = 600.0
+TIMER_SECONDS_MIN = 1e-6
 # A coroutine that awaits in a `finally` has to be told more than once that it is over.
 CLOSING_ATTEMPTS = 5
 
@@ -123,6 +124,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         asking = current_machine.get()
         if asking is not None:
             when = asking.world_time(when)
+        # Between the clocks of machines numbers are rounded: whoever sets a timer again, as it was not yet due, must get ahead.
+        when = max(when, self.now + TIMER_SECONDS_MIN)
         machine = context.get(current_machine)
         if machine is None:
             return super().call_at(when, callback, *args, context=context)

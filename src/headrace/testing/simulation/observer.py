@@ -105,23 +105,24 @@ class Observer:
                 )
 
     def _on_high_watermark(self, broker_id: int, partition: Partition, checked: dict[Partition, int]) -> None:
-        position, end = checked[partition], partition.high_watermark
-        if position >= end or partition.failure is not None:
-            return
-        try:
-            read = partition.log.read(position, max_bytes=READ_BYTES, up_to=end, at_least_one=True)
-        except (RequestError, StorageError) as error:
-            self._history.tell(f"{partition.identity} cannot be looked at from {position} to {end}: {error}")
-            return
-        truth = self.committed.setdefault(partition.identity, Committed())
-        for header, _ in iterate_batches(read.data):
-            found = CommittedBatch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
-            known = truth.batches.setdefault(header.base_offset, found)
-            if known != found:
-                self._history.violate(
-                    f"{partition.identity}: broker {broker_id} has committed {found}, but {known} was committed before"
-                )
-            checked[partition] = header.next_offset
+        while checked[partition] < partition.high_watermark and partition.failure is None:
+            position, end = checked[partition], partition.high_watermark
+            try:
+                read = partition.log.read(position, max_bytes=READ_BYTES, up_to=end, at_least_one=True)
+            except (RequestError, StorageError) as error:
+                self._history.tell(f"{partition.identity} cannot be looked at from {position} to {end}: {error}")
+                return
+            for header, _ in iterate_batches(read.data):
+                found = CommittedBatch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
+                self._compare(broker_id, partition.identity, found)
+                checked[partition] = header.next_offset
+            if checked[partition] == position:
+                return
+
+    def _compare(self, broker_id: int, identity: TopicPartition, found: CommittedBatch) -> None:
+        known = self.committed.setdefault(identity, Committed()).batches.setdefault(found.base_offset, found)
+        if known != found:
+            self._history.violate(f"{identity}: broker {broker_id} has committed {found}, but {known} was committed before")
 
     def why_not_even(self, brokers: "list[Broker]") -> str | None:
         """None when all replicas of each partition have the same end and everything is committed."""

@@ -1,0 +1,114 @@
+"""Two attempts at one task: the later one fences the earlier, and the rows are there once."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from headrace.spark import exactly_once
+from headrace.spark.errors import DeliveryError
+from headrace.spark.exactly_once import Delivery, write_exactly_once
+from headrace.spark.options import SinkOptions, sink_options
+from tests.spark.conftest import TopicMaker
+
+Values = Callable[..., list[bytes]]
+
+
+@pytest.fixture
+def topic(make_topic: TopicMaker) -> str:
+    return make_topic()
+
+
+@pytest.fixture
+def options(bootstrap: str, topic: str) -> SinkOptions:
+    return sink_options({"kafka.bootstrap.servers": bootstrap, "topic": topic, "delivery": "exactly-once"})
+
+
+@pytest.fixture
+def query() -> Iterator[str]:
+    yield f"test-{uuid.uuid4()}"
+    exactly_once._sessions.clear()
+
+
+def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
+    return iter([pa.record_batch([pa.array(values)], names=["value"])])
+
+
+def forget() -> None:
+    """What another worker process knows: nothing of the sessions of this one."""
+    exactly_once._sessions.clear()
+
+
+def test_a_task_that_ran_before_is_skipped_by_whoever_runs_it_again(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    delivery = Delivery(name=query, batch_id=3, task=0)
+    first = write_exactly_once(rows(b"a", b"b"), options, delivery)
+    here = write_exactly_once(rows(b"a", b"b"), options, delivery)
+    forget()
+    elsewhere = write_exactly_once(rows(b"a", b"b"), options, delivery)
+
+    assert (first.rows, first.skipped) == (2, False)
+    assert (here.skipped, elsewhere.skipped) == (True, True)
+    assert committed_values(topic) == [b"a", b"b"]
+
+
+def test_an_attempt_that_was_overtaken_is_fenced_and_adds_nothing(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    delivery = Delivery(name=query, batch_id=0, task=0)
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from rows(b"a")
+        forget()
+        assert not write_exactly_once(rows(b"a", b"b"), options, delivery).skipped
+        yield from rows(b"b")
+
+    with pytest.raises(DeliveryError):
+        write_exactly_once(overtaken(), options, delivery)
+    assert committed_values(topic) == [b"a", b"b"]
+
+
+def test_an_attempt_that_fails_leaves_nothing_behind_and_the_next_one_writes(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from rows(b"half")
+        raise OSError("the input broke off")
+
+    delivery = Delivery(name=query, batch_id=0, task=0)
+    with pytest.raises(OSError, match="the input broke off"):
+        write_exactly_once(failing(), options, delivery)
+    write_exactly_once(rows(b"whole"), options, delivery)
+
+    assert committed_values(topic) == [b"whole"]
+
+
+def test_a_session_kept_from_the_last_batch_notices_that_it_was_taken_over(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    write_exactly_once(rows(b"0"), options, Delivery(name=query, batch_id=0, task=0))
+    kept = dict(exactly_once._sessions)
+    forget()
+    write_exactly_once(rows(b"1"), options, Delivery(name=query, batch_id=1, task=0))  # another worker
+    forget()
+    exactly_once._sessions.update(kept)
+    write_exactly_once(rows(b"2"), options, Delivery(name=query, batch_id=2, task=0))  # the first one again
+
+    assert committed_values(topic) == [b"0", b"1", b"2"]
+
+
+def test_tasks_beyond_the_ledgers_partitions_do_not_share_a_record(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    for task in (0, exactly_once.LEDGER_PARTITIONS, 2 * exactly_once.LEDGER_PARTITIONS):
+        written = write_exactly_once(rows(b"%d" % task), options, Delivery(name=query, batch_id=0, task=task))
+        assert not written.skipped
+
+    assert len(committed_values(topic)) == 3
+
+
+def test_a_task_without_rows_costs_no_transaction(options: SinkOptions, query: str) -> None:
+    assert write_exactly_once(iter([]), options, Delivery(name=query, batch_id=0, task=0)).rows == 0
+    assert exactly_once._sessions == {}
