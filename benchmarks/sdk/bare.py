@@ -36,7 +36,6 @@ class Reports:
 
 def warm(bootstrap: str, topic: str, batch: int) -> Producer:
     """Connected, with its producer id and the topic's leader known: getting there takes part of a second."""
-    measured."""
     producer = Producer(settings(bootstrap, batch))
     producer.produce(topic, b"warm")
     producer.flush()
