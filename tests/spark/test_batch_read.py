@@ -5,10 +5,12 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, Transaction
+from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, Transaction, committed_messages
 
 NOW = int(time.time() * 1000)
 
@@ -52,8 +54,6 @@ def test_all_columns_arrive_whichever_way_they_are_fetched(
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_batches_are_read(codec: str, make_topic: TopicMaker, bootstrap: str, read: FrameReader) -> None:
-    from confluent_kafka import Producer
-
     topic = make_topic()
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
     for index in range(500):
@@ -172,8 +172,6 @@ def test_aborted_transactions_and_markers_neither_show_nor_stall(
 def test_records_below_an_open_transaction_only_are_read_committed(
     make_topic: TopicMaker, bootstrap: str, produce: RecordWriter, read: FrameReader
 ) -> None:
-    from confluent_kafka import Producer
-
     topic = make_topic()
     produce(topic, [b"before"])
     undecided = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"open-{topic}"})
@@ -261,3 +259,46 @@ class TestFilters:
             assert read(topic).where("partition = 1 AND offset < 5").count() == 5
         finally:
             spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+@pytest.mark.timeout(180)
+def test_gaps_that_compaction_left_neither_stall_nor_miscount(spark: SparkSession) -> None:
+    from headrace.testing import Broker
+
+    with Broker(memory=False, settings={"log.cleaner.backoff.ms": "100"}) as broker:
+        _write_compacted(broker.bootstrap)
+        kept = _wait_for_compaction(broker.bootstrap)
+
+        def offsets(**options: str) -> list[int]:
+            reader = (
+                spark.read.format("headrace").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", "compacted")
+            )
+            return sorted(row.offset for row in reader.options(**options).load().select("offset").collect())
+
+        assert offsets(fetchWith="direct") == kept
+        assert offsets(fetchWith="direct", minPartitions="12") == kept
+        assert offsets(fetchWith="librdkafka", minPartitions="12") == kept
+
+
+def _write_compacted(bootstrap: str) -> None:
+    """The same three keys over and over, in segments of their own."""
+    configs = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("compacted", 1, 1, config=configs)])["compacted"].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for turn in range(6):
+        for key in (b"a", b"b", b"c"):
+            producer.produce("compacted", b"%d" % turn, key)
+        assert producer.flush(30) == 0
+        time.sleep(0.2)
+
+
+def _wait_for_compaction(bootstrap: str) -> list[int]:
+    """The offsets that are left when at least half of them are gone."""
+    deadline = time.monotonic() + 60
+    while True:
+        kept = [message.offset() for message in committed_messages(bootstrap, "compacted")]
+        if len(kept) <= 9:
+            return kept
+        assert time.monotonic() < deadline, f"nothing was compacted: {kept}"
+        time.sleep(0.2)

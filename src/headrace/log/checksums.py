@@ -5,6 +5,7 @@ crash between writing the checksum and writing the file leaves a pair that match
 it (one that Kafka wrote) is taken as it is.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -55,30 +56,50 @@ class Checksums:
             raise ValueError(f"{path} does not match its checksum")
         return data
 
-    def write(self, name: str, data: bytes) -> None:
-        """Replace a file, durably, together with its checksum."""
-        crc = int(crc32c(data))
-        previous = self.get(name)
-        if previous != crc:
-            self._known[name] = (crc,) if previous is None else (crc, previous)
-            self._save()
-        self._disk.write_atomically(self._path.with_name(name), data)
+    def write(
+        self,
+        files: Mapping[str, bytes],
+        *,
+        noted: Mapping[str, int] | None = None,
+        forget: frozenset[str] = frozenset(),
+        durable: bool = True,
+    ) -> None:
+        """Replace files together with their checksums; note those of files others wrote, forget those of files that are gone.
 
-    def note(self, sums: dict[str, int], forget: frozenset[str] = frozenset()) -> None:
-        """Write down checksums of files that others wrote, and forget those of files that are gone."""
+        Not `durable`: a crash of the process leaves the old or the new all the same; a power failure may leave a file that does
+        not match, for the reader to find out.
+        """
         before = dict(self._known)
-        for name, crc in sums.items():
-            self._known[name] = (crc,)
+        for name, data in files.items():
+            crc, previous = int(crc32c(data)), self.get(name)
+            if previous != crc:
+                self._known[name] = (crc,) if previous is None else (crc, previous)
+        self._known |= {name: (crc,) for name, crc in (noted or {}).items()}
         for name in forget:
             self._known.pop(name, None)
-        if self._known != before:
-            self._save()
+        if self._known != before or self.is_broken:
+            self._replace(self._path, self._encode(), durable)
+            self.is_broken = False
+        for name, data in files.items():
+            self._replace(self._path.with_name(name), data, durable)
+
+    def _replace(self, path: Path, data: bytes, durable: bool) -> None:
+        if durable:
+            self._disk.write_atomically(path, data)
+            return
+        temporary = path.with_name(path.name + ".tmp")
+        file = self._disk.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.append([data])
+        finally:
+            file.close()
+        self._disk.rename(temporary, path)
 
     def names(self) -> frozenset[str]:
         return frozenset(self._known)
 
-    def _save(self) -> None:
+    def _encode(self) -> bytes:
         lines = [" ".join([name, *(f"{crc:08x}" for crc in sums)]) for name, sums in sorted(self._known.items())]
         body = "\n".join(lines).encode()
-        self._disk.write_atomically(self._path, body + b"\n" + f"{crc32c(body):08x}".encode() + b"\n")
-        self.is_broken = False
+        return body + b"\n" + f"{crc32c(body):08x}".encode() + b"\n"

@@ -70,6 +70,10 @@ class LogDirectory:
         self.findings: list[str] = []
         self._guard = threading.Lock()
         self._deletions = 0
+        # What was opened since the start: the clean-shutdown mark no longer speaks of it.
+        self._opened: set[TopicPartition] = set()
+        # Deleted partitions that the checkpoints on disk still name.
+        self._stale: set[TopicPartition] = set()
         try:
             self._make_durable_directory()
             self._lock = disk.open(path / LOCK_NAME, create=True)
@@ -142,7 +146,7 @@ class LogDirectory:
     def _write(self, name: str, data: bytes) -> None:
         try:
             with self._guard:
-                self._checksums.write(name, data)
+                self._checksums.write({name: data})
         except OSError as error:
             raise StorageError(self.path / name, "writing", error) from error
 
@@ -174,6 +178,8 @@ class LogDirectory:
         directory = self.directory_of(identity)
         try:
             is_new = not self.disk.exists(directory)
+            if is_new:
+                self._forget_namesake(identity)
             found = None if is_new else self.topic_id_of(identity)
             if found is not None and topic_id is not None and found != topic_id:
                 raise StorageError(directory, f"opening the log: it belongs to a topic with id {encode_topic_id(found)}, and")
@@ -182,7 +188,7 @@ class LogDirectory:
                 config,
                 disk=self.disk,
                 clock=self.clock,
-                clean=self.was_clean and identity in self._recovery_points,
+                clean=self.was_clean and identity in self._recovery_points and identity not in self._opened,
                 recovery_point=self._recovery_points.get(identity, 0),
                 start_offset=self._log_starts.get(identity),
                 files=self.files,
@@ -191,8 +197,7 @@ class LogDirectory:
             log.clean_offset = max(log.start_offset, min(self._clean_offsets.get(identity, 0), log.end_offset))
             if found is None and topic_id is not None:
                 log.write_partition_metadata(PARTITION_METADATA, encode_partition_metadata(topic_id))
-            if is_new:
-                self.disk.sync_directory(self.path)
+            self._opened.add(identity)
             return log
         except OSError as error:
             raise StorageError(directory, "opening the log", error) from error
@@ -214,7 +219,7 @@ class LogDirectory:
             if self._recovery_points.get(identity, 0) <= offset:
                 return
             self._recovery_points[identity] = offset
-            self._checksums.write(RECOVERY_POINTS, encode_offsets(self._recovery_points))
+            self._checksums.write({RECOVERY_POINTS: encode_offsets(self._recovery_points)})
 
     def delete_log(self, identity: TopicPartition) -> None:
         """Remove a partition.  Once its directory is renamed, a crash cannot bring it back."""
@@ -227,8 +232,19 @@ class LogDirectory:
                 self.disk.remove_tree(renamed)
         except OSError as error:
             raise StorageError(directory, "deleting the log", error) from error
+        self._pop(identity)
+        self._stale.add(identity)
+
+    def _pop(self, identity: TopicPartition) -> bool:
+        was_there = False
         for offsets in (self._recovery_points, self._high_watermarks, self._log_starts, self._clean_offsets):
-            offsets.pop(identity, None)
+            was_there |= offsets.pop(identity, None) is not None
+        return was_there
+
+    def _forget_namesake(self, identity: TopicPartition) -> None:
+        """A new partition must not inherit the recovery point or log start of a deleted one of the same name."""
+        if self._pop(identity) or identity in self._stale:
+            self._write_offsets()
 
     def _deleted_name(self, identity: TopicPartition) -> str:
         with self._guard:
@@ -264,16 +280,26 @@ class LogDirectory:
                 self._log_starts[identity] = log.start_offset
                 self._clean_offsets[identity] = log.clean_offset
         self._high_watermarks.update(high_watermarks)
-        self._write(HIGH_WATERMARKS, encode_offsets(self._high_watermarks))
-        self._write(LOG_STARTS, encode_offsets(self._log_starts))
-        self._write(CLEAN_OFFSETS, encode_offsets(self._clean_offsets))
         with self._guard:
             # A log that was cut meanwhile has lowered its own point: that one counts.
             for identity, point in points.items():
                 if identity in logs or identity in self._recovery_points:
                     self._recovery_points[identity] = min(point, logs[identity].end_offset) if identity in logs else point
-            encoded = encode_offsets(self._recovery_points)
-        self._write(RECOVERY_POINTS, encoded)
+        self._write_offsets()
+
+    def _write_offsets(self) -> None:
+        self._stale.clear()
+        maps = {
+            HIGH_WATERMARKS: self._high_watermarks,
+            LOG_STARTS: self._log_starts,
+            CLEAN_OFFSETS: self._clean_offsets,
+            RECOVERY_POINTS: self._recovery_points,
+        }
+        try:
+            with self._guard:
+                self._checksums.write({name: encode_offsets(dict(offsets)) for name, offsets in maps.items()})
+        except OSError as error:
+            raise StorageError(self.path, "writing checkpoints", error) from error
 
     def write_log_start(self, identity: TopicPartition, offset: int) -> None:
         """Write down that records below an offset were deleted, before that is acknowledged."""

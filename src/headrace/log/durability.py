@@ -28,7 +28,9 @@ class Durability:
         self._lock = threading.Lock()
         self._logs: dict[Handle, None] = {}
         self._indexes: dict[Handle, None] = {}
-        self._snapshots: list[Path] = []
+        self._small_files: list[Path] = []
+        # The log's own directory is new: it is durable only when the one it lies in is.
+        self.is_new = False
         # Names come and go: a new file is durable only when its directory is.
         self._directory_is_dirty = True
         self._ceiling = _NO_CEILING
@@ -47,10 +49,10 @@ class Durability:
             self._indexes.update(dict.fromkeys(indexes))
             self._sealed_offset = max(self._sealed_offset, end_offset)
 
-    def snapshot_taken(self, path: Path) -> None:
-        """A producer snapshot was written: without it the next start would read more of the log."""
+    def small_file_written(self, path: Path) -> None:
+        """A snapshot or the like was written: nothing depends on it, but without it the next start has more to do."""
         with self._lock:
-            self._snapshots.append(path)
+            self._small_files.append(path)
 
     def found(self, noted_offset: int, flushed_offset: int) -> None:
         """What a start found."""
@@ -92,6 +94,9 @@ class Durability:
         if directory_is_dirty:
             self.path = self._directory
             self._disk.sync_directory(self._directory)
+        if self.is_new:
+            self._disk.sync_directory(self._directory.parent)
+            self.is_new = False
         with self._lock:
             if self._noted_offset < sealed_offset <= min(end_offset, self._ceiling):
                 self.path = self._directory
@@ -107,8 +112,8 @@ class Durability:
         """Sync what spares the next start a scan."""
         with self._lock:
             handles, self._indexes = self._indexes, {}
-            snapshots, self._snapshots = self._snapshots, []
-        for self.path in snapshots:
+            small_files, self._small_files = self._small_files, []
+        for self.path in small_files:
             if self._disk.exists(self.path):
                 file = self._disk.open(self.path)
                 try:

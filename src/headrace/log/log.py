@@ -89,18 +89,21 @@ class Log(SegmentedLog):
         self.producers.on_high_watermark(self._end_offset)
         self.producers.remove_expired(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
         self.clean_offset = self._start_offset
-        self._mark_found_durable(clean, found.unsure_from, found.noted_offset)
+        self._durability.is_new = is_new
+        is_durable = clean or is_new or self._end_offset <= recovery_point
+        self._durability.found(min(found.noted_offset, self._end_offset), self._end_offset if is_durable else self._start_offset)
+        if not clean and not is_new:
+            self._settle_found(found.unsure_from, is_durable)
 
-    def _mark_found_durable(self, clean: bool, unsure_from: int, noted_offset: int) -> None:
+    def _settle_found(self, unsure_from: int, is_durable: bool) -> None:
         """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
-        self._durability.found(min(noted_offset, self._end_offset), self._end_offset if clean else self._start_offset)
-        if clean:
-            return
         for segment in self._segments:
             if segment.base_offset >= unsure_from:
-                self._durability.written(segment.log)
                 self._note_sealed(segment, segment.base_offset)
-        self.sync()
+                if not is_durable:
+                    self._durability.written(segment.log)
+        if not is_durable:
+            self.sync()
 
     # -- less of it
 
@@ -244,13 +247,14 @@ class Log(SegmentedLog):
                 if active.size:
                     self.largest_timestamp(active)
                     active.seal()
-                    self._note_sealed(active, self._end_offset)
-                taken = write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
-                self._durability.snapshot_taken(taken)
+                    self._note_sealed(active, 0)
+                write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
+                # Only the log itself must be durable.  Whatever else a power failure takes now, the next start notices.
+                self._write_small_files(durable=False)
             except OSError as error:
                 raise self._fail("closing", self.directory, error) from error
-            self.sync()
-            self.checkpoint()
+            if self._durability.flushed_offset < self._end_offset:
+                self.sync()
         self.release()
 
     def release(self) -> None:

@@ -87,6 +87,8 @@ class Recovery:
         self._promised_to = 0
         # After a clean shutdown: where the log ended.
         self._known_end: int | None = None
+        # Of the last batch: a checkpoint of epochs that does not know it is an old one.
+        self._last_epoch = -1
         self._result = Recovered([], 0, Checksums(directory, disk))
 
     def run(self, *, clean: bool, recovery_point: int, first_offset: int) -> Recovered:
@@ -94,7 +96,7 @@ class Recovery:
         result = self._result
         result.noted_offset = self._read_noted_offset()
         self._promised_to = max(recovery_point, result.noted_offset)
-        self._known_end = self._promised_to if clean and self._promised_to else None
+        self._known_end = recovery_point if clean and recovery_point >= max(1, result.noted_offset) else None
         self._names = frozenset(finish_interrupted(self._disk, self._directory))
         if result.checksums.is_broken:
             self._report("the file of checksums is broken; what it covered is made anew")
@@ -109,6 +111,8 @@ class Recovery:
         # Scanned batches say again what the checkpoint may have missed; what it says of them would only contradict.
         self._epochs.truncate_from_end(first_unsure)
         self._settle_segments(suspects, epochs_known)
+        if epochs_known and self._last_epoch > self._epochs.latest:
+            self._reread_epochs()
         self._go_on_behind_damage()
         self._epochs.truncate_from_end(result.end_offset)
         self._remove_stray_snapshots()
@@ -202,6 +206,7 @@ class Recovery:
         self._result.end_offset = segment.base_offset
         for _, header in segment.headers(entry.position):
             self._result.end_offset = header.next_offset
+            self._last_epoch = header.leader_epoch
         segment.bytes_since_entry = segment.size - entry.position
         segment.largest_timestamp()
 
@@ -232,6 +237,13 @@ class Recovery:
         except ValueError as error:
             self._report(f"leader epochs are read from the batches: {error}")
             return False
+
+    def _reread_epochs(self) -> None:
+        self._report("the checkpoint of leader epochs is older than the log; they are read from the batches")
+        self._epochs.clear()
+        for segment in self._result.segments:
+            for _, header in segment.headers(0, skip_damage=True):
+                self._epochs.assign(header.leader_epoch, header.base_offset)
 
     def _take(self, header: BatchHeader, data: memoryview | bytes | None, segment: Segment, position: int) -> AbortedEntry | None:
         """Let a batch that is in the log count for its producer; the aborted transaction it ends, if it does."""
@@ -292,12 +304,12 @@ class Recovery:
         segment.max_timestamp, segment.bytes_since_entry = -1, 0
         segments = self._result.segments
         is_last = index == len(segments) - 1
-        bound = segments[index + 1].base_offset if not is_last else self._known_end
         scanner = Scanner(
             segment.log.file(),
             segment.base_offset,
-            bound=bound,
+            bound=None if is_last else segments[index + 1].base_offset,
             ends_without_gap=is_last and not self._config.is_compacted,
+            end_offset=self._known_end if is_last else None,
         )
         aborted = []
         for header, position, data in scanner:

@@ -85,12 +85,15 @@ class Scanner:
         size: int | None = None,
         bound: int | None = None,
         ends_without_gap: bool = False,
+        end_offset: int | None = None,
     ) -> None:
         self._file = file
         # No offset in this file reaches it: the next segment begins there.
         self._bound = bound
-        # The last batch follows the one before it: there is no next batch that could contradict a wrong offset.
+        # For the last batch there is no next one that could contradict a wrong offset: it follows the one before it, or it ends
+        # where the log is known to have ended.
         self._ends_without_gap = ends_without_gap
+        self._end_offset = end_offset
         self._size = file.size() if size is None else size
         self._chunk = memoryview(b"")
         self._chunk_start = 0
@@ -127,7 +130,7 @@ class Scanner:
             return None, fault
         following = self._header_at(position + header.size)
         fault = jump_fault(header, following, expected_offset)
-        if following is None and self._ends_without_gap and header.base_offset != expected_offset:
+        if following is None and header.base_offset != expected_offset and self._is_wrong_end(header):
             fault = f"its offset is {header.base_offset}, not {expected_offset}"
         if fault is None and self._bound is not None and header.next_offset > self._bound:
             fault = f"its last offset {header.last_offset} is not below {self._bound}"
@@ -137,6 +140,9 @@ class Scanner:
         if not crc_matches(data):
             return None, "its CRC does not match its bytes"
         return ScannedBatch(header, position, data), ""
+
+    def _is_wrong_end(self, header: BatchHeader) -> bool:
+        return self._ends_without_gap if self._end_offset is None else header.next_offset != self._end_offset
 
     def _header_at(self, position: int) -> BatchHeader | None:
         return read_header(self._bytes(position, HEADER_BYTES)) if position + HEADER_BYTES <= self._size else None

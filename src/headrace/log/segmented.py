@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer, Disk
 from headrace.log.aborted_index import AbortedEntry
+from headrace.log.checksums import FILE_NAME as CHECKSUMS_FILE_NAME
 from headrace.log.checksums import Checksums
 from headrace.log.core import LogCore
 from headrace.log.durability import Durability
@@ -160,7 +161,7 @@ class SegmentedLog(LogCore):
         old = self._segments[-1]
         old.seal()
         taken = write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
-        self._durability.snapshot_taken(taken)
+        self._durability.small_file_written(taken)
         segment = self._new_segment(base_offset, now_ms)
         self._note_sealed(old, base_offset)
         old.aborted.forget()
@@ -213,24 +214,23 @@ class SegmentedLog(LogCore):
             recovery_point = self._durability.flushed_offset
             try:
                 self._durability.sync_indexes()
-                self._write_small_files()
+                self._write_small_files(durable=True)
             except OSError as error:
                 raise self._fail("writing a checkpoint", self._durability.path, error) from error
             return recovery_point
 
-    def _write_small_files(self) -> None:
+    def _write_small_files(self, *, durable: bool) -> None:
         version = self.epochs.version
-        if version != self._epochs_written:
-            self._checksums.write(EPOCHS_FILE_NAME, self.epochs.encode())
-            self._epochs_written = version
+        files = {EPOCHS_FILE_NAME: self.epochs.encode()} if version != self._epochs_written else {}
         with self._sealed_lock:
             sums, self._sealed = self._sealed, {}
         stems = {f"{base:020d}" for base in list(self._bases)}
         gone = frozenset(
             name for name in self._checksums.names() if name.endswith(NOTED_SUFFIXES) and name.partition(".")[0] not in stems
         )
-        if sums or gone:
-            self._checksums.note(sums, gone)
+        if files or sums or gone:
+            self._checksums.write(files, noted=sums, forget=gone, durable=durable)
+        self._epochs_written = version
 
     def _note_sealed(self, segment: Segment, end_offset: int) -> None:
         """A segment is complete: the next checkpoint syncs its indexes and notes what its time index ends with."""
@@ -243,9 +243,11 @@ class SegmentedLog(LogCore):
         self._durability.sealed(segment.handles()[1:3], end_offset)
 
     def write_partition_metadata(self, name: str, data: bytes) -> None:
-        """Write a small file of the directory's, with its checksum."""
+        """Write a small file of the directory's, with its checksum; durable with the next checkpoint."""
         with self._sync_lock:
-            self._checksums.write(name, data)
+            self._checksums.write({name: data}, durable=False)
+        for written in (name, CHECKSUMS_FILE_NAME):
+            self._durability.small_file_written(self.directory / written)
 
     # -- reading
 

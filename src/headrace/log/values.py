@@ -25,6 +25,10 @@ class CorruptBatch(StorageError):
         self.offset = offset
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type["CorruptBatch"], tuple[object, int, int, str]]:
+        # It comes back from worker processes.
+        return CorruptBatch, (self.path, self.position, self.offset, self.reason)
+
 
 class Appended(NamedTuple):
     """What became of an append."""

@@ -17,6 +17,7 @@ from headrace.spark.outgoing import ANY_PARTITION, Outgoing, topic_of
 OUTSTANDING_BYTES = 64 * 1024 * 1024
 OUTSTANDING_MESSAGES = 200_000
 RECORD_OVERHEAD_BYTES = 64
+FLUSH_SECONDS = 1.0
 
 PRODUCER_PROPERTIES: dict[str, Any] = {
     "enable.idempotence": True,
@@ -80,12 +81,14 @@ class RecordProducer:
             self._send_together(rows, topic)
         else:
             self._send_one_by_one(rows, topic)
-        self.client.poll(0)
+        self._serve(0)
         self.check()
 
     def finish(self) -> None:
         """Wait until everything is written.  librdkafka gives up on a message after `message.timeout.ms`, so this ends."""
-        while self.client.flush(1.0):
+        self._serve(0)
+        while len(self.client):
+            self._serve(FLUSH_SECONDS, flush=True)
             self.check()
         self.check()
 
@@ -93,11 +96,20 @@ class RecordProducer:
         if self._first_error is not None:
             raise DeliveryError(self._first_error)
 
+    def _serve(self, seconds: float, *, flush: bool = False) -> None:
+        """Let librdkafka report.  A fatal error, such as being fenced, comes as an exception, and as one with another on top when
+        reports about single records come in the same breath."""
+        try:
+            self.client.flush(seconds) if flush else self.client.poll(seconds)
+        except (KafkaException, SystemError) as failure:
+            cause = failure if isinstance(failure, KafkaException) else failure.__cause__ or failure.__context__ or failure
+            raise DeliveryError(f"the producer gave up: {cause}") from None
+
     def _make_room(self, rows: Outgoing) -> None:
         row_bytes = rows.byte_count // rows.row_count + RECORD_OVERHEAD_BYTES
         most = min(OUTSTANDING_MESSAGES, OUTSTANDING_BYTES // row_bytes)
         while len(self.client) > most:
-            self.client.poll(0.05)
+            self._serve(0.05)
             self.check()
 
     def _send_together(self, rows: Outgoing, topic: str) -> None:

@@ -1,5 +1,6 @@
 """Compaction keeps the last value per key, expiry removes what is over, and a crash at any step changes nothing a reader sees."""
 
+import pickle
 import random
 from typing import Any
 
@@ -344,9 +345,11 @@ def test_a_broken_segment_is_reported_and_left_alone() -> None:
     disk.flip_bit(segment_path(DIRECTORY, 0, ".log"), 300)
     plan = plan_compaction(log, TIME, log.end_offset)
     assert plan is not None
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(CorruptBatch) as broken:
         compact(plan, disk)
 
+    # It travels between processes.
+    assert str(pickle.loads(pickle.dumps(broken.value))) == str(broken.value)
     assert not [path for path in disk.files() if path.name.endswith(".cleaned")]
     assert log.segment_count > 3
 

@@ -147,6 +147,39 @@ def test_a_truncation_is_never_taken_for_a_loss() -> None:
     assert again.corruption_count == 0
 
 
+def test_a_new_topic_does_not_inherit_from_a_deleted_one_of_the_same_name() -> None:
+    for seed in range(20):
+        disk = simulated_disk(seed)
+        directory, logs = filled(disk)
+        logs[ORDERS].delete_before(7)
+        directory.checkpoint(logs, {ORDERS: 10})
+        logs[ORDERS].release()
+        directory.delete_log(ORDERS)
+        log = directory.open_log(ORDERS, uuid4(), LogConfig())
+        assert (log.start_offset, log.end_offset, directory.high_watermark(ORDERS)) == (0, 0, 0)
+        produce(log, b"new")
+        log.sync()
+        disk.crash()
+        again = all_logs(opened(disk))[ORDERS]
+
+        assert values_of(again) == [b"new"]
+        assert again.corruption_count == 0
+
+
+def test_a_log_opened_a_second_time_is_not_taken_for_clean() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.close(logs, {})
+    directory = opened(disk)
+    log = directory.open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
+    produce(log, b"more")
+    log.release()
+    again = directory.open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
+
+    assert values_of(again)[-1] == b"more"
+    assert again.end_offset == 11
+
+
 def test_a_deletion_survives_a_crash_at_every_step() -> None:
     for step in range(200):
         disk = simulated_disk(step)
@@ -270,6 +303,7 @@ def test_verification_names_the_file_that_is_broken(name: str) -> None:
     log = directory.open_log(ORDERS, TOPIC_ID, LogConfig(index_interval_bytes=50))
     for index in range(10):
         produce(log, b"%d" % index * 30)
+    log.roll()
     directory.close({ORDERS: log}, {})
     disk.flip_bit(DATA / "orders-0" / name, disk.size(DATA / "orders-0" / name) - 2, 2)
     findings = list(verify_directory(DATA, disk))

@@ -18,7 +18,7 @@ from headrace.testing.simulation.machine import BLOCKING_S, Machine
 from headrace.testing.simulation.network import DELAY_S, SimulatedNetwork
 from headrace.testing.simulation.observer import Observer
 from headrace.testing.simulation.store import NAME as STORE_NAME
-from headrace.testing.simulation.store import StoreServer
+from headrace.testing.simulation.store import WATCH_LAG_S, StoreServer
 
 PORT = 9092
 DATA = Path("data")
@@ -209,6 +209,7 @@ class SimulatedCluster:
         self.network.heal_all()
         self.network.delay_s = DELAY_S
         self.store.is_down = False
+        self.store.watch_lag_s = WATCH_LAG_S
         self.store.on_healed()
         for node in self.nodes.values():
             self._heal_node(node)

@@ -174,8 +174,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         machine = current_machine.get()
         low, high = machine.blocking_seconds if machine is not None else (0.0, 0.0)
         future: asyncio.Future[Result] = self.create_future()
-        self.call_later(self.random.uniform(low, high), _run_into, future, function, args)
+        # The work takes effect at some moment between its start and the moment at which its result is known.
+        duration = self.random.uniform(low, high)
+        self.call_later(duration * self.random.random(), self._run_blocking, future, function, args, self.time() + duration)
         return future
+
+    def _run_blocking(
+        self, future: "asyncio.Future[Result]", function: Callable[..., Result], args: tuple[Any, ...], known_at: float
+    ) -> None:
+        try:
+            result = function(*args)
+        except PowerFailure:
+            raise
+        except BaseException as error:
+            self.call_at(known_at, _settle, future, None, error)
+        else:
+            self.call_at(known_at, _settle, future, result, None)
 
     # -- sockets
 
@@ -215,14 +229,10 @@ def _run_on(machine: Machine, callback: Callable[..., object], args: tuple[Any, 
         return
 
 
-def _run_into(future: "asyncio.Future[Any]", function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
     if future.cancelled():
         return
-    try:
-        result = function(*args)
-    except PowerFailure:
-        raise
-    except BaseException as error:
+    if error is not None:
         future.set_exception(error)
     else:
         future.set_result(result)

@@ -9,6 +9,7 @@ from headrace.testing.simulation.cluster import Node, SimulatedCluster
 from headrace.testing.simulation.machine import BLOCKING_S
 from headrace.testing.simulation.network import DELAY_S
 from headrace.testing.simulation.store import NAME as STORE_NAME
+from headrace.testing.simulation.store import WATCH_LAG_S
 
 PAUSE_BETWEEN_S = (0.3, 3.0)
 DURATION_S = (0.2, 6.0)
@@ -17,6 +18,7 @@ LONG_S = (2.0, 10.0)
 # How long a broker may not know that its lease is gone: it asks four times in a lease's time.
 UNAWARE_S = 2.0
 SLOW_DISK_S = (0.05, 0.6)
+SLOW_WATCH_S = (0.1, 2.5)
 SLOW_NETWORK_S = (0.02, 0.25)
 # The power fails somewhere within so many changes of files.
 POWER_FAILURE_CHANGES_MAX = 40
@@ -53,7 +55,8 @@ class Nemesis:
         if faults.disk_errors:
             self._choices += [self._fail_sync]
         if faults.store_faults:
-            self._choices += [self._lose_lease, self._lose_lease, self._store_down, self._cut_from_store, self._forget_history]
+            self._choices += [self._lose_lease, self._lose_lease, self._store_down, self._cut_from_store]
+            self._choices += [self._lag_watches, self._forget_history]
 
     async def run(self, until: float) -> None:
         loop = self._cluster.loop
@@ -211,6 +214,16 @@ class Nemesis:
         def mend() -> None:
             store.is_down = False
             store.on_healed()
+
+        self._later(mend)
+
+    def _lag_watches(self) -> None:
+        store = self._cluster.store
+        store.watch_lag_s = (0.0, self._chance.uniform(*SLOW_WATCH_S))
+        self._tell(f"watches lag by up to {store.watch_lag_s[1]:.3f} s")
+
+        def mend() -> None:
+            store.watch_lag_s = WATCH_LAG_S
 
         self._later(mend)
 

@@ -34,6 +34,7 @@ async def produce_batch(
     partition: TopicPartition,
     values: Sequence[str],
     identity: Identity,
+    sequence: int,
     *,
     acks: int = -1,
     transactional_id: str | None = None,
@@ -46,7 +47,7 @@ async def produce_batch(
         [Record(0, now_ms, value.split("/")[0].encode(), value.encode()) for value in values],
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
-        base_sequence=identity.sequences.get(partition, 0) if identity.producer_id >= 0 else -1,
+        base_sequence=sequence,
         transactional=transactional_id is not None,
     )
     data = PartitionProduceData(index=partition.partition, records=batch)
@@ -65,12 +66,22 @@ async def produce_batch(
     return ErrorCode(answer.error_code), answer.base_offset, leader
 
 
-class Producer:
-    """One producer with a lane for each partition: in each, one batch under way at a time."""
+@dataclass(slots=True)
+class Batch:
+    """Records that travel together, under one sequence however often they are sent."""
 
-    def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float]) -> None:
+    values: list[str]
+    sequence: int
+    is_acknowledged: bool = False
+
+
+class Producer:
+    """One producer with a lane for each partition: in each, a few batches under way at a time."""
+
+    def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float], in_flight_max: int = 1) -> None:
         self._client = client
         self._pause_s = pause_s
+        self._in_flight_max = in_flight_max
         self._sent = 0
         self._stopping = False
 
@@ -99,38 +110,60 @@ class Producer:
         client = self._client
         while not self._stopping:
             await asyncio.sleep(client.chance.uniform(*self._pause_s))
-            values = [self._next_value() for _ in range(client.chance.randrange(BATCH_RECORDS_MAX) + 1)]
-            for value in values:
-                client.history.record(Sent(producer=client.name, partition=partition, value=value))
-            if not await self._send(partition, values, identity):
-                return
-            identity.sequences[partition] = identity.sequences.get(partition, 0) + len(values)
+            batches = [self._next_batch(partition, identity) for _ in range(client.chance.randrange(self._in_flight_max) + 1)]
+            while not all(batch.is_acknowledged for batch in batches):
+                if not await self._send_all(partition, batches, identity):
+                    return
 
-    def _next_value(self) -> str:
-        self._sent += 1
-        return f"{self._client.name}/{self._sent}"
-
-    async def _send(self, partition: TopicPartition, values: Sequence[str], identity: Identity) -> bool:
-        """Until it is acknowledged or refused; True when the lane may go on."""
+    def _next_batch(self, partition: TopicPartition, identity: Identity) -> Batch:
         client = self._client
-        while True:
-            try:
-                error, offset, broker = await produce_batch(client, partition, values, identity)
-            except Unavailable:
-                await client.back_off()
+        batch = Batch([], identity.sequences.get(partition, 0))
+        for _ in range(client.chance.randrange(BATCH_RECORDS_MAX) + 1):
+            self._sent += 1
+            batch.values.append(f"{client.name}/{self._sent}")
+            client.history.record(Sent(producer=client.name, partition=partition, value=batch.values[-1]))
+        identity.sequences[partition] = batch.sequence + len(batch.values)
+        return batch
+
+    async def _send_all(self, partition: TopicPartition, batches: Sequence[Batch], identity: Identity) -> bool:
+        """Send what is not acknowledged, in order, without waiting in between; False when the lane must not go on."""
+        client = self._client
+        waiting = [batch for batch in batches if not batch.is_acknowledged]
+        answers = await asyncio.gather(
+            *(produce_batch(client, partition, batch.values, identity, batch.sequence) for batch in waiting),
+            return_exceptions=True,
+        )
+        complete = True
+        for batch, answer in zip(waiting, answers, strict=True):
+            if isinstance(answer, Unavailable):
+                complete = False
                 continue
+            if isinstance(answer, BaseException):
+                raise answer
+            error, offset, broker = answer
             if error is ErrorCode.NONE:
-                for position, value in enumerate(values):
-                    fact = Acknowledged(
-                        producer=client.name, partition=partition, value=value, offset=offset + position, broker=broker
-                    )
-                    client.history.record(fact)
-                return True
-            if error not in RETRIABLE:
-                client.history.record(Refused(producer=client.name, partition=partition, value=values[0], reason=error.name))
+                self._note_acknowledged(partition, batch, offset, broker)
+                continue
+            # Behind a batch that did not arrive, the next is out of order: that is no more than was to be expected.
+            if error not in RETRIABLE and (complete or error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+                client.history.record(
+                    Refused(producer=client.name, partition=partition, value=batch.values[0], reason=error.name)
+                )
                 return False
+            complete = False
             client.forget_leader(partition)
+        if not complete:
             await client.back_off()
+        return True
+
+    def _note_acknowledged(self, partition: TopicPartition, batch: Batch, offset: int, broker: int) -> None:
+        batch.is_acknowledged = True
+        for position, value in enumerate(batch.values):
+            self._client.history.record(
+                Acknowledged(
+                    producer=self._client.name, partition=partition, value=value, offset=offset + position, broker=broker
+                )
+            )
 
 
 class CarelessProducer:
@@ -154,7 +187,7 @@ class CarelessProducer:
             value = f"{client.name}/{self._sent}"
             client.history.record(Sent(producer=client.name, partition=partition, value=value))
             try:
-                error, _, _ = await produce_batch(client, partition, [value], Identity(-1, -1), acks=1)
+                error, _, _ = await produce_batch(client, partition, [value], Identity(-1, -1), -1, acks=1)
             except Unavailable:
                 continue
             if error is not ErrorCode.NONE:

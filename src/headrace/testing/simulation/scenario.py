@@ -52,8 +52,10 @@ class Plan:
     flush: str = "ack"
     segment_bytes: int = 1 << 20
     producers: int = 2
+    in_flight_max: int = 1
     careless: int = 0
     transactors: int = 1
+    shared_transactional_id: bool = False
     transaction_version: int = 2
     consumers: int = 1
     members: int = 0
@@ -72,7 +74,9 @@ class Plan:
             min_insync_replicas=chance.choice([1, 2, 2, 2]),
             segment_bytes=chance.choice([1 << 20, 2048, 700]),
             careless=chance.choice([0, 1]),
-            transactors=chance.choice([0, 1, 1]),
+            in_flight_max=chance.choice([1, 1, 4]),
+            transactors=chance.choice([0, 1, 1, 2]),
+            shared_transactional_id=chance.choice([True, False]),
             transaction_version=chance.choice([1, 2, 2]),
             consumers=chance.choice([0, 1, 1]),
             members=chance.choice([0, 0, 2]),
@@ -187,13 +191,16 @@ class _Scenario:
         return worker, self._loop.start_on(machine, worker.run(self._partitions), name)
 
     def _producer(self, client: ClusterClient) -> Worker:
-        return Producer(client, pause_s=self._plan.pause_s)
+        return Producer(client, pause_s=self._plan.pause_s, in_flight_max=self._plan.in_flight_max)
 
     def _careless(self, client: ClusterClient) -> Worker:
         return CarelessProducer(client, pause_s=self._plan.pause_s)
 
     def _transactor(self, client: ClusterClient) -> Worker:
-        transactor = TransactionalProducer(client, version=self._plan.transaction_version, pause_s=self._plan.pause_s)
+        transactional_id = "id-shared" if self._plan.shared_transactional_id else f"id-{client.name}"
+        transactor = TransactionalProducer(
+            client, transactional_id, version=self._plan.transaction_version, pause_s=self._plan.pause_s
+        )
         self._groups.append(transactor.group)
         return transactor
 

@@ -19,6 +19,7 @@ from headrace.testing.simulation.machine import Machine, required_machine
 from headrace.testing.simulation.network import SimulatedNetwork
 
 NAME = "store"
+WATCH_LAG_S = (0.0, 0.02)
 CALL_TIMEOUT_S = 2.0
 SETTLE_PAUSE_S = 0.2
 
@@ -26,7 +27,7 @@ SETTLE_PAUSE_S = 0.2
 class StoreServer:
     """The store: keys, leases and who watches.  Everything here happens outside of all machines, in an instant."""
 
-    def __init__(self, network: SimulatedNetwork, *, watch_lag_s: tuple[float, float] = (0.0, 0.02)) -> None:
+    def __init__(self, network: SimulatedNetwork, *, watch_lag_s: tuple[float, float] = WATCH_LAG_S) -> None:
         self.network = network
         self.loop: SimulatedLoop = network.loop
         self.ledger = Ledger()
@@ -96,7 +97,7 @@ class StoreServer:
         if change.events:
             self.ledger.apply(change)
             for watch in self._watches:
-                self.loop.call_on(None, self.loop.random.uniform(*self.watch_lag_s), watch.pump)
+                watch.pump_later(self.loop.random.uniform(*self.watch_lag_s))
 
     # -- watches
 
@@ -115,7 +116,7 @@ class StoreServer:
     def on_healed(self) -> None:
         """Links or the store itself came back: watches that were stuck go on."""
         for watch in self._watches:
-            self.loop.call_on(None, self.network.delay(), watch.pump)
+            watch.pump_later(self.network.delay())
 
 
 class SimulatedStore:
@@ -232,12 +233,20 @@ class Watch:
         self._arrived: deque[WatchBatch | Exception] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
+        self._is_due = False
         self._last_arrival = 0.0
         server.add_watch(self)
         self.pump()
 
+    def pump_later(self, lag_s: float) -> None:
+        """Something new is there: send it after a while, with all that comes until then."""
+        if not self._is_due:
+            self._is_due = True
+            self._server.loop.call_on(None, lag_s, self.pump)
+
     def pump(self) -> None:
         """At the store: send what the watch has not seen yet."""
+        self._is_due = False
         server = self._server
         if self._machine.is_crashed or self._is_closed:
             server.remove_watch(self)

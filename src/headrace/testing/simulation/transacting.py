@@ -62,11 +62,11 @@ class _Open:
 
 
 class TransactionalProducer:
-    """One transactional id, one transaction at a time."""
+    """One transaction at a time.  Two with one transactional id fence each other, and each begins anew."""
 
-    def __init__(self, client: ClusterClient, *, version: int, pause_s: tuple[float, float]) -> None:
+    def __init__(self, client: ClusterClient, transactional_id: str, *, version: int, pause_s: tuple[float, float]) -> None:
         self._client = client
-        self._id = f"id-{client.name}"
+        self._id = transactional_id
         self.group = f"group-{client.name}"
         self._version = version
         self._pause_s = pause_s
@@ -143,7 +143,13 @@ class TransactionalProducer:
         while True:
             try:
                 error, offset, broker = await produce_batch(
-                    client, partition, values, identity, transactional_id=self._id, version=PRODUCE_VERSIONS[self._version]
+                    client,
+                    partition,
+                    values,
+                    identity,
+                    identity.sequences.get(partition, 0),
+                    transactional_id=self._id,
+                    version=PRODUCE_VERSIONS[self._version],
                 )
             except Unavailable:
                 await client.back_off()
