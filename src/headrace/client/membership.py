@@ -112,8 +112,8 @@ class Membership:
 
     # Polling
 
-    def poll(self, timeout: float, more: int) -> list[Message]:
-        """What was fetched: wait for the first message, then take up to `more` that are there already."""
+    def poll(self, timeout: float, most: int) -> list[Message]:
+        """What was fetched: wait for the first message, then take those that are there already, up to `most` in all."""
         with self.turns:
             if self._closed:
                 return []
@@ -121,9 +121,9 @@ class Membership:
             self._commit_when_due()
             if not self.arrived and (first := self.client.poll(timeout)) is not None:
                 self.arrived.append(first)
-                if more:
+                if most > 1:
                     # A partition may be taken away in here as well: `_let_go` then takes `first` out again.
-                    self.arrived.extend(self.client.consume(more, 0))
+                    self.arrived.extend(self.client.consume(most - 1, 0))
             self._polled_at = time.monotonic()
             # Before anything is taken: what was fetched stays for the next call when this one raises.
             self.raise_callback_error()

@@ -186,14 +186,14 @@ class Reader:
                     break
         return ends
 
-    def fill(self, wait: float, more: int, *, on_top: bool = False) -> None:
+    def fill(self, wait: float, most: int, *, on_top: bool = False) -> None:
         """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands
         nothing out."""
         self.start()
         self._take_positions_from_source()
         if self.ready and not on_top:
             return
-        messages = self.membership.poll(wait, more)
+        messages = self.membership.poll(wait, most)
         # First the old ones: these are newer than whatever was taken away.
         self._drop_what_was_taken_away()
         self._take_positions_from_source(messages)
@@ -326,7 +326,7 @@ class Reader:
     def wait_for_assignment(self) -> None:
         deadline = time.monotonic() + self._timeout
         while not self.membership.assigned:
-            self.fill(SLICE_S, 0)
+            self.fill(SLICE_S, 1)
             if time.monotonic() >= deadline:
                 raise BrokerTimeout(
                     f"no partitions were assigned within {self._timeout:g} s by "

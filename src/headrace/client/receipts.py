@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, PENDING
@@ -141,15 +142,19 @@ class SendFuture(DeliveryFuture[Delivery]):
 
 
 class Deliveries(Sequence[Delivery]):
-    """The receipts of one `send_many`, in the order of acknowledgement: within each partition, the order of sending."""
+    """The receipts of one `send_many`, in the order of acknowledgement: within each partition, the order of sending.
 
-    __slots__ = ("_messages",)
+    Kept as numbers, so that a million of them do not keep a million messages with their values alive.
+    """
 
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
+    __slots__ = ("_numbers", "_topic")
+
+    def __init__(self, topic: str, numbers: array[int]) -> None:
+        self._topic = topic
+        self._numbers = numbers  # partition, offset, timestamp, and so on
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._numbers) // 3
 
     @overload
     def __getitem__(self, index: int) -> Delivery: ...
@@ -157,8 +162,9 @@ class Deliveries(Sequence[Delivery]):
     def __getitem__(self, index: slice) -> list[Delivery]: ...
     def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
         if isinstance(index, slice):
-            return [delivery_of(message) for message in self._messages[index]]
-        return delivery_of(self._messages[index])
+            return [self[each] for each in range(*index.indices(len(self)))]
+        at = 3 * range(len(self))[index]
+        return Delivery(self._topic, *self._numbers[at : at + 3])
 
     def __repr__(self) -> str:
         return f"Deliveries({len(self)} records)"
@@ -178,7 +184,7 @@ class BatchReceipt:
         self._topic = topic
         self._describe = describe
         self._on_failure = on_failure
-        self._delivered: list[Message] = []
+        self._delivered: array[int] = array("q")
         self._failures: list[DeliveryFailed] = []
         self._handed_over = 0
         self._complete = False
@@ -186,7 +192,7 @@ class BatchReceipt:
 
     def report(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self._delivered.append(message)
+            self._delivered.extend((message.partition(), message.offset(), message.timestamp()[1]))
         else:
             self._failures.append(self._describe(error, self._topic))
         if self._complete:
@@ -201,14 +207,14 @@ class BatchReceipt:
         self._finish_with_the_last()
 
     def _finish_with_the_last(self) -> None:
-        if len(self._delivered) + len(self._failures) != self._handed_over:
+        if len(self._delivered) // 3 + len(self._failures) != self._handed_over:
             return
         with self._finishing:
             if self.future.done():
                 return
             if self._failures:
-                failure = BatchFailed(self._topic, Deliveries(self._delivered), self._failures)
+                failure = BatchFailed(self._topic, Deliveries(self._topic, self._delivered), self._failures)
                 self._on_failure(self.future, failure)
                 self.future.set_exception(failure)
             else:
-                self.future.set_result(Deliveries(self._delivered))
+                self.future.set_result(Deliveries(self._topic, self._delivered))

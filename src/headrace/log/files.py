@@ -21,7 +21,7 @@ _EVICTED_AT_ONCE = 32
 class Handle:
     """A file by name, open or not."""
 
-    __slots__ = ("_closes_when_free", "_file", "_pins", "_pool", "held", "path", "recent")
+    __slots__ = ("_closes_when_free", "_file", "_pins", "_pool", "held", "is_discarded", "path", "recent")
 
     def __init__(self, pool: "FilePool", path: Path) -> None:
         self.path = path
@@ -33,6 +33,8 @@ class Handle:
         self._file: File | None = None
         self._pins = 0
         self._closes_when_free = False
+        # The file has left the log: nobody is owed a sync of it.
+        self.is_discarded = False
 
     @property
     def is_open(self) -> bool:
@@ -52,16 +54,29 @@ class Handle:
             if file is not None:
                 file.sync()
                 return
-            own = self._pool.disk.open(self.path)
-            try:
-                own.sync()
-            finally:
-                own.close()
+            self._sync_on_its_own()
         finally:
             with self._pool.lock:
                 self._pins -= 1
                 if self._closes_when_free and not self._pins and self._file is not None:
                     self._close()
+
+    def _sync_on_its_own(self) -> None:
+        try:
+            own = self._pool.disk.open(self.path)
+        except FileNotFoundError:
+            if self.is_discarded:
+                return
+            raise
+        try:
+            own.sync()
+        finally:
+            own.close()
+
+    def discard(self) -> None:
+        """The file is about to be renamed out of the log."""
+        self.is_discarded = True
+        self.close()
 
     def move_to(self, pool: "FilePool") -> None:
         """From now on this handle belongs to another pool; it must not be in use."""

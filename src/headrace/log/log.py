@@ -136,7 +136,8 @@ class Log(SegmentedLog):
         """Rename a segment's files and forget it; the caller takes it off the list."""
         self._visited.clear()
         self._durability.forget(segment.handles())
-        segment.close()
+        for handle in segment.handles():
+            handle.discard()
         try:
             paths = mark_deleted(self.disk, self.directory, segment.base_offset, with_snapshot=with_snapshot)
         except OSError as error:

@@ -5,6 +5,7 @@ itself; several sinks, or files, are written batch by batch, each of them so tha
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ logger = logging.getLogger("headrace.spark")
 
 QUERY_ID = "sql.streaming.queryId"
 DEAD_LETTER_QUERY = "dead-letters"
+BATCH_GRACE_SECONDS = 15.0
 ORDER = ("topic", "partition", "offset")
 
 
@@ -38,9 +40,12 @@ class Running:
     findings: int = 0  # what a report found, for the exit code
 
     def stop(self) -> None:
-        """End the queries; the batch that runs is dropped and will run again."""
+        """End the queries between two batches if that comes soon; else the batch that runs is dropped and will run again."""
+        deadline = time.monotonic() + BATCH_GRACE_SECONDS
         for query in self.queries:
             try:
+                while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+                    time.sleep(0.05)
                 query.stop()
             except Py4JError as error:
                 # Whoever ended us may have ended Java before us: then there is nothing left to stop.

@@ -128,6 +128,12 @@ class Producer:
     async def _send_all(self, partition: TopicPartition, batches: Sequence[Batch], identity: Identity) -> bool:
         """Send what is not acknowledged, in order, without waiting in between; False when the lane must not go on."""
         client = self._client
+        try:
+            # Known beforehand, so that nobody has to ask for it between two batches and lose its turn.
+            await client.leader(partition)
+        except Unavailable:
+            await client.back_off()
+            return True
         waiting = [batch for batch in batches if not batch.is_acknowledged]
         answers = await asyncio.gather(
             *(produce_batch(client, partition, batch.values, identity, batch.sequence) for batch in waiting),
