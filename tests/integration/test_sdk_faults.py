@@ -49,8 +49,7 @@ def test_a_producer_gets_over_what_passes_and_writes_each_record_once(own: Broke
         producer.send("orders", "first").result(10)
         with own.faults.on(Api.PRODUCE, times=2, **fault) as struck:
             for number in range(5):
-                producer.send("orders", str(number))
-            producer.flush(20)
+                producer.send("orders", str(number)).result(20)
 
     assert struck.hits == 2
     assert values(own, "orders") == ["first", "0", "1", "2", "3", "4"]

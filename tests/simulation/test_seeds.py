@@ -9,7 +9,7 @@ import pytest
 from headrace.testing.simulation.scenario import run_seed
 
 SEEDS = 200
-PER_TEST = 10
+PER_TEST = 5
 LAST_EVENTS = 60
 
 

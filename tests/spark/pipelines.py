@@ -28,8 +28,11 @@ class Pipelines:
 
     def run(self, name: str, overrides: dict[str, str]) -> Running:
         running = start(self.spark, self.load(name, overrides))
-        for query in running.queries:
-            assert query.awaitTermination(100)
+        try:
+            for query in running.queries:
+                assert query.awaitTermination(100)
+        finally:
+            running.stop()  # where one query failed, the next test must not meet the other
         assert running.failure() is None
         return running
 

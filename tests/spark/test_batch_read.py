@@ -273,7 +273,7 @@ def test_gaps_that_compaction_left_neither_stall_nor_miscount(spark: SparkSessio
             reader = (
                 spark.read.format("headrace").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", "compacted")
             )
-            return sorted(row.offset for row in reader.options(**options).load().select("offset").collect())
+            return sorted(row.offset for row in reader.options(**given).load().select("offset").collect())
 
         assert offsets(fetchWith="direct") == kept
         assert offsets(fetchWith="direct", minPartitions="12") == kept

@@ -350,6 +350,9 @@ class Producer:
 
     def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, wait: bool) -> None:
         """All of a chunk; those of one partition in their order."""
+        deadline = time.monotonic() + self._delivery_timeout
+        while wait and len(chunk) <= self.buffer_messages < len(self._client) + len(chunk):
+            self._wait_for_room(topic, deadline, wait)
         if len(self._client) + len(chunk) <= self.buffer_messages:
             chunk = [message for same in _by_partition(chunk) for message in self._hand_over_batch(topic, same, receipt)]
         for message in chunk:

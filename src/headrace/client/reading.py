@@ -64,6 +64,7 @@ class Reader:
         self._group = group
         self._keys = keys
         self._values = values
+        self._plain = keys is BYTES and values is BYTES
         self._commits_first = commits_first
         self._timeout = timeout
         self._on_undecodable = on_undecodable
@@ -91,29 +92,42 @@ class Reader:
         batch = self.take(size)
         while len(batch) < size and not self.stopping:
             wait = min(SLICE_S, deadline - time.monotonic())
-            self.fill(max(wait, 0), size - len(batch))
-            if not self.ready:
-                if wait <= 0:
-                    break
-                continue
             try:
-                batch += self.take(size - len(batch))
+                more = self._fetch_and_take(max(wait, 0), size - len(batch))
             except DecodeFailed as failure:
                 if not batch:
                     raise
                 # First those before it, which are fine; the failure comes out of the next call.
                 self.ready.appendleft(failure.record.message)
                 break
+            batch = batch + more if batch else more
+            if wait <= 0 and not more:
+                break
         return batch
+
+    def _fetch_and_take(self, wait: float, count: int) -> list[Record[Any, Any]]:
+        """`fill` and `take` in one: most batches are plain records in bytes, and take the short way."""
+        messages = self._fetch(wait, count)
+        if self._plain and not self._commits_first and not self.ready:
+            records: list[Record[Any, Any]] = [
+                Record(each, each.value())
+                for each in messages
+                if each.error() is None and (each.headers() is None or not expired(each))
+            ]
+            if len(records) == len(messages):
+                self._hand_out(messages)
+                return records
+        self._sort(messages)
+        return self.take(count)
 
     def take(self, count: int) -> list[Record[Any, Any]]:
         """Up to `count` records that are here, handed out."""
         messages = self.take_messages(count)
         if not messages:
             return []
-        if self._keys is BYTES and self._values is BYTES:
+        if self._plain:
             self._hand_out(messages)
-            return [Record(each, each.key(), each.value()) for each in messages if each.headers() is None or not expired(each)]
+            return [Record(each, each.value()) for each in messages if each.headers() is None or not expired(each)]
         return self._decode(messages)
 
     def _hand_out(self, messages: list[Message]) -> None:
@@ -189,10 +203,13 @@ class Reader:
     def fill(self, wait: float, most: int, *, on_top: bool = False) -> None:
         """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands
         nothing out."""
+        if on_top or not self.ready:
+            self._sort(self._fetch(wait, most))
+
+    def _fetch(self, wait: float, most: int) -> list[Message]:
+        """What librdkafka has: records, and errors among them."""
         self.start()
         self._take_positions_from_source()
-        if self.ready and not on_top:
-            return
         messages = self.membership.poll(wait, most)
         # First the old ones: these are newer than whatever was taken away.
         self._drop_what_was_taken_away()
@@ -201,7 +218,9 @@ class Reader:
             self.membership.check_broker(self._timeout)
             self._check_topics()
             self._get_unstuck()
-            return
+        return messages
+
+    def _sort(self, messages: list[Message]) -> None:
         good = [message for message in messages if message.error() is None]
         self._accept(good)
         if len(good) != len(messages):

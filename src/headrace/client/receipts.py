@@ -144,7 +144,7 @@ class SendFuture(DeliveryFuture[Delivery]):
 class Deliveries(Sequence[Delivery]):
     """The receipts of one `send_many`, in the order of acknowledgement: within each partition, the order of sending.
 
-    Kept as numbers, so that a million of them do not keep a million messages with their values alive.
+    Kept as bare numbers: a million of them keep neither a million messages alive nor the garbage collector busy.
     """
 
     __slots__ = ("_numbers", "_topic")
@@ -185,29 +185,32 @@ class BatchReceipt:
         self._describe = describe
         self._on_failure = on_failure
         self._delivered: array[int] = array("q")
+        self._note = self._delivered.append
         self._failures: list[DeliveryFailed] = []
         self._handed_over = 0
-        self._complete = False
+        self._full = -1  # how long `_delivered` is when no more reports are to come; -1 while that is not known
         self._finishing = threading.Lock()
 
     def report(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self._delivered.extend((message.partition(), message.offset(), message.timestamp()[1]))
+            note = self._note
+            note(message.partition())
+            note(message.offset())
+            note(message.timestamp()[1])
+            if len(self._delivered) != self._full:
+                return
         else:
             self._failures.append(self._describe(error, self._topic))
-        if self._complete:
-            self._finish_with_the_last()
+        if self._full >= 0:
+            self.complete()
 
     def handed_over(self, count: int) -> None:
         self._handed_over += count
 
     def complete(self) -> None:
         """No more are handed over: from now on the last report resolves the future."""
-        self._complete = True
-        self._finish_with_the_last()
-
-    def _finish_with_the_last(self) -> None:
-        if len(self._delivered) // 3 + len(self._failures) != self._handed_over:
+        self._full = 3 * (self._handed_over - len(self._failures))
+        if len(self._delivered) != self._full:
             return
         with self._finishing:
             if self.future.done():

@@ -40,13 +40,11 @@ class Delivery(NamedTuple):
 class Record(Generic[K, V]):
     """One record: `topic`, `partition`, `offset`, `timestamp` (milliseconds), `time`, `key`, `value`, `headers`."""
 
-    __slots__ = ("key", "message", "value")
-    key: K
+    __slots__ = ("message", "value")
     value: V
 
-    def __init__(self, message: Message, key: Any, value: Any) -> None:
+    def __init__(self, message: Message, value: Any) -> None:
         self.message = message
-        self.key = key
         self.value = value
 
     @classmethod
@@ -73,7 +71,12 @@ class Record(Generic[K, V]):
             headers=headers_for_sending(headers, None),
             timestamp=(TIMESTAMP_CREATE_TIME, timestamp),
         )
-        return Record(message, key, value)
+        return KeyedRecord(message, key, value)
+
+    @property
+    def key(self) -> K:
+        key: Any = self.message.key()
+        return key  # type: ignore[no-any-return]
 
     @property
     def topic(self) -> str:
@@ -134,6 +137,21 @@ class Record(Generic[K, V]):
         return hash((self.topic, self.partition, self.offset))
 
 
+class KeyedRecord(Record[K, V]):
+    """A record whose key is more than its bytes."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, message: Message, key: Any, value: Any) -> None:
+        super().__init__(message, value)
+        self._key = key
+
+    @property
+    def key(self) -> K:
+        key: K = self._key
+        return key
+
+
 def place_of(message: Message) -> Place:
     return Place(message.topic() or "", message.partition() or 0)
 
@@ -149,10 +167,10 @@ def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
         if value is not None and values is not BYTES:
             value = values.decode(value)
     except Exception as error:
-        raw = Record[Any, Any](message, message.key(), message.value())
+        raw = Record[Any, Any](message, message.value())
         where = f"{raw.topic}[{raw.partition}]@{raw.offset}"
         raise DecodeFailed(f"the {part} of the record {where} is not {using.name}: {error}", raw) from error
-    return Record(message, key, value)
+    return Record(message, value) if keys is BYTES else KeyedRecord(message, key, value)
 
 
 def expired(message: Message, now_ms: int | None = None) -> bool:

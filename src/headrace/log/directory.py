@@ -268,13 +268,19 @@ class LogDirectory:
         """The high watermark written down last; 0 when there is none."""
         return self._high_watermarks.get(identity, 0)
 
-    def checkpoint(self, logs: Mapping[TopicPartition, PartitionLog], high_watermarks: Mapping[TopicPartition, int]) -> None:
+    def checkpoint(
+        self,
+        logs: Mapping[TopicPartition, PartitionLog],
+        high_watermarks: Mapping[TopicPartition, int],
+        *,
+        closed: bool = False,
+    ) -> None:
         """Write down how far every log is.  Logs that are offline keep what was written before."""
         points = dict(self._recovery_points)
         for identity, log in logs.items():
             if isinstance(log, Log) and log.failure is None:
                 try:
-                    points[identity] = log.checkpoint()
+                    points[identity] = log.flushed_offset if closed else log.checkpoint()
                 except StorageError as error:
                     logger.error("%s: %s", identity, error)
                 self._log_starts[identity] = log.start_offset
@@ -317,7 +323,7 @@ class LogDirectory:
                 logger.error("%s could not be closed: %s", identity, error)
                 is_clean = False
         try:
-            self.checkpoint(logs, high_watermarks)
+            self.checkpoint(logs, high_watermarks, closed=True)
             if is_clean:
                 self.disk.write_atomically(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
         except (StorageError, OSError) as error:

@@ -20,6 +20,7 @@ from headrace.log.segment import (
     ABORTED_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    IndexMismatch,
     Segment,
     segment_path,
 )
@@ -204,9 +205,17 @@ class Log(SegmentedLog):
         del self._segments[keep:], self._bases[keep:]
         if position < active.size:
             self._size -= active.size - position
-            active.cut(position, end)
+            self._cut(active, position, end)
         self._after_truncation(active)
         return removed
+
+    def _cut(self, segment: Segment, position: int, offset: int) -> None:
+        # Reading them repairs them, if they need it, while the whole segment is still there.
+        self.aborted_of(segment, segment.base_offset)
+        try:
+            segment.cut(position, offset)
+        except IndexMismatch as mismatch:
+            self._rebuild(segment, mismatch)
 
     def _after_truncation(self, active: Segment) -> None:
         self.epochs.truncate_from_end(self._end_offset)

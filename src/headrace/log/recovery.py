@@ -87,8 +87,6 @@ class Recovery:
         self._promised_to = 0
         # After a clean shutdown: where the log ended.
         self._known_end: int | None = None
-        # Of the last batch: a checkpoint of epochs that does not know it is an old one.
-        self._last_epoch = -1
         self._result = Recovered([], 0, Checksums(directory, disk))
 
     def run(self, *, clean: bool, recovery_point: int, first_offset: int) -> Recovered:
@@ -107,12 +105,10 @@ class Recovery:
         first_unsure = result.segments[min(suspects)].base_offset if suspects else result.end_offset
         result.unsure_from = first_unsure
         self._load_producers(first_unsure)
-        epochs_known = self._load_epochs()
+        epochs_known = self._load_epochs() and self._epochs_reach(min(suspects, default=len(result.segments)) - 1)
         # Scanned batches say again what the checkpoint may have missed; what it says of them would only contradict.
         self._epochs.truncate_from_end(first_unsure)
         self._settle_segments(suspects, epochs_known)
-        if epochs_known and self._last_epoch > self._epochs.latest:
-            self._reread_epochs()
         self._go_on_behind_damage()
         self._epochs.truncate_from_end(result.end_offset)
         self._remove_stray_snapshots()
@@ -200,14 +196,11 @@ class Recovery:
         return segment.size == 0 or all(name in self._names for name in names)
 
     def _read_tail(self, segment: Segment) -> None:
-        entry = segment.offsets.last()
-        if entry.offset >= segment.base_offset:
-            segment.locate(entry.offset)
+        start = segment.last_indexed()
         self._result.end_offset = segment.base_offset
-        for _, header in segment.headers(entry.position):
+        for _, header in segment.headers(start):
             self._result.end_offset = header.next_offset
-            self._last_epoch = header.leader_epoch
-        segment.bytes_since_entry = segment.size - entry.position
+        segment.bytes_since_entry = segment.size - start
         segment.largest_timestamp()
 
     # -- producers and epochs
@@ -238,12 +231,20 @@ class Recovery:
             self._report(f"leader epochs are read from the batches: {error}")
             return False
 
-    def _reread_epochs(self) -> None:
-        self._report("the checkpoint of leader epochs is older than the log; they are read from the batches")
-        self._epochs.clear()
-        for segment in self._result.segments:
-            for _, header in segment.headers(0, skip_damage=True):
-                self._epochs.assign(header.leader_epoch, header.base_offset)
+    def _epochs_reach(self, index: int) -> bool:
+        """Whether the checkpoint knows the epoch in which a segment ended.  An old one that a power failure left does not."""
+        segment = self._result.segments[index] if index >= 0 else None
+        if segment is None or not segment.size:
+            return True
+        try:
+            *_, (_, last) = segment.headers(segment.last_indexed())
+        except (IndexMismatch, CorruptBatch):
+            return False
+        if last.leader_epoch > self._epochs.latest:
+            self._report("the checkpoint of leader epochs is older than the log; they are read from the batches")
+            self._epochs.clear()
+            return False
+        return True
 
     def _take(self, header: BatchHeader, data: memoryview | bytes | None, segment: Segment, position: int) -> AbortedEntry | None:
         """Let a batch that is in the log count for its producer; the aborted transaction it ends, if it does."""

@@ -168,7 +168,7 @@ class Segment:
         self.aborted.truncate_to(offset)
         # The greatest timestamp may have gone with the rest: what remains is read again.
         self._learn_timestamps()
-        self.bytes_since_entry = position - self.offsets.last().position
+        self.bytes_since_entry = position - self.last_indexed()
 
     def is_full(self, incoming_bytes: int, segment_bytes: int, index_bytes: int) -> bool:
         return self.size + incoming_bytes > segment_bytes or (
@@ -183,9 +183,7 @@ class Segment:
 
     def locate(self, offset: int) -> int:
         """The position of the batch that holds an offset, or of the next one; the end when there is none."""
-        entry = self.offsets.lookup(offset)
-        if entry.offset >= self.base_offset and not self._proves(entry):
-            raise IndexMismatch(f"{self.offsets.handle.path}: offset {entry.offset} is not at {entry.position}")
+        entry = self._proved(self.offsets.lookup(offset))
         for position, header in self.headers(entry.position, target=offset):
             if header.last_offset >= offset:
                 return position
@@ -193,13 +191,20 @@ class Segment:
                 raise IndexMismatch(f"{self.offsets.handle.path}: it lacks entries")
         return self.size
 
-    def _proves(self, entry: IndexEntry) -> bool:
-        """Whether the batch that an index entry points at is there and holds its offset."""
-        if entry.position + HEADER_BYTES > self.size:
-            return False
-        header = read_header(self.log.file().read_at(entry.position, HEADER_BYTES))
-        sound = header_fault(header, self.size - entry.position, self.base_offset) is None
-        return sound and header.base_offset <= entry.offset <= header.last_offset
+    def last_indexed(self) -> int:
+        """The position of the last batch that has an entry in the index."""
+        return self._proved(self.offsets.last()).position
+
+    def _proved(self, entry: IndexEntry) -> IndexEntry:
+        """An index entry whose batch is there and holds its offset; IndexMismatch for any other."""
+        if entry.offset < self.base_offset:
+            return entry
+        if entry.position + HEADER_BYTES <= self.size:
+            header = read_header(self.log.file().read_at(entry.position, HEADER_BYTES))
+            fault = header_fault(header, self.size - entry.position, self.base_offset)
+            if fault is None and header.base_offset <= entry.offset <= header.last_offset:
+                return entry
+        raise IndexMismatch(f"{self.offsets.handle.path}: offset {entry.offset} is not at {entry.position}")
 
     def headers(
         self, position: int, *, target: int | None = None, skip_damage: bool = False

@@ -4,7 +4,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from storing import ManualClock, produce, simulated_disk, values_of
+from storing import ManualClock, batch_of, produce, simulated_disk, values_of
 
 from headrace.host.disk import SystemDisk
 from headrace.log.checkpoints import decode_partition_metadata, encode_partition_metadata
@@ -111,7 +111,12 @@ def test_after_a_crash_only_what_lies_above_the_recovery_point_is_read() -> None
     directory, logs = filled(disk)
     directory.checkpoint(logs, {})
     log = logs[ORDERS]
-    first_unread = log.segments[-1].base_offset
+    for _ in range(10):
+        produce(log, b"v" * 100)
+    log.sync()
+    directory.checkpoint(logs, {})
+    # The end of the segment before is looked at, to see that the epochs are all known.
+    first_unread = log.segments[-2].base_offset
     log.sync()
     disk.crash()
     fault = disk.fail(
@@ -120,8 +125,10 @@ def test_after_a_crash_only_what_lies_above_the_recovery_point_is_read() -> None
     again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
     disk.heal()
 
+    assert log.segment_count > 3
     assert fault.hits == 0
-    assert values_of(again) == [b"%d" % index * 30 for index in range(10)]
+    assert again.end_offset == 20
+    assert values_of(again)[:10] == [b"%d" % index * 30 for index in range(10)]
 
 
 def test_deleted_records_stay_deleted_once_written_down() -> None:
@@ -309,3 +316,33 @@ def test_verification_names_the_file_that_is_broken(name: str) -> None:
     findings = list(verify_directory(DATA, disk))
 
     assert name in {finding.path.name for finding in findings}
+
+
+def test_a_power_failure_right_after_a_clean_close_costs_only_time() -> None:
+    for seed in range(40):
+        disk = simulated_disk(seed)
+        directory = opened(disk)
+        log = directory.open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=400, index_interval_bytes=100))
+        for index in range(12):
+            log.append(
+                batch_of(
+                    b"%d" % index * 30, timestamp=1_700_000_000_000 + index, producer_id=4, producer_epoch=0, base_sequence=index
+                ),
+                index // 3,
+            )
+            if index == 5:
+                log.sync()
+                directory.checkpoint({ORDERS: log}, {})
+        epochs = list(log.epochs)
+        directory.close({ORDERS: log}, {ORDERS: 12})
+        disk.crash()
+        for _ in range(2):
+            again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=400, index_interval_bytes=100))
+            assert values_of(again) == [b"%d" % index * 30 for index in range(12)], seed
+            assert list(again.epochs) == epochs, seed
+            state = again.producers.get(4)
+            assert state is not None, seed
+            assert state.last_sequence == 11, seed
+            assert [segment.largest_timestamp() for segment in again.segments if segment.size][-1] == 1_700_000_000_011, seed
+            again.release()
+            disk.crash()

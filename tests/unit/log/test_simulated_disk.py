@@ -15,8 +15,8 @@ def disk_and_root(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk,
     if request.param == "system":
         return SystemDisk(), tmp_path
     disk = SimulatedDisk(random.Random(1))
-    disk.make_directory(Path("/root"))
-    return disk, Path("/root")
+    disk.make_directory(Path("/top"))
+    return disk, Path("/top")
 
 
 def test_both_disks_do_the_same(disk_and_root: tuple[Disk, Path]) -> None:

@@ -72,6 +72,7 @@ class Batch:
 
     values: list[str]
     sequence: int
+    attempts: int = 0
     is_acknowledged: bool = False
 
 
@@ -135,6 +136,8 @@ class Producer:
             await client.back_off()
             return True
         waiting = [batch for batch in batches if not batch.is_acknowledged]
+        for batch in waiting:
+            batch.attempts += 1
         answers = await asyncio.gather(
             *(produce_batch(client, partition, batch.values, identity, batch.sequence) for batch in waiting),
             return_exceptions=True,
@@ -152,15 +155,22 @@ class Producer:
                 continue
             # Behind a batch that did not arrive, the next is out of order: that is no more than was to be expected.
             if error not in RETRIABLE and (complete or error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-                client.history.record(
-                    Refused(producer=client.name, partition=partition, value=batch.values[0], reason=error.name)
-                )
+                self._note_refused(partition, batch, error)
                 return False
             complete = False
             client.forget_leader(partition)
         if not complete:
             await client.back_off()
         return True
+
+    def _note_refused(self, partition: TopicPartition, batch: Batch, error: ErrorCode) -> None:
+        client = self._client
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.attempts > 1 and self._in_flight_max > 1:
+            # A log that was opened anew, or cut, remembers of each producer the last batch only, as Kafka's snapshots do.  One
+            # before that, sent again, is not recognised: whether it was written the producer cannot know.
+            client.history.tell(f"{partition}: whether {batch.values} were written is not known")
+            return
+        client.history.record(Refused(producer=client.name, partition=partition, value=batch.values[0], reason=error.name))
 
     def _note_acknowledged(self, partition: TopicPartition, batch: Batch, offset: int, broker: int) -> None:
         batch.is_acknowledged = True
