@@ -53,6 +53,7 @@ class Session:
                 partition,
                 [value],
                 self.identity,
+                self.identity.sequences.get(partition, 0),
                 transactional_id=self.transactional_id,
                 version=12 if self.version == 2 else 11,
             )

@@ -270,10 +270,9 @@ def test_gaps_that_compaction_left_neither_stall_nor_miscount(spark: SparkSessio
         kept = _wait_for_compaction(broker.bootstrap)
 
         def offsets(**options: str) -> list[int]:
-            reader = (
-                spark.read.format("headrace").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", "compacted")
-            )
-            return sorted(row.offset for row in reader.options(**given).load().select("offset").collect())
+            given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "compacted"} | options
+            frame = spark.read.format("headrace").options(**given).load()
+            return sorted(row.offset for row in frame.select("offset").collect())
 
         assert offsets(fetchWith="direct") == kept
         assert offsets(fetchWith="direct", minPartitions="12") == kept

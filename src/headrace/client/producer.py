@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 Report = Callable[[KafkaError | None, Message], None]
 T = TypeVar("T", Delivery, Deliveries)
 
-SLICE_S = 0.1  # librdkafka's waits do not see Ctrl-C, so ours are made of short ones
+SLICE_S = 0.1
+FULL_WAIT_S = 0.002
 INTERRUPTED_FLUSH_S = 2.0  # how long a `with` block that ends in an exception waits for the broker
 PARTITION_COUNT_AGE_S = 60.0
 UNKNOWN_TOPIC_PATIENCE_S = 5.0  # a topic that is just being created is unknown for a moment
@@ -277,18 +278,28 @@ class Producer:
         finally:
             # Whatever is left is given up: its futures say so instead of waiting for ever.
             self._client.purge()
-            _serve_once(self._client.flush, self._client, 1.0)
+            self._flush(1.0)
             self._stopping.set()
             if threading.current_thread() is not self._server:
                 self._server.join()
         return next((failure for future, failure in self._unseen_failures if not future.observed), None)
 
     def _flush(self, timeout: float | None) -> bool:
+        """Whether everything was answered in time.  librdkafka flushes in a thread of its own and we wait here: its `flush`,
+        interrupted
+        by Ctrl-C, may come back with no exception at all, and the program would go on as if nobody had asked it to stop."""
+        if len(self._client) == 0:
+            return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        while _serve_once(self._client.flush, self._client, SLICE_S) and len(self._client) > 0:
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
-        return True
+        enough = threading.Event()
+        flusher = threading.Thread(target=_flush_all, args=(self._client, enough), name="headrace-flush", daemon=True)
+        flusher.start()
+        try:
+            while flusher.is_alive() and (deadline is None or time.monotonic() < deadline):
+                flusher.join(SLICE_S if deadline is None else max(0.0, min(SLICE_S, deadline - time.monotonic())))
+        finally:
+            enough.set()
+        return len(self._client) == 0
 
     # Handing over
 
@@ -380,7 +391,7 @@ class Producer:
                 f"the buffer for topic '{topic}' stayed full for "
                 f"{self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})"
             )
-        _serve_once(self._client.poll, self._client, 0.01)
+        time.sleep(FULL_WAIT_S)  # the serving thread makes room
 
     def _refused(self, error: KafkaError, topic: str) -> Exception:
         if error.name() == "_STATE" and self._transactions is not None:
@@ -493,6 +504,12 @@ def _serve(client: Librdkafka, stopping: threading.Event) -> None:
     while not stopping.is_set():
         if not _serve_once(client.poll, client, SLICE_S):
             stopping.wait(SLICE_S)
+
+
+def _flush_all(client: Librdkafka, enough: threading.Event) -> None:
+    while len(client) > 0 and not enough.is_set():
+        if not _serve_once(client.flush, client, SLICE_S):
+            return
 
 
 def _serve_once(call: Callable[[float], int], client: Librdkafka, timeout: float) -> bool:
