@@ -19,6 +19,7 @@ from headrace.testing.simulation.grouping import GroupMember
 from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
+from headrace.testing.simulation.moving import Mover
 from headrace.testing.simulation.nemesis import Faults, Nemesis
 from headrace.testing.simulation.producing import CarelessProducer, Producer
 from headrace.testing.simulation.reading import read_to_end
@@ -28,6 +29,7 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicC
 CREATE_TOPICS_VERSION = 5
 TOPIC = "events"
 SHARED_GROUP = "group-shared"
+REPLICATION_FACTOR = 3
 AUDIT_PAUSE_S = (0.1, 0.6)
 
 Result = TypeVar("Result")
@@ -60,7 +62,7 @@ class Plan:
     consumers: int = 1
     members: int = 0
     isolated: bool = True
-    fault_seconds: float = 14.0
+    fault_seconds: float = 12.0
     pause_s: tuple[float, float] = (0.2, 0.9)
     faults: Faults = field(default_factory=Faults)
 
@@ -69,6 +71,7 @@ class Plan:
         # Where nothing is flushed before it is acknowledged, a power failure of several brokers may lose it, and is not tried.
         flush = chance.choice(["ack", "ack", "ack", "os"])
         return Plan(
+            brokers=chance.choice([3, 3, 4]),
             partitions=chance.choice([1, 2, 3]),
             flush=flush,
             min_insync_replicas=chance.choice([1, 2, 2, 2]),
@@ -166,6 +169,8 @@ class _Scenario:
             *(self._launch(f"careless-{n}", self._careless) for n in range(1, plan.careless + 1)),
             *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
         ]
+        if plan.brokers > REPLICATION_FACTOR:
+            writers.append(self._launch("mover", self._mover))
         readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
         readers += [self._launch(f"member-{n}", self._member) for n in range(1, plan.members + 1)]
         if self._groups:
@@ -195,6 +200,9 @@ class _Scenario:
 
     def _careless(self, client: ClusterClient) -> Worker:
         return CarelessProducer(client, pause_s=self._plan.pause_s)
+
+    def _mover(self, client: ClusterClient) -> Worker:
+        return Mover(client, factor=REPLICATION_FACTOR)
 
     def _transactor(self, client: ClusterClient) -> Worker:
         transactional_id = "id-shared" if self._plan.shared_transactional_id else f"id-{client.name}"
@@ -233,7 +241,7 @@ class _Scenario:
         topic = CreatableTopic(
             name=TOPIC,
             num_partitions=self._plan.partitions,
-            replication_factor=self._plan.brokers,
+            replication_factor=REPLICATION_FACTOR,
             assignments=(),
             configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
         )
