@@ -167,3 +167,19 @@ def test_a_static_member_comes_back_to_its_partitions(bootstrap: str, six: str) 
     for _ in range(2):
         with Consumer(six, bootstrap=bootstrap, group=six, instance_id="one", session_timeout=6) as consumer:
             until(lambda consumer=consumer: consumer.poll(0.1) is None and len(consumer.assignment) == 6)  # type: ignore[misc]
+
+
+def test_the_newer_group_protocol_reads_commits_and_goes_on(bootstrap: str, six: str) -> None:
+    with Producer(bootstrap) as producer:
+        for number in range(60):
+            producer.send(six, str(number), partition=number % 6)
+    with Consumer[bytes, str](six, bootstrap=bootstrap, group=six, values=str, protocol="consumer") as consumer:
+        first = [record.value for record in consumer.to_end()]
+        assert len(consumer.assignment) == 6
+    with Consumer[bytes, str](six, bootstrap=bootstrap, group=six, values=str, protocol="consumer") as consumer:
+        again = list(consumer.to_end())
+
+    assert sorted(first, key=int) == [str(number) for number in range(60)]
+    assert again == []
+    with Admin(bootstrap) as admin:
+        assert admin.group(six).protocol == "consumer"

@@ -1,0 +1,125 @@
+"""What seeds once found, told as short stories: each was a bug in the broker, and must stay mended."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.log.directory import LogDirectory
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.client import TRANSACTION, ClusterClient, Unavailable
+from headrace.testing.simulation.cluster import Node, SimulatedCluster
+from headrace.testing.simulation.disk import Medium, SimulatedDisk
+from headrace.testing.simulation.history import History
+from headrace.testing.simulation.host import SimulatedClock
+from headrace.testing.simulation.loop import SimulatedLoop
+from headrace.testing.simulation.machine import Machine
+from headrace.testing.simulation.producing import Identity, produce_batch
+from headrace.testing.simulation.store import NAME as STORE_NAME
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+
+TOPIC = "events"
+PARTITIONS = [TopicPartition(TOPIC, index) for index in range(3)]
+
+Story = Callable[[SimulatedCluster, ClusterClient], Coroutine[Any, Any, None]]
+
+
+def tell(story: Story) -> None:
+    """Run a story on a client's machine beside a cluster of three."""
+    loop = SimulatedLoop(1)
+
+    async def scene() -> None:
+        cluster = SimulatedCluster(loop, History(loop))
+        client = ClusterClient("client", cluster.addresses, (TOPIC,), cluster.history, random.Random(1))
+        for node in cluster.nodes.values():
+            cluster.start(node)
+        while not all(node.serves for node in cluster.nodes.values()):
+            await asyncio.sleep(0.1)
+        await loop.start_on(Machine("client"), story(cluster, client))
+
+    loop.run(scene())
+
+
+async def until(client: ClusterClient, ask: Callable[[], Awaitable[Any]]) -> Any:
+    while True:
+        try:
+            if (answer := await ask()) is not None:
+                return answer
+        except Unavailable:
+            pass
+        await client.back_off()
+
+
+async def create_topic(client: ClusterClient) -> None:
+    topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=3, assignments=(), configs=())
+    while (await until(client, lambda: client.call_any(CreateTopicsRequest(topics=(topic,)), 5))).topics[0].error_code:
+        await client.back_off()
+
+
+def leader_of(cluster: SimulatedCluster, name: str, index: int) -> Node:
+    broker = cluster.nodes[1].broker
+    assert broker is not None
+    state = broker.image.partition(name, index)
+    assert state is not None
+    return cluster.nodes[state.leader]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_new_data_directory_survives_a_power_failure(seed: int) -> None:
+    medium = Medium(random.Random(seed))
+    clock = SimulatedClock(SimulatedLoop(0), Machine("any"))
+    path = Path("srv/headrace/data")
+    LogDirectory(path, SimulatedDisk(medium, clock.wall_ms, lambda: None), clock).adopt("cluster", 1)
+
+    medium.lose_power()
+
+    again = LogDirectory(path, SimulatedDisk(medium, clock.wall_ms, lambda: None), clock)
+    assert again.properties["cluster.id"] == "cluster"
+
+
+def test_a_write_that_is_still_being_verified_when_its_time_is_over_is_not_acknowledged() -> None:
+    async def story(cluster: SimulatedCluster, client: ClusterClient) -> None:
+        await create_topic(client)
+        request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+
+        async def identify() -> Any:
+            response = await client.call_coordinator(TRANSACTION, "t", request, 4)
+            return response if response.error_code == ErrorCode.NONE else None
+
+        given = await until(client, identify)
+        coordinator = leader_of(cluster, "__transaction_state", 0)
+        elsewhere = next(p for p in PARTITIONS if leader_of(cluster, TOPIC, p.partition) is not coordinator)
+        assert coordinator.machine is not None
+        cluster.loop.pause(coordinator.machine)
+        identity = Identity(given.producer_id, given.producer_epoch)
+
+        answer = await produce_batch(client, elsewhere, ["v"], identity, 0, transactional_id="t", version=12)
+
+        assert answer[:2] == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+    tell(story)
+
+
+def test_news_of_a_broker_that_lost_its_lease_do_not_keep_it_registered_for_ever() -> None:
+    async def story(cluster: SimulatedCluster, client: ClusterClient) -> None:
+        node = cluster.nodes[2]
+        assert node.broker is not None
+        assert node.machine is not None
+        # It hears nothing from the store, gives its lease up in time, and has something to tell before the store lets it end.
+        cluster.network.cut(STORE_NAME, node.name)
+        while node.broker.membership.lease:
+            await asyncio.sleep(0.01)
+        assert "brokers/2" in cluster.store.ledger.items
+        cluster.loop.start_on(node.machine, node.broker.membership.update(degraded=("its disk is slow",)))
+        await asyncio.sleep(0.1)
+        cluster.kill(node)
+        await asyncio.sleep(5)
+
+        assert "brokers/2" not in cluster.store.ledger.items
+
+    tell(story)
