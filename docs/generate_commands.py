@@ -33,13 +33,18 @@ def commands_page() -> str:
 
 
 def _section(title: str, command: Any, level: str) -> str:
-    lines = [f"{level} {title}", "", *_prose(command.help or ""), ""]
+    lines = [f"{level} {title}", "", *_prose(_plain(command.help or "")), ""]
     if command.epilog:
-        lines += [re.sub(r"\[/?bold\]", "`", command.epilog), ""]
+        lines += [_plain(command.epilog), ""]
     rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
     if rows and not hasattr(command, "commands"):
         lines += ["| option | what it does |", "|---|---|", *rows, ""]
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """What is bold on a terminal is code on a page."""
+    return re.sub(r"\[/?bold\]", "`", text)
 
 
 def _prose(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.records.compression import decompress
 from headrace.records.control import read_marker
 from headrace.records.header import FRAME, FRAME_BYTES, HEADER_BYTES, MAGIC, BatchHeader, crc_matches, read_header
-from headrace.spark.columns import TTL_HEADER_BYTES, Section, decode, select, to_arrow, unexpired
+from headrace.spark.columns import Section, decode, select, to_arrow, unexpired
 from headrace.spark.errors import HeadraceSparkError
 from headrace.spark.fetch_wire import FetchReply
 from headrace.spark.range_context import RangeRead
@@ -107,17 +107,10 @@ def _unpacked_rows(packed: list[tuple[BatchHeader, bytes]], read: RangeRead) -> 
 
 
 def _rows(buffer: memoryview, sections: list[Section], read: RangeRead) -> Iterator[pa.RecordBatch]:
-    may_expire = _contains(buffer, TTL_HEADER_BYTES)
-    columns = decode(buffer, sections, with_headers=read.with_headers or may_expire)
+    columns = decode(buffer, sections, with_headers=read.with_headers)
     chosen = (columns.offsets >= read.range.start) & (columns.offsets < read.range.end)
-    if may_expire:
+    if columns.may_expire:
         chosen &= unexpired(columns, read.now_ms)
     columns = select(columns, chosen)
     if len(columns.offsets):
         yield to_arrow(columns, topic=read.range.partition.topic, partition=read.range.partition.partition, schema=read.schema)
-
-
-def _contains(data: memoryview, wanted: bytes) -> bool:
-    """Whether some bytes occur in a buffer; looks at the whole frame it lies in, which saves copying it."""
-    owner = data.obj
-    return wanted in owner if isinstance(owner, bytes | bytearray) else wanted in bytes(data)

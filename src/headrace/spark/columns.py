@@ -61,7 +61,8 @@ class Columns(NamedTuple):
     timestamp_types: npt.NDArray[np.int32]
     keys: Spans
     values: Spans
-    headers: Headers | None
+    headers: Headers | None  # read when asked for, and where one of them may be a time to live
+    may_expire: bool
 
 
 def decode(buffer: Buffer, sections: Sequence[Section], *, with_headers: bool) -> Columns:
@@ -75,6 +76,9 @@ def decode(buffer: Buffer, sections: Sequence[Section], *, with_headers: bool) -
     key_starts, position = position, position + np.maximum(key_lengths, 0)
     value_lengths, position = varints(data, position)
     value_starts, position = position, position + np.maximum(value_lengths, 0)
+    header_counts, position = varints(data, position)
+    # Searching the bytes is dear, so it is done only where there are headers at all.
+    may_expire = bool(header_counts.any()) and _contains(buffer, TTL_HEADER_BYTES)
     return Columns(
         buffer=buffer,
         offsets=np.repeat(np.array([section.base_offset for section in sections]), counts) + offset_deltas,
@@ -82,7 +86,8 @@ def decode(buffer: Buffer, sections: Sequence[Section], *, with_headers: bool) -
         timestamp_types=np.repeat(np.array([0 if section.append_time is None else 1 for section in sections], np.int32), counts),
         keys=Spans(key_starts, key_lengths),
         values=Spans(value_starts, value_lengths),
-        headers=_headers(data, position) if with_headers else None,
+        headers=_headers(data, header_counts, position) if with_headers or may_expire else None,
+        may_expire=may_expire,
     )
 
 
@@ -138,9 +143,14 @@ def _timestamps(sections: Sequence[Section], counts: Sequence[int], deltas: Numb
     return np.where(stamped, append_times, bases)
 
 
-def _headers(data: Bytes, position: Numbers) -> Headers:
+def _contains(data: Buffer, wanted: bytes) -> bool:
+    """Whether some bytes occur in a buffer; looks at the whole frame it lies in, which saves copying it."""
+    owner = data.obj if isinstance(data, memoryview) else data
+    return wanted in owner if isinstance(owner, bytes | bytearray) else wanted in bytes(data)
+
+
+def _headers(data: Bytes, counts: Numbers, position: Numbers) -> Headers:
     """Read the first header of every record that has one, then the second, …; then put them in the records' order."""
-    counts, position = varints(data, position)
     record = np.flatnonzero(counts > 0)
     position = position[record]
     columns: list[tuple[Numbers, Numbers, Numbers, Numbers, Numbers]] = []
@@ -178,11 +188,12 @@ def select(columns: Columns, chosen: Mask) -> Columns:
         keys=columns.keys.only(chosen),
         values=columns.values.only(chosen),
         headers=headers,
+        may_expire=columns.may_expire,
     )
 
 
 def unexpired(columns: Columns, now_ms: int) -> Mask:
-    """Which records a reader may still show.  Called only where the header's name occurs in the buffer."""
+    """Which records a reader may still show.  Called only where one of them may have a time to live."""
     assert columns.headers is not None, "headers are read wherever a time to live may be among them"
     shown = np.ones(len(columns.offsets), np.bool_)
     view = memoryview(columns.buffer)
