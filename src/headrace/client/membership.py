@@ -119,7 +119,7 @@ class Membership:
                 return []
             self._come_back()
             self._commit_when_due()
-            if not self.arrived and (first := self.client.poll(timeout)) is not None:
+            if not self.arrived and (first := self._poll_client(timeout)) is not None:
                 self.arrived.append(first)
                 if most > 1:
                     # A partition may be taken away in here as well: `_let_go` then takes `first` out again.
@@ -130,6 +130,13 @@ class Membership:
             messages = list(self.arrived)
             self.arrived.clear()
         return messages
+
+    def _poll_client(self, timeout: float) -> Message | None:
+        try:
+            return self.client.poll(timeout)
+        except SystemError as error:
+            # confluent-kafka now and then loses the exception of a signal that arrives while it waits: it was Ctrl-C.
+            raise KeyboardInterrupt from error
 
     def raise_callback_error(self) -> None:
         error, self._callback_error = self._callback_error, None

@@ -5,6 +5,7 @@ Two runs with one seed write the same story, byte for byte.
 
 import hashlib
 import logging
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -191,13 +192,16 @@ def _sentence(fact: Fact) -> str:
 
 
 class StoryHandler(logging.Handler):
-    """What brokers log becomes part of the story."""
+    """What brokers log becomes part of the story: those of the simulation, which has one thread, and no others."""
 
     def __init__(self, history: History) -> None:
         super().__init__(logging.INFO)
         self._history = history
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.thread != self._thread:
+            return
         text = f"[{record.levelname.lower()}] {record.getMessage()}"
         if record.exc_info and record.exc_info[1] is not None:
             text += f" ({record.exc_info[1]!r})"
