@@ -5,10 +5,14 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from headrace.controller.entries import PartitionState, Put, TopicEntry, partition_key, topic_key
+from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory
+from headrace.metadata.ledger import Ledger
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import TRANSACTION, ClusterClient, Unavailable
@@ -123,3 +127,21 @@ def test_news_of_a_broker_that_lost_its_lease_do_not_keep_it_registered_for_ever
         assert "brokers/2" not in cluster.store.ledger.items
 
     tell(story)
+
+
+def test_a_topic_whose_partitions_changed_while_nobody_looked_is_taken_up_from_a_listing() -> None:
+    image = ClusterImage()
+    ledger = Ledger()
+    topic_id = UUID(int=7)
+    state = PartitionState(replicas=(1,), leader=1, isr=(1,))
+    entry = TopicEntry(topic_id=topic_id, partition_count=1, configs={})
+    ledger.apply(ledger.plan([Put(partition_key(topic_id, 0), state.to_value())]))
+    ledger.apply(ledger.plan([Put(topic_key(TOPIC), entry.to_value())]))
+    ledger.apply(ledger.plan([Put(partition_key(topic_id, 0), state.changed(leader_epoch=5).to_value())]))
+
+    for event in image.events_towards(ledger.list("").items, ledger.revision):
+        image.apply(event)
+
+    found = image.partition(TOPIC, 0)
+    assert found is not None
+    assert found.leader_epoch == 5

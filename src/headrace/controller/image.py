@@ -167,7 +167,8 @@ class ClusterImage:
             for item in listed.values()
             if item.mod_revision != self.mod_revision(item.key)
         ]
-        written.sort(key=lambda event: event.revision)
+        # A topic after its partitions, as when it was made: they may have changed since, and stand at later revisions than it.
+        written.sort(key=lambda event: (event.key.startswith(TOPICS), event.revision))
         return removed + written
 
     def _dispatch(self, event: Event) -> list[Change]:

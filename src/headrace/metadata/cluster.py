@@ -189,6 +189,14 @@ class ClusterMetadata:
             self._waiting.pop(waiter, None)
 
     async def _watch(self) -> None:
+        try:
+            await self._follow()
+        except Exception as error:
+            self._failure = error
+            self._wake()
+            raise
+
+    async def _follow(self) -> None:
         while True:
             try:
                 async for batch in self.store.watch("", self.image.revision + 1):
@@ -197,10 +205,6 @@ class ClusterMetadata:
             except RevisionCompacted:
                 logger.info("the store forgot what we missed; reading everything again")
                 await self._relist()
-            except Exception as error:
-                self._failure = error
-                self._wake()
-                raise
 
     async def _relist(self) -> None:
         try:

@@ -127,7 +127,7 @@ class MarkerSender:
     def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
         """Partitions by the broker that leads them; None for those that do not exist any more."""
         by_leader: dict[int | None, list[TopicPartition]] = defaultdict(list)
-        for partition in partitions:
+        for partition in sorted(partitions):
             state = self._broker.image.partition(partition.topic, partition.partition)
             by_leader[None if state is None else state.leader].append(partition)
         return by_leader
