@@ -11,7 +11,6 @@ import contextvars
 import gc
 import random
 import ssl
-import weakref
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,7 +62,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.network: SimulatedNetwork | None = None
         self.failures: list[dict[str, Any]] = []
         self.set_exception_handler(lambda loop, context: self._on_failure(context))
-        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         # Tasks that died with their machine.  Held, so that no garbage collection runs their `finally` at a time of its own.
         self._dead_tasks: list[asyncio.Task[Any]] = []
 
@@ -91,18 +89,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         try:
             return self.run_until_complete(main)
         finally:
-            self._note_silent_deaths()
             self._bury()
             self.close()
             if collects:
                 gc.enable()
-
-    def _note_silent_deaths(self) -> None:
-        """Tasks that failed while somebody still holds them and nobody has asked what became of them."""
-        for task in sorted(self._tasks, key=lambda task: task.get_name()):
-            unasked = task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
-            if unasked and (error := task.exception()) is not None:
-                self._on_failure({"message": f"the task {task.get_name()} has died", "exception": error})
 
     def _bury(self) -> None:
         """End what is left, without letting it go on: whatever is to be known of the run is known by now."""
@@ -115,11 +105,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._dead_tasks.clear()
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]
-
-    def create_task(self, coro: Any, **options: Any) -> "asyncio.Task[Any]":  # type: ignore[override]
-        task = super().create_task(coro, **options)
-        self._tasks.add(task)
-        return task
 
     # -- callbacks belong to machines
 
