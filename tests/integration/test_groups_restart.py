@@ -94,7 +94,7 @@ def test_an_acknowledged_commit_survives_kill_9(tmp_path: Path, topic: str) -> N
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_committed_offsets_are_loaded_in_two_seconds(tmp_path: Path, topic: str) -> None:
+def test_a_hundred_thousand_committed_offsets_are_there_after_a_crash(tmp_path: Path, topic: str) -> None:
     with BrokerProcess(tmp_path / "data", {**SETTINGS, "offsets.topic.num.partitions": "1"}) as broker:
         make_topic(broker.bootstrap, topic, 1)
         with RawClient(broker.bootstrap) as client:
@@ -103,9 +103,8 @@ def test_a_hundred_thousand_committed_offsets_are_loaded_in_two_seconds(tmp_path
                 commit(client, topic, dict.fromkeys(range(start, start + 1_000), 7))
         broker.kill()
         broker.start()
-        started = time.monotonic()
         with RawClient(broker.bootstrap) as client:
             wait_for(lambda: len(fetch(client)) == 100_000, what=lambda: len(fetch(client)))
 
-        # The aim is two seconds from the start; asking for all of them takes its share.
-        assert time.monotonic() - started < 4.0
+            # How long it takes is a figure of `make bench`.
+            assert set(fetch(client).values()) == {7}
