@@ -29,6 +29,7 @@ class Durability:
         self._logs: dict[Handle, None] = {}
         self._indexes: dict[Handle, None] = {}
         self._small_files: list[Path] = []
+        self._companions: list[Path] = []
         # The log's own directory is new: it is durable only when the one it lies in is.
         self.is_new = False
         # Names come and go: a new file is durable only when its directory is.
@@ -53,6 +54,12 @@ class Durability:
         """A snapshot or the like was written: nothing depends on it, but without it the next start has more to do."""
         with self._lock:
             self._small_files.append(path)
+
+    def companion_written(self, path: Path) -> None:
+        """A file was written without which the log would be somebody else's: the next sync takes it along."""
+        with self._lock:
+            self._companions.append(path)
+            self._directory_is_dirty = True
 
     def found(self, noted_offset: int, flushed_offset: int) -> None:
         """What a start found."""
@@ -85,12 +92,14 @@ class Durability:
         """Sync everything noted; then everything below `end_offset`, read before the call, is durable.  OSError on failure."""
         with self._lock:
             handles, self._logs = self._logs, {}
+            companions, self._companions = self._companions, []
             directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
             sealed_offset = self._sealed_offset
             self._ceiling = _NO_CEILING
         for handle in handles:
             self.path = handle.path
             handle.sync()
+        self._sync_files(companions)
         if directory_is_dirty:
             self.path = self._directory
             self._disk.sync_directory(self._directory)
@@ -113,15 +122,18 @@ class Durability:
         with self._lock:
             handles, self._indexes = self._indexes, {}
             small_files, self._small_files = self._small_files, []
-        for self.path in small_files:
+        self._sync_files(small_files)
+        for handle in handles:
+            self.path = handle.path
+            if self._disk.exists(handle.path):
+                handle.sync()
+        self.path = self._directory
+
+    def _sync_files(self, paths: Iterable[Path]) -> None:
+        for self.path in paths:
             if self._disk.exists(self.path):
                 file = self._disk.open(self.path)
                 try:
                     file.sync()
                 finally:
                     file.close()
-        for handle in handles:
-            self.path = handle.path
-            if self._disk.exists(handle.path):
-                handle.sync()
-        self.path = self._directory

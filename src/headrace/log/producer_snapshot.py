@@ -1,6 +1,8 @@
 """Producer states as a file, so that a restart need not read the log: Kafka's `.snapshot`, version 1.
 
-version int16 | crc uint32 of all that follows | count int32 | entries of 46 bytes.  Only the last batch of each producer is kept.
+version int16 | crc uint32 of all that follows | count int32 | entries of 46 bytes.  That much has only the last batch of each producer,
+so a batch sent again after a restart would be taken for one out of order.  The batches before the last follow behind it, 40 bytes
+each, oldest first; Kafka's reader checks the CRC to the end of the file and reads no further than the entries.
 """
 
 import struct
@@ -13,7 +15,18 @@ VERSION = 1
 
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
+_EARLIER = struct.Struct(">qiiqqq")
 _COVERED_POSITION = 6
+
+
+class WrittenBatch(NamedTuple):
+    """One batch of a producer that is in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
 
 
 class SnapshotEntry(NamedTuple):
@@ -27,15 +40,17 @@ class SnapshotEntry(NamedTuple):
     timestamp: int
     coordinator_epoch: int
     transaction_first_offset: int
+    earlier: tuple[WrittenBatch, ...] = ()
 
 
 def encode_snapshot(entries: Collection[SnapshotEntry]) -> bytes:
     """The file's bytes."""
-    data = bytearray(_HEAD.size + _ENTRY.size * len(entries))
-    position = _HEAD.size
+    data = bytearray(_HEAD.size)
     for entry in entries:
-        _ENTRY.pack_into(data, position, *entry)
-        position += _ENTRY.size
+        data += _ENTRY.pack(*entry[:-1])
+    for entry in entries:
+        for batch in entry.earlier:
+            data += _EARLIER.pack(entry.producer_id, *batch)
     _HEAD.pack_into(data, 0, VERSION, 0, len(entries))
     _HEAD.pack_into(data, 0, VERSION, crc32c(memoryview(data)[_COVERED_POSITION:]), len(entries))
     return bytes(data)
@@ -50,6 +65,11 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
         raise ValueError(f"producer snapshot version {version} is not known")
     if crc32c(memoryview(data)[_COVERED_POSITION:]) != crc:
         raise ValueError("a producer snapshot's CRC does not match its bytes")
-    if len(data) != _HEAD.size + count * _ENTRY.size:
+    end = _HEAD.size + count * _ENTRY.size
+    if count < 0 or len(data) < end or (len(data) - end) % _EARLIER.size:
         raise ValueError("a producer snapshot's length does not match its count")
-    return [SnapshotEntry._make(fields) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :])]
+    earlier: dict[int, list[WrittenBatch]] = {}
+    for producer_id, *batch in _EARLIER.iter_unpack(memoryview(data)[end:]):
+        earlier.setdefault(producer_id, []).append(WrittenBatch._make(batch))
+    entries = [SnapshotEntry._make((*fields, ())) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size : end])]
+    return [entry._replace(earlier=tuple(earlier[entry.producer_id])) if entry.producer_id in earlier else entry for entry in entries]

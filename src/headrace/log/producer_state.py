@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from headrace.log.producer_snapshot import SnapshotEntry
+from headrace.log.producer_snapshot import SnapshotEntry, WrittenBatch
 from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.records.control import Marker
@@ -21,16 +21,6 @@ from headrace.records.header import SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 BATCHES_KEPT: Final = 5
 PRODUCERS_MAX: Final = 50_000
 EPOCH_MAX: Final = 2**15 - 1
-
-
-class WrittenBatch(NamedTuple):
-    """One batch of a producer that is in the log."""
-
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
 
 
 class CompletedTransaction(NamedTuple):
@@ -103,6 +93,7 @@ class ProducerState:
             self.last_timestamp,
             self.coordinator_epoch,
             self.transaction_first_offset,
+            tuple(self.batches)[:-1],
         )
 
 
@@ -336,6 +327,7 @@ class ProducerStates:
             state.coordinator_epoch = entry.coordinator_epoch
             state.last_timestamp = entry.timestamp
             state.transaction_first_offset = entry.transaction_first_offset
+            state.batches.extend(entry.earlier)
             if entry.last_offset >= 0:
                 state.batches.append(_from_snapshot(entry))
         opened = [state for state in self._states.values() if state.transaction_first_offset >= 0]

@@ -243,11 +243,11 @@ class SegmentedLog(LogCore):
         self._durability.sealed(segment.handles()[1:3], end_offset)
 
     def write_partition_metadata(self, name: str, data: bytes) -> None:
-        """Write a small file of the directory's, with its checksum; durable with the next checkpoint."""
+        """Write a small file of the directory's, with its checksum; durable with the first record that is."""
         with self._sync_lock:
             self._checksums.write({name: data}, durable=False)
-        for written in (name, CHECKSUMS_FILE_NAME):
-            self._durability.small_file_written(self.directory / written)
+        self._durability.companion_written(self.directory / name)
+        self._durability.small_file_written(self.directory / CHECKSUMS_FILE_NAME)
 
     # -- reading
 

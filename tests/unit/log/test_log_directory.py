@@ -261,6 +261,17 @@ def test_a_partition_without_a_readable_id_is_kept_and_written_anew() -> None:
     assert again.partitions()[ORDERS] == TOPIC_ID
 
 
+def test_a_log_with_acknowledged_records_keeps_its_topic_id_through_a_power_failure() -> None:
+    for seed in range(40):
+        disk = simulated_disk(seed)
+        directory, logs = filled(disk)
+        if seed % 2:
+            directory.close(logs, {})
+        disk.crash()
+
+        assert opened(disk).partitions() == {ORDERS: TOPIC_ID, PAYMENTS: TOPIC_ID}, seed
+
+
 # -- from outside
 
 

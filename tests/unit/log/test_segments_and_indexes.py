@@ -13,7 +13,7 @@ from headrace.host.disk import SystemDisk
 from headrace.log.files import FilePool
 from headrace.log.log import Log
 from headrace.log.offset_index import OffsetIndex
-from headrace.log.producer_snapshot import decode_snapshot
+from headrace.log.producer_snapshot import SnapshotEntry, WrittenBatch, decode_snapshot, encode_snapshot
 from headrace.log.producer_state import ProducerStates
 from headrace.log.time_index import TimeIndex
 from headrace.log.values import Origin
@@ -124,6 +124,32 @@ def test_a_snapshot_is_taken_at_each_roll_and_at_the_close() -> None:
     assert [int(path.name[:20]) for path in snapshots] == [*bases(log)[1:], 7]
     last = decode_snapshot(disk.read_bytes(snapshots[-1]))
     assert [(entry.producer_id, entry.producer_epoch, entry.last_sequence, entry.last_offset) for entry in last] == [(3, 1, 6, 6)]
+
+
+@pytest.mark.parametrize("segment_bytes", [300, 100_000])
+def test_after_a_restart_each_of_the_last_five_batches_is_still_known(segment_bytes: int) -> None:
+    disk = simulated_disk()
+    log = open_log(disk, LogConfig(segment_bytes=segment_bytes))
+    batches = [batch_of(b"v" * 60, b"w", producer_id=3, producer_epoch=1, base_sequence=2 * index) for index in range(7)]
+    for batch in batches:
+        log.append(bytearray(batch), 0)
+    log.close()
+    log = open_log(disk, LogConfig(segment_bytes=segment_bytes), clean=True)
+
+    for index in range(2, 7):
+        again = log.append(bytearray(batches[index]), 0)
+        assert (again.duplicate, again.base_offset) == (True, 2 * index)
+    with pytest.raises(RequestError) as refused:
+        log.append(bytearray(batches[1]), 0)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_snapshot_with_nothing_behind_its_entries_is_read_too() -> None:
+    entry = SnapshotEntry(3, 1, 6, 6, 0, TIME, -1, -1)
+
+    assert decode_snapshot(encode_snapshot([entry])) == [entry]
+    with_earlier = entry._replace(earlier=(WrittenBatch(4, 5, 4, 5, TIME),))
+    assert decode_snapshot(encode_snapshot([with_earlier, entry._replace(producer_id=9)]))[0] == with_earlier
 
 
 @pytest.mark.parametrize("count", [0, 1, 511, 512, 513, 5000])

@@ -165,11 +165,6 @@ class Producer:
 
     def _note_refused(self, partition: TopicPartition, batch: Batch, error: ErrorCode) -> None:
         client = self._client
-        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.attempts > 1 and self._in_flight_max > 1:
-            # A log that was opened anew, or cut, remembers of each producer the last batch only, as Kafka's snapshots do.  One
-            # before that, sent again, is not recognised: whether it was written the producer cannot know.
-            client.history.tell(f"{partition}: whether {batch.values} were written is not known")
-            return
         client.history.record(Refused(producer=client.name, partition=partition, value=batch.values[0], reason=error.name))
 
     def _note_acknowledged(self, partition: TopicPartition, batch: Batch, offset: int, broker: int) -> None:
