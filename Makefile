@@ -20,7 +20,7 @@ PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SOURCES := src tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check torture bench bench-spark bench-peers compat-java demo docs references simulate simulate-long clean
+.PHONY: help run test check lint torture bench bench-spark bench-peers compat-java demo docs references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -30,13 +30,15 @@ run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, 
 
 # Tests of real processes share two cores with three others: one that starved is tried again, and pytest's last line counts it.
 test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node ## Every test
-	@$(PYTEST) --reruns 2 --reruns-delay 2 $(ARGS)
+	@$(PYTEST) --reruns 2 --reruns-delay 2 -rR $(ARGS)
 
-check: $(STAMPS)/test $(STAMPS)/spark ## Format, lint, types, architecture and unit tests
+check: lint ## Format, lint, types, architecture and the quicker unit tests, in a minute
+	@$(PYTEST) tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
+
+lint: $(STAMPS)/test $(STAMPS)/spark ## Format, lint and types
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/mypy
-	@$(PYTEST) tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
 
 torture: $(STAMPS)/test ## Kill the broker under load again and again (ROUNDS=50)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration -k kill --timeout 7200 $(ARGS)

@@ -1,6 +1,7 @@
 """Fixtures for every test that talks to a broker.
 
 `HEADRACE_TEST_BOOTSTRAP=host:port` runs the same tests against a broker that is already there, such as Apache Kafka.
+`HYPOTHESIS_PROFILE=explore` makes the property tests try examples they did not try before.
 """
 
 import os
@@ -8,7 +9,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
+
+# The same examples each time, and no limit on how long one takes: a machine that is busy is not a bug.
+hypothesis.settings.register_profile("same", deadline=None, database=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 EXTERNAL_BOOTSTRAP = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 

@@ -95,7 +95,7 @@ class Story:
         self._run("settle")
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(steps=st.lists(STEP, max_size=60), minimum=st.integers(1, 3))
 def test_nothing_acknowledged_is_lost_and_all_replicas_agree_in_the_end(steps: list[tuple[str, int]], minimum: int) -> None:
     story = Story(ElectionRules(min_insync_replicas=minimum))
@@ -112,7 +112,7 @@ def test_nothing_acknowledged_is_lost_and_all_replicas_agree_in_the_end(steps: l
     assert values == sorted(values, key=lambda value: int(value[1:]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(steps=st.lists(STEP, max_size=60))
 def test_after_unclean_elections_replicas_still_agree_in_the_end(steps: list[tuple[str, int]]) -> None:
     story = Story(ElectionRules(min_insync_replicas=1, unclean_allowed=True, flushed_before_ack=False))

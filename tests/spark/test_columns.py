@@ -72,7 +72,7 @@ records = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(records, min_size=1, max_size=4), st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
 def test_every_field_of_every_record_arrives(batches: list[list[Record]], codec: str) -> None:
     base, packed, expected = 5, [], []

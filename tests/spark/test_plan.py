@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.identity import TopicPartition
@@ -49,7 +49,6 @@ ranges = st.lists(st.integers(1, 500), min_size=1, max_size=6).map(
 )
 
 
-@settings(deadline=None)
 @given(ranges, st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 200)))
 def test_tasks_cover_every_range_once_and_in_order(given_ranges: list[OffsetRange], least: int | None, most: int | None) -> None:
     pieces = split(given_ranges, partitions_min=least, records_max=most)
@@ -62,7 +61,6 @@ def test_tasks_cover_every_range_once_and_in_order(given_ranges: list[OffsetRang
     assert least is None or len(pieces) >= min(least, sum(one.size for one in given_ranges))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1), st.integers(1, 300))
 def test_a_limit_is_used_up_exactly(backlogs: dict[int, tuple[int, int]], most: int) -> None:
     starts = {TopicPartition("t", number): start for number, (start, _) in backlogs.items()}

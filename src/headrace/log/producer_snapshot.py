@@ -1,8 +1,8 @@
 """Producer states as a file, so that a restart need not read the log: Kafka's `.snapshot`, version 1.
 
-version int16 | crc uint32 of all that follows | count int32 | entries of 46 bytes.  That much has only the last batch of each producer,
-so a batch sent again after a restart would be taken for one out of order.  The batches before the last follow behind it, 40 bytes
-each, oldest first; Kafka's reader checks the CRC to the end of the file and reads no further than the entries.
+version int16 | crc uint32 of all that follows | count int32 | entries of 46 bytes.  That much has only the last batch of each
+producer, so an earlier one sent again after a restart would be taken for one out of order.  The batches before the last follow
+behind, 40 bytes each, oldest first; Kafka's reader checks the CRC to the end of the file and reads no further than the entries.
 """
 
 import struct
@@ -71,5 +71,5 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
     earlier: dict[int, list[WrittenBatch]] = {}
     for producer_id, *batch in _EARLIER.iter_unpack(memoryview(data)[end:]):
         earlier.setdefault(producer_id, []).append(WrittenBatch._make(batch))
-    entries = [SnapshotEntry._make((*fields, ())) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size : end])]
-    return [entry._replace(earlier=tuple(earlier[entry.producer_id])) if entry.producer_id in earlier else entry for entry in entries]
+    fields = _ENTRY.iter_unpack(memoryview(data)[_HEAD.size : end])
+    return [SnapshotEntry._make((*entry, tuple(earlier.get(entry[0], ())))) for entry in fields]

@@ -142,7 +142,7 @@ def load_after(image: ClusterImage, plan: balance.Plan) -> Counter[int]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(partitions=st.integers(3, 60), factor=st.integers(1, 3), new=st.integers(1, 3))
 def test_rebalancing_onto_new_brokers_is_even_and_moves_no_more_than_their_share(partitions: int, factor: int, new: int) -> None:
     brokers: dict[int, str | None] = dict.fromkeys(range(1, 4 + new))
@@ -160,7 +160,7 @@ def test_rebalancing_what_is_even_moves_nothing() -> None:
     assert balance.rebalance(placed_image(dict.fromkeys(range(1, 4)), 12, 3)).replicas_moved == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(partitions=st.integers(1, 40), leaving=st.sampled_from([1, 2, 3, 4, 5, 6]))
 def test_draining_takes_everything_off_and_keeps_racks_apart(partitions: int, leaving: int) -> None:
     racks: dict[int, str | None] = {broker: f"r{broker % 3}" for broker in range(1, 7)}

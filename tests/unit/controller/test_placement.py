@@ -12,7 +12,7 @@ from headrace.model.errors import ErrorCode, RequestError
 NAMES = st.text(min_size=1, max_size=20)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(name=NAMES, partitions=st.integers(1, 60), brokers=st.sets(st.integers(0, 1000), min_size=1, max_size=12), data=st.data())
 def test_replicas_are_distinct_and_each_broker_gets_about_its_share(
     name: str, partitions: int, brokers: set[int], data: st.DataObject
@@ -25,7 +25,7 @@ def test_replicas_are_distinct_and_each_broker_gets_about_its_share(
     assert max(load.values()) - min(load[broker] for broker in brokers) <= 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(name=NAMES, partitions=st.integers(1, 40), sizes=st.lists(st.integers(1, 4), min_size=2, max_size=5), data=st.data())
 def test_a_partition_spans_as_many_racks_as_it_can(name: str, partitions: int, sizes: list[int], data: st.DataObject) -> None:
     racks = {rack * 10 + place: f"r{rack}" for rack, size in enumerate(sizes) for place in range(size)}
@@ -36,7 +36,7 @@ def test_a_partition_spans_as_many_racks_as_it_can(name: str, partitions: int, s
         assert len({racks[broker] for broker in replicas}) == min(factor, len(sizes))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(name=NAMES, count=st.integers(2, 10), per_broker=st.integers(1, 8))
 def test_leaders_are_spread_like_replicas(name: str, count: int, per_broker: int) -> None:
     placed = place(name, range(count * per_broker), min(3, count), dict.fromkeys(range(count)), {}, {})

@@ -28,6 +28,8 @@ from headrace.model.topic_settings import LogConfig
 from headrace.records.record import Record
 from headrace.testing.disk import SimulatedDisk, every_bit
 
+pytestmark = pytest.mark.slow
+
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=150)
 IDENTITY = TopicPartition("topic", 0)
 

@@ -62,6 +62,7 @@ def test_the_last_value_of_each_key_stays_where_it_was(codec: str) -> None:
     assert log.end_offset == 120
 
 
+@pytest.mark.slow
 def test_random_writes_compact_to_what_a_dictionary_holds() -> None:
     for seed in range(8):
         randomness = random.Random(seed)
@@ -311,6 +312,7 @@ def dirty_log(disk: SimulatedDisk) -> Log:
     return log
 
 
+@pytest.mark.slow
 def test_a_crash_at_every_step_leaves_the_same_last_values() -> None:
     expected = latest_of(read_all(dirty_log(simulated_disk())))
     outcomes = set()

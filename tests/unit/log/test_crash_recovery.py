@@ -127,7 +127,7 @@ class Walk:
             assert read_all(self.log, start=offset)[0].value == self.model[offset]
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 8))])
 def test_what_was_synced_survives_any_history_of_crashes(block: int) -> None:
     for seed in range(block * 15, block * 15 + 15):
         walk = Walk(seed)

@@ -177,6 +177,7 @@ def test_an_index_finds_what_a_list_finds(count: int) -> None:
     assert times.last().timestamp == (TIME + 5 * (cut - 1) if cut else -1)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path) -> None:
     log = Log.open(
         tmp_path / "t-0",

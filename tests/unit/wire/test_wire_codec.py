@@ -16,7 +16,7 @@ from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from headrace.wire.pieces import pieces_of
 from headrace.wire.schema import Layout, Since, Tagged, array, int32, string
 
-QUICK = settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=6, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("message", ALL_MESSAGES, ids=lambda message: message.__name__)

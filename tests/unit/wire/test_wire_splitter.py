@@ -63,7 +63,7 @@ def test_a_stream_may_be_cut_anywhere(split: Split) -> None:
 
 
 @given(st.lists(st.binary(max_size=20_000), max_size=5), st.lists(st.integers(1, 30_000), min_size=1, max_size=10), st.booleans())
-@settings(max_examples=40, deadline=None, database=None, derandomize=True)
+@settings(max_examples=40)
 def test_any_frames_in_any_chunks_come_out_as_they_went_in(frames: list[bytes], sizes: list[int], buffered: bool) -> None:
     stream = framed(*frames)
     chunks, position = [], 0

@@ -208,5 +208,5 @@ class Transactions(RuleBasedStateMachine):
                     assert (decision.identity, not decision.committing) not in desk.written[partition]
 
 
-Transactions.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Transactions.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestTransactions = Transactions.TestCase
