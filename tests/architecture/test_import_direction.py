@@ -36,7 +36,6 @@ MAY_IMPORT = {
 EXCEPTIONS = {
     "headrace/cli/serve.py": {"broker"},
     "headrace/cli/log.py": {"log"},
-    "headrace/cli/log_report.py": {"log", "host"},
     "headrace/cli/cluster.py": {"controller"},
     "headrace/cli/cluster_moves.py": {"wire", "controller"},
     "headrace/cli/transaction.py": {"wire"},

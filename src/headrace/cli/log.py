@@ -10,7 +10,9 @@ from headrace.cli.failure import Failure
 from headrace.cli.output import iso_time, remark, show_json, show_table
 
 if TYPE_CHECKING:
+    from headrace.log.inspect import BatchReport
     from headrace.log.scanning import ScannedBatch
+    from headrace.log.verification import Report
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Look into the files of a log, without changing them.")
 
@@ -47,7 +49,7 @@ def _require(path: Path, is_there: bool, kind: str) -> None:
 
 
 def _show_entries(file: Path, columns: tuple[str, str], as_json: bool) -> None:
-    from headrace.cli.log_report import offset_entries, time_entries
+    from headrace.log.inspect import offset_entries, time_entries
 
     entries = _read(file, offset_entries if file.suffix == ".index" else time_entries)
     if as_json:
@@ -65,15 +67,15 @@ def _read(path: Path, read: Any) -> Any:
 
 
 def _inspect_segment(file: Path, records: bool, as_json: bool) -> None:
-    from headrace.cli.log_report import batches
+    from headrace.log.inspect import inspect_segment
 
-    found = _read(file, lambda path: [_facts(batch, records) if not isinstance(batch, str) else batch for batch in batches(path)])
-    sound = [batch for batch in found if not isinstance(batch, str)]
-    faults = [batch for batch in found if isinstance(batch, str)]
+    found = _read(file, lambda path: [_facts(report, records) for report in inspect_segment(path)])
+    sound = [facts for facts in found if not isinstance(facts, str)]
+    faults = [facts for facts in found if isinstance(facts, str)]
     if as_json:
         show_json({"file": str(file), "batches": sound, "faults": faults})
     else:
-        show_table(COLUMNS, [_row(batch) for batch in found], title=file.name)
+        show_table(COLUMNS, [_row(facts) for facts in found], title=file.name)
         if records:
             lines = [(batch["first_offset"], *record.values()) for batch in sound for record in batch["contents"]]
             show_table(("batch", "offset", "timestamp", "key", "value", "headers"), lines)
@@ -87,12 +89,14 @@ def _row(batch: "dict[str, Any] | str") -> tuple[Any, ...]:
     return (*(value for name, value in batch.items() if name != "contents"), "ok")
 
 
-def _facts(batch: "ScannedBatch", records: bool) -> dict[str, Any]:
-    header = batch.header
+def _facts(report: "BatchReport", records: bool) -> dict[str, Any] | str:
+    """A batch as a row; of bytes that are none, what is wrong with them."""
+    if report.batch is None:
+        return f"{report.size} bytes from {report.position} on are no batch ({report.note})"
+    header = report.batch.header
     producer = None if header.producer_id < 0 else f"{header.producer_id}/{header.producer_epoch} from {header.base_sequence}"
-    kinds = [name for name, holds in (("control", header.is_control), ("transactional", header.is_transactional)) if holds]
     facts = {
-        "position": batch.position,
+        "position": report.position,
         "first_offset": header.base_offset,
         "last_offset": header.last_offset,
         "records": header.record_count,
@@ -100,9 +104,9 @@ def _facts(batch: "ScannedBatch", records: bool) -> dict[str, Any]:
         "codec": header.compression,
         "latest_timestamp": iso_time(header.max_timestamp) if header.max_timestamp >= 0 else None,
         "producer": producer,
-        "kind": " ".join(kinds) or "data",
+        "kind": report.note or ("transactional" if header.is_transactional else "data"),
     }
-    return facts | ({"contents": _contents(batch)} if records else {})
+    return facts | ({"contents": _contents(report.batch)} if records else {})
 
 
 def _contents(batch: "ScannedBatch") -> list[dict[str, Any]]:
@@ -131,38 +135,57 @@ def verify(
 ) -> None:
     """Read every byte of every segment and index, and say what is not as it should be.
 
-    Ends with exit code 1 when something is broken.  A torn tail in the newest segment is what a crash leaves behind; the next
-    start cuts it.  While a broker writes, the tail may look torn for a moment.
+    Ends with exit code 1 when something is broken; what the next start mends by itself is only told.  A torn tail in the newest
+    segment is what a crash leaves behind; the next start cuts it.  While a broker writes, the tail may look torn for a moment.
     """
-    from headrace.cli.log_report import partition_directories, verify_partition
+    from headrace.log.verification import verify_directory
 
     _require(directory, directory.is_dir(), "directory")
-    reports = [_read(path, verify_partition) for path in _read(directory, partition_directories)]
-    if not reports:
+    reports: list[Report] = _read(directory, lambda path: list(verify_directory(path)))
+    partitions = [report for report in reports if report.segments]
+    if not partitions:
         raise Failure(f"{directory} holds no segments.")
-    rows = [
-        {
-            "partition": report.name,
-            "segments": report.segments,
-            "batches": report.batches,
-            "records": report.records,
-            "bytes": report.size_bytes,
-            "faults": report.faults,
-        }
-        for report in reports
-    ]
     if as_json:
-        show_json(rows)
+        show_json([_verdict(report) for report in reports if report.segments or report.findings])
     else:
-        table = [(*list(row.values())[:-1], "BAD" if row["faults"] else "ok") for row in rows]
-        show_table(("partition", "segments", "batches", "records", "bytes", "verdict"), table)
-    _conclude(rows)
+        _show_verdicts(partitions)
+    _conclude(reports)
 
 
-def _conclude(rows: list[dict[str, Any]]) -> None:
-    broken = [row for row in rows if row["faults"]]
-    for row in broken:
-        for fault in row["faults"]:
-            remark(f"{row['partition']}: {fault}")
+def _verdict(report: "Report") -> dict[str, Any]:
+    return {
+        "partition": report.name,
+        "segments": report.segments,
+        "batches": report.batches,
+        "records": report.records,
+        "bytes": report.size_bytes,
+        "faults": [f"{finding.path.name}: {finding.problem}" for finding in report.findings if not finding.harmless],
+        "mended_by_the_next_start": [
+            f"{finding.path.name}: {finding.problem}" for finding in report.findings if finding.harmless
+        ],
+    }
+
+
+def _show_verdicts(partitions: "list[Report]") -> None:
+    rows = [
+        (report.name, report.segments, report.batches, report.records, report.size_bytes, "BAD" if _is_broken(report) else "ok")
+        for report in partitions
+        if report.batches or report.findings
+    ]
+    if rows:
+        show_table(("partition", "segments", "batches", "records", "bytes", "verdict"), rows)
+    if len(rows) < len(partitions):
+        remark(f"Partitions that are empty and sound: {len(partitions) - len(rows)}.")
+
+
+def _is_broken(report: "Report") -> bool:
+    return any(not finding.harmless for finding in report.findings)
+
+
+def _conclude(reports: "list[Report]") -> None:
+    for report in reports:
+        for finding in report.findings:
+            remark(f"{report.name}: {finding.path.name}: {finding.problem}")
+    broken = sum(map(_is_broken, reports))
     if broken:
-        raise Failure(f"{len(broken)} of {len(rows)} partitions are not as they should be.")
+        raise Failure(f"{broken} of {len(reports)} directories are not as they should be.")

@@ -9,8 +9,9 @@ from storing import ManualClock, batch_of, produce, simulated_disk, values_of
 from headrace.host.disk import SystemDisk
 from headrace.log.checkpoints import decode_partition_metadata, encode_partition_metadata
 from headrace.log.directory import DirectoryInUse, DirectoryMismatch, LogDirectory, parse_directory_name
-from headrace.log.inspect import inspect_segment, verify_directory
+from headrace.log.inspect import inspect_segment
 from headrace.log.log import Log
+from headrace.log.verification import Finding, verify_directory
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
@@ -275,13 +276,17 @@ def test_a_log_with_acknowledged_records_keeps_its_topic_id_through_a_power_fail
 # -- from outside
 
 
+def findings_in(path: Path, disk: SimulatedDisk) -> list[Finding]:
+    return [finding for report in verify_directory(path, disk) for finding in report.findings]
+
+
 def test_a_sound_directory_has_nothing_to_report() -> None:
     disk = simulated_disk()
     directory, logs = filled(disk)
     directory.close(logs, {})
 
-    assert list(verify_directory(DATA, disk)) == []
-    assert list(verify_directory(DATA / "orders-0", disk)) == []
+    assert findings_in(DATA, disk) == []
+    assert findings_in(DATA / "orders-0", disk) == []
 
 
 def test_every_batch_of_a_segment_is_shown_with_a_verdict() -> None:
@@ -295,7 +300,7 @@ def test_every_batch_of_a_segment_is_shown_with_a_verdict() -> None:
     reports = list(inspect_segment(path, disk))
 
     assert all(report.crc_valid for report in whole)
-    assert [report.header.base_offset if report.header else None for report in reports] == [
+    assert [report.batch.header.base_offset if report.batch else None for report in reports] == [
         None if index == 1 else index for index in range(len(whole))
     ] + [None]
     assert "CRC" in reports[1].note
@@ -324,7 +329,7 @@ def test_verification_names_the_file_that_is_broken(name: str) -> None:
     log.roll()
     directory.close({ORDERS: log}, {})
     disk.flip_bit(DATA / "orders-0" / name, disk.size(DATA / "orders-0" / name) - 2, 2)
-    findings = list(verify_directory(DATA, disk))
+    findings = findings_in(DATA, disk)
 
     assert name in {finding.path.name for finding in findings}
 
