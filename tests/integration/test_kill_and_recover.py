@@ -127,7 +127,7 @@ def test_a_second_broker_on_the_same_data_directory_is_refused_with_a_sentence(t
         with pytest.raises(RuntimeError) as refusal:
             BrokerProcess(tmp_path / "data").start()
 
-        assert "another broker is using it" in str(refusal.value)
+        assert "another broker is using the data directory" in str(refusal.value)
         assert "Traceback" not in str(refusal.value)
 
 

@@ -168,7 +168,7 @@ def existing_topic(admin: "AdminClient", topic: str) -> Any:
         from difflib import get_close_matches
 
         near = get_close_matches(topic, metadata.topics, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Create it with `headrace topic create {topic}`."
+        hint = f"Did you mean {near[0]}?" if near else "`headrace topic list` shows those there are."
         raise Failure(f"there is no topic {topic}. {hint}")
     return metadata.topics[topic]
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Create, look at, change, delete and empty topics.")
 
+# Beyond this librdkafka does not even ask the broker.
+PARTITIONS_MAX = 100_000
+
 Settings = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting (see docs/settings.md); may be repeated."),
@@ -38,7 +41,8 @@ Settings = Annotated[
 def create(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The new topic's name.")],
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="How many; the broker's default if not given.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, max=PARTITIONS_MAX, help="How many; the broker's default if not given."),
     ] = None,
     replication_factor: Annotated[
         int | None, typer.Option("--replication-factor", "-r", min=1, help="Copies of each partition.")
@@ -118,7 +122,9 @@ def describe(
 )
 def alter(
     topic: TopicName,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="The new count; it can only grow.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, max=PARTITIONS_MAX, help="The new count; it can only grow.")
+    ] = None,
     config: Settings = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="NAME", help="Back to the default; may be repeated.")

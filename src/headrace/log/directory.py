@@ -49,9 +49,8 @@ class DirectoryInUse(StorageError):
     """Another process serves this data directory."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            path, "locking the data directory (another broker is using it; stop that one, or choose another directory)"
-        )
+        super().__init__(path, "locking the data directory")
+        self.args = (f"another broker is using the data directory {path}; stop that one, or choose another directory",)
 
 
 class DirectoryMismatch(StorageError):

@@ -81,7 +81,7 @@ def test_a_log_that_failed_leaves_no_clean_mark() -> None:
 
 def test_a_second_process_is_refused_with_a_sentence(tmp_path: Path) -> None:
     first = LogDirectory(tmp_path, SystemDisk(), ManualClock())
-    with pytest.raises(DirectoryInUse, match="another broker is using it"):
+    with pytest.raises(DirectoryInUse, match="another broker is using the data directory"):
         LogDirectory(tmp_path, SystemDisk(), ManualClock())
     first.release()
     LogDirectory(tmp_path, SystemDisk(), ManualClock()).release()

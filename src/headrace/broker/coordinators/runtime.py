@@ -344,7 +344,8 @@ class CoordinatorRuntime(Generic[ShardType]):
             led.loaded = False
             return
         elapsed_ms = (self._clock.monotonic() - started) * 1000
-        LOGGER.info("%s-%d: %d entries loaded in %.0f ms", self.topic, led.index, entries, elapsed_ms)
+        level = logging.INFO if entries else logging.DEBUG
+        LOGGER.log(level, "%s-%d: %d entries loaded in %.0f ms", self.topic, led.index, entries, elapsed_ms)
         self._committed(led)
 
     async def _replay_log(self, led: _Led[ShardType]) -> int:
