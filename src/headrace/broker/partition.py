@@ -134,7 +134,8 @@ class Partition:
         transaction_version: int = 0,
     ) -> Appended:
         """Write batches at the end of the log, as leader.  They are not yet durable and not yet visible."""
-        self.require_leader()
+        if self.failure is not None or not self.is_leader:
+            self.require_leader()
         try:
             appended = self.log.append(
                 records, self.state.leader_epoch, origin=origin, guard=guard, transaction_version=transaction_version
@@ -148,28 +149,28 @@ class Partition:
 
     def after_append(self) -> None:
         """The log has grown: flush as the topic says, and tell who waits."""
-        match self.log.config.flush:
-            case "ack" if self.log.unflushed_messages:
-                self._flusher.request(self)
-            case "interval":
+        flush = self.log.config.flush
+        if flush == "ack" and self.log.unflushed_messages:
+            self._flusher.request(self)
+        else:
+            if flush == "interval":
                 self._flush_at_interval()
-                self.advance()
-            case _:
-                self.advance()
+            self.advance()
         if self.replica_readers:
             self.replica_readers.wake()
 
     def require_replicas(self) -> None:
         """Raise when a write with acks=all may not begin."""
-        self.require_leader()
-        if self.leadership.in_sync_count() < min(self.config.min_insync_replicas, max(1, len(self.state.replicas))):
+        needed = self.log.config.min_insync_replicas
+        if needed > 1 and self.leadership.in_sync_count() < min(needed, max(1, len(self.state.replicas))):
+            self.require_leader()
             raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def when_durable(self, offset: int, acks: int, outcome: Callable[[ErrorCode], None]) -> bool:
         """True when what lies below `offset` is already as safe as `acks` asks; else `outcome` is called when it is."""
         if acks == -1:
             reached, queue = self.high_watermark, self.committed
-        elif self.config.flush == "ack":
+        elif self.log.config.flush == "ack":
             reached, queue = self.log.flushed_offset, self.flushed
         else:
             return True
@@ -211,11 +212,6 @@ class Partition:
     # -- watermarks
 
     @property
-    def safe_end(self) -> int:
-        """How far this replica alone would let readers see."""
-        return self.log.flushed_offset if self.config.flush == "ack" else self.log.end_offset
-
-    @property
     def last_stable_offset(self) -> int:
         unstable = self.log.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
@@ -226,7 +222,10 @@ class Partition:
     def advance(self) -> None:
         """Let the high watermark catch up with the in-sync replicas."""
         if self.is_leader and self.failure is None:
-            self._move_high_watermark(self.leadership.high_watermark(self.safe_end))
+            log = self.log
+            # How far this replica alone would let readers see.
+            safe_end = log.flushed_offset if log.config.flush == "ack" else log.end_offset
+            self._move_high_watermark(self.leadership.high_watermark(safe_end))
 
     def follow_high_watermark(self, leader_high_watermark: int) -> None:
         """As follower: learn how far the leader's high watermark is."""
@@ -238,8 +237,10 @@ class Partition:
         assert target <= self.log.end_offset, f"{self.identity}: high watermark {target} beyond the end {self.log.end_offset}"
         self.high_watermark = target
         self.log.on_high_watermark(target)
-        self.committed.advance(target)
-        self.readers.wake()
+        if self.committed:
+            self.committed.advance(target)
+        if self.readers:
+            self.readers.wake()
         for listener in self.on_high_watermark:
             listener()
 

@@ -106,7 +106,7 @@ class LogCore(ABC):
         self._store(stored, parts, next_offset, now_ms)
         self.epochs.assign(leader_epoch, first_offset)
         self._count_in(stored, markers, next_offset)
-        return self._appended(stored, next_offset, append_time)
+        return Appended(first_offset, next_offset - 1, append_time, self._start_offset, False)
 
     def append_as_follower(self, records: Buffer) -> Appended:
         if self._failure is not None:
@@ -128,12 +128,12 @@ class LogCore(ABC):
             parts.append(batch)
             next_offset = header.next_offset
         if not stored:
-            return Appended(self._end_offset, self._end_offset - 1, -1, self._start_offset, False, 0, 0, 0)
+            return Appended(self._end_offset, self._end_offset - 1, -1, self._start_offset, False)
         self._store(stored, parts, next_offset, self.clock.wall_ms())
         for batch_ in stored:
             self.epochs.assign(batch_.header.leader_epoch, batch_.base_offset)
         self._count_in(stored, markers, next_offset)
-        return self._appended(stored, next_offset, -1)
+        return Appended(stored[0].base_offset, next_offset - 1, -1, self._start_offset, False)
 
     def _check_control(
         self,
@@ -151,15 +151,7 @@ class LogCore(ABC):
 
     def _repeated(self, written: WrittenBatch, append_time: int) -> Appended:
         time = written.timestamp if append_time >= 0 else -1
-        return Appended(written.first_offset, written.last_offset, time, self._start_offset, True, 0, 0, 0)
-
-    def _appended(self, stored: Sequence[StoredBatch], next_offset: int, append_time: int) -> Appended:
-        first = stored[0]
-        if len(stored) == 1:
-            counts = 1, first.header.record_count, first.size
-        else:
-            counts = len(stored), sum(batch.header.record_count for batch in stored), sum(batch.size for batch in stored)
-        return Appended(first.base_offset, next_offset - 1, append_time, self._start_offset, False, *counts)
+        return Appended(written.first_offset, written.last_offset, time, self._start_offset, True)
 
     def _count_in(self, stored: Sequence[StoredBatch], markers: dict[int, Marker], next_offset: int) -> None:
         """The bytes are stored: from here on they count."""

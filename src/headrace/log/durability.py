@@ -41,8 +41,10 @@ class Durability:
 
     def written(self, handle: Handle) -> None:
         """A log file grew.  Called after the write and before the log's end moves."""
-        with self._lock:
-            self._logs[handle] = None
+        # One that is still noted will be synced after this write, so the lock is not needed to leave it there.
+        if handle not in self._logs:
+            with self._lock:
+                self._logs[handle] = None
 
     def sealed(self, indexes: Iterable[Handle], end_offset: int) -> None:
         """A segment ended before an offset: its indexes are worth syncing now, and the next sync notes the offset."""

@@ -171,7 +171,10 @@ class Segment:
         self.bytes_since_entry = position - self.last_indexed()
 
     def is_full(self, incoming_bytes: int, segment_bytes: int, index_bytes: int) -> bool:
-        return self.size + incoming_bytes > segment_bytes or (
+        if self.size + incoming_bytes > segment_bytes:
+            return True
+        # Only a batch that would get an entry can make an index too long.
+        return self.bytes_since_entry > self.index_interval_bytes and (
             self.offsets.size_bytes + 8 > index_bytes or self.times.size_bytes + 12 > index_bytes
         )
 

@@ -142,11 +142,11 @@ class SegmentedLog(LogCore):
         config = self.config
         if segment.is_full(size, config.segment_bytes, config.segment_index_bytes) or not segment.can_hold(last_offset):
             return True
-        began = segment.rolling_timestamp()
+        began = segment.first_timestamp
+        if began is None:
+            began = segment.rolling_timestamp()
         age = timestamp - began if began is not None and began >= 0 else now_ms - segment.created_ms
-        # Only closed segments are compacted: one that must be compacted by then must be closed by then.
-        limit = min(config.segment_ms, config.max_compaction_lag_ms) if config.is_compacted else config.segment_ms
-        return age > limit - config.segment_jitter_ms
+        return age > config.roll_after_ms
 
     def roll(self) -> None:
         self._require_working()

@@ -1,16 +1,18 @@
 """What a batch must be before it enters the log.
 
 `check_batch` looks at the header and the CRC only: it is paid by every batch.  `deep` opens the batch and looks at each record:
-it is paid only by topics that ask for it (`needs_deep_validation`), and may run in an executor before the append.
+it is paid only by topics that ask for it (`LogConfig.needs_deep_validation`), and may run in an executor before the append.
 """
+
+from crc32c import crc32c
 
 from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.settings import LONG_MAX
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import rebuild_batch
 from headrace.records.compression import CODEC_IDS
 from headrace.records.header import (
+    ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
     CONTROL_BIT,
     MAGIC,
@@ -44,7 +46,7 @@ def check_batch(batch: memoryview, header: BatchHeader, config: LogConfig, origi
         raise RequestError(
             ErrorCode.MESSAGE_TOO_LARGE, f"the batch of {len(batch)} bytes is over max.message.bytes={config.max_message_bytes}"
         )
-    if not crc_matches(batch):
+    if crc32c(batch[ATTRIBUTES_POSITION:]) != header.crc:
         raise BatchError("the batch's CRC does not match its bytes")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise BatchError(
@@ -76,15 +78,6 @@ def _check_client_header(header: BatchHeader, config: LogConfig, now_ms: int) ->
             f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms in the future",
             ErrorCode.INVALID_TIMESTAMP,
         )
-
-
-def needs_deep_validation(config: LogConfig) -> bool:
-    """Whether a topic asks for its records to be looked at one by one."""
-    return (
-        config.is_compacted
-        or config.compression_type != "producer"
-        or (config.message_timestamp_before_max_ms != LONG_MAX and config.message_timestamp_type == "CreateTime")
-    )
 
 
 def deep(records: Buffer, config: LogConfig, now_ms: int) -> bytes:

@@ -40,9 +40,6 @@ class Appended(NamedTuple):
     log_start_offset: int
     # The batch was already there: offsets are those of the first time, nothing was written.
     duplicate: bool
-    batches: int
-    records: int
-    size_bytes: int
 
 
 class Read(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingTable, Value
@@ -256,7 +257,8 @@ TOPIC_SETTINGS = SettingTable(
 _FIELDS = {"headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots, for the properties that are worked out once: every batch asks for them.
+@dataclass(frozen=True, kw_only=True)
 class LogConfig:
     """The settings one partition works with, parsed."""
 
@@ -290,9 +292,22 @@ class LogConfig:
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
 
-    @property
+    @cached_property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @cached_property
+    def roll_after_ms(self) -> int:
+        """The age at which a segment is closed."""
+        # Only closed segments are compacted: one that must be compacted by then must be closed by then.
+        limit = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+        return limit - self.segment_jitter_ms
+
+    @cached_property
+    def needs_deep_validation(self) -> bool:
+        """Whether a topic asks for its records to be looked at one by one."""
+        limits_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
+        return self.is_compacted or self.compression_type != "producer" or limits_age
 
     def overridden(self, texts: Mapping[str, str]) -> "LogConfig":
         """These settings with a topic's own on top; SettingError names the first wrong one."""

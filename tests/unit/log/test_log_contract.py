@@ -22,7 +22,7 @@ from storing import (
 
 from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
 from headrace.log.log import Log
-from headrace.log.validation import RecordsRefused, deep, needs_deep_validation
+from headrace.log.validation import RecordsRefused, deep
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch, iterate_batches, read_header
@@ -57,7 +57,7 @@ def test_offsets_are_consecutive_and_everything_comes_back(make_log: OpenLog) ->
     first = log.append(batch_of(b"a", b"b", b"c"), 0)
     second = log.append(batch_of(b"d"), 0)
 
-    assert (first.base_offset, first.last_offset, first.records, first.batches) == (0, 2, 3, 1)
+    assert (first.base_offset, first.last_offset) == (0, 2)
     assert (second.base_offset, second.last_offset) == (3, 3)
     assert log.end_offset == 4
     assert values_of(log) == [b"a", b"b", b"c", b"d"]
@@ -86,7 +86,9 @@ def test_a_read_inside_a_batch_returns_that_whole_batch(make_log: OpenLog) -> No
 
 def test_a_read_is_cut_between_batches(make_log: OpenLog) -> None:
     log = make_log()
-    sizes = [log.append(batch_of(b"v" * 50), 0).size_bytes for _ in range(10)]
+    for _ in range(10):
+        log.append(batch_of(b"v" * 50), 0)
+    sizes = [len(batch_of(b"v" * 50))] * 10
     for count in range(1, 10):
         for spare in (0, 1, sizes[0] - 1):
             read = log.read(0, max_bytes=sum(sizes[:count]) + spare, up_to=10, at_least_one=False)
@@ -138,7 +140,7 @@ def test_several_batches_of_a_coordinator_are_one_append(make_log: OpenLog) -> N
     log = make_log()
     appended = log.append(batch_of(b"a") + batch_of(b"b", b"c"), 0, origin=Origin.COORDINATOR)
 
-    assert (appended.base_offset, appended.last_offset, appended.batches, appended.records) == (0, 2, 2, 3)
+    assert (appended.base_offset, appended.last_offset) == (0, 2)
     assert values_of(log) == [b"a", b"b", b"c"]
 
 
@@ -210,7 +212,7 @@ def test_a_compacted_topic_names_the_record_without_a_key() -> None:
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
     batch = build_batch([Record(0, TIME, b"k", b"v"), Record(0, TIME, None, b"v")])
 
-    assert needs_deep_validation(config)
+    assert config.needs_deep_validation
     with pytest.raises(RecordsRefused, match="record 1") as error:
         deep(batch, config, TIME)
     assert error.value.code is ErrorCode.INVALID_RECORD
@@ -232,7 +234,7 @@ def test_records_too_old_for_the_topic_are_refused_one_by_one() -> None:
     config = LogConfig(message_timestamp_before_max_ms=1000)
     batch = build_batch([Record(0, TIME, None, b"v"), Record(0, TIME - 1001, None, b"v")])
 
-    assert needs_deep_validation(config)
+    assert config.needs_deep_validation
     with pytest.raises(RecordsRefused, match="record 1") as error:
         deep(batch, config, TIME)
     assert error.value.code is ErrorCode.INVALID_TIMESTAMP

@@ -20,7 +20,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.throttling import after_produce, require_room
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, VerificationGuard
-from headrace.log.validation import RecordsRefused, deep, needs_deep_validation
+from headrace.log.validation import RecordsRefused, deep
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION
@@ -57,7 +57,7 @@ def start(broker: "Broker", frame: Buffer, position: int, context: RequestContex
 class _Produce:
     """One request under way: the answers so far, and how many are still to come."""
 
-    __slots__ = ("_broker", "_context", "_pending", "_reply", "_request", "_results", "_timer")
+    __slots__ = ("_broker", "_context", "_has_failed", "_pending", "_reply", "_request", "_results", "_timer")
 
     def __init__(self, broker: "Broker", request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
         self._broker = broker
@@ -65,17 +65,20 @@ class _Produce:
         self._context = context
         self._reply = reply
         self._pending = 1
+        self._has_failed = False
         self._results: list[TopicProduceResponse] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         for topic in self._request.topic_data:
-            results = tuple(
-                PartitionProduceResponse(index=data.index, error_code=ErrorCode.NONE) for data in topic.partition_data
-            )
-            self._results.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
-            for data, result in zip(topic.partition_data, results, strict=True):
+            results = []
+            for data in topic.partition_data:
+                result = PartitionProduceResponse(index=data.index, error_code=ErrorCode.NONE)
+                results.append(result)
                 self._start_partition(topic, data, result)
+            self._results.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(results))
+            )
         self._settle()
         if self._pending and self._request.acks:
             self._timer = self._broker.loop.call_later(max(0, self._request.timeout_ms) / 1000, self._time_out)
@@ -84,7 +87,8 @@ class _Produce:
         try:
             partition = self._find(topic.name, topic.topic_id, data.index)
             records = _require_one_batch(data.records)
-            require_room(self._broker, partition.identity.topic)
+            if self._broker.quotas.active:
+                require_room(self._broker, partition.identity.topic)
             if self._request.acks == -1:
                 partition.require_replicas()
             if partition.appending.locked() or self._must_look_inside(partition, records):
@@ -110,7 +114,7 @@ class _Produce:
 
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
         verification = self._broker.verification
-        return needs_deep_validation(partition.config) or (
+        return partition.log.config.needs_deep_validation or (
             verification is not None and verification.is_needed(partition, records)
         )
 
@@ -138,7 +142,7 @@ class _Produce:
     ) -> None:
         async with partition.appending:
             partition.require_leader()
-            if needs_deep_validation(partition.config):
+            if partition.log.config.needs_deep_validation:
                 now = self._broker.clock.wall_ms()
                 records = await self._broker.loop.run_in_executor(None, deep, records, partition.config, now)
             self._appended(partition, partition.append(records, guard=guard), result)
@@ -165,6 +169,7 @@ class _Produce:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     def _refuse(self, result: PartitionProduceResponse, error: RequestError) -> None:
+        self._has_failed = True
         result.error_code = error.code
         result.error_message = error.message
         result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
@@ -194,8 +199,9 @@ class _Produce:
             self._answer_nothing()
             return
         version = self._context.api_version
-        throttle_ms = after_produce(self._broker, self._request, self._context)
-        response = ProduceResponse(responses=tuple(self._results), node_endpoints=self._leaders(), throttle_time_ms=throttle_ms)
+        throttle_ms = after_produce(self._broker, self._request, self._context) if self._broker.quotas.active else 0
+        leaders = self._leaders() if self._has_failed else ()
+        response = ProduceResponse(responses=tuple(self._results), node_endpoints=leaders, throttle_time_ms=throttle_ms)
         self._reply.send((self._context.response_header(), write_produce_response(response, version)))
 
     def _answer_nothing(self) -> None:
