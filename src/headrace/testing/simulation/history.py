@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from headrace.broker.peers import PeerUnreachable
+from headrace.metadata.store import LeaseLost, StoreUnavailable
+from headrace.model.errors import RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import current_machine
@@ -143,6 +146,9 @@ class Led(Fact):
 
 Kind = TypeVar("Kind", bound=Fact)
 
+# What a broker may log, with all its particulars, when something around it breaks.  Anything else is a bug in the broker itself.
+WHAT_FAULTS_CAUSE = (RequestError, StorageError, OSError, PeerUnreachable, StoreUnavailable, LeaseLost)
+
 
 class History:
     """Facts in order, and the story."""
@@ -203,6 +209,9 @@ class StoryHandler(logging.Handler):
         if record.thread != self._thread:
             return
         text = f"[{record.levelname.lower()}] {record.getMessage()}"
-        if record.exc_info and record.exc_info[1] is not None:
-            text += f" ({record.exc_info[1]!r})"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            text += f" ({error!r})"
         self._history.tell(text)
+        if error is not None and not isinstance(error, WHAT_FAULTS_CAUSE):
+            self._history.violate(f"a broker did not expect this, and went on: {text}")

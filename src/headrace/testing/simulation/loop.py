@@ -3,6 +3,7 @@
 Everything runs in one thread.  Work for executors runs on the loop after a simulated delay; connections are made by the simulated
 network.  Each callback belongs to the machine in whose context it was scheduled.  What belongs to a machine that has crashed
 never runs; what belongs to one that stands still runs when it goes on.  `time()` is the clock of the machine that asks.
+A task, or work for an executor, that fails and is missed by nobody is among the `failures` of the run.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ SECONDS_MAX = 600.0
 TIMER_SECONDS_MIN = 1e-6
 # A coroutine that awaits in a `finally` has to be told more than once that it is over.
 CLOSING_ATTEMPTS = 5
+# Whoever waits for a task takes its failure at once; what nobody has taken by then, nobody was waiting for.
+UNNOTICED_S = 1.0
 
 
 class Deadlock(Exception):
@@ -60,7 +63,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-9
         self.random = random.Random(seed)
         self.network: SimulatedNetwork | None = None
-        self.failures: list[dict[str, Any]] = []
+        self.failures: list[str] = []
+        # What failed and may yet be missed by somebody.
+        self._unnoticed: dict[asyncio.Future[Any], tuple[str, Machine | None]] = {}
         self.set_exception_handler(lambda loop, context: self._on_failure(context))
         # Tasks that died with their machine.  Held, so that no garbage collection runs their `finally` at a time of its own.
         self._dead_tasks: list[asyncio.Task[Any]] = []
@@ -68,7 +73,40 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _on_failure(self, context: dict[str, Any]) -> None:
         # A task that was running when the power failed is dead, not broken.
         if not isinstance(context.get("exception"), PowerFailure):
-            self.failures.append(context)
+            self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+    # -- what dies silently
+
+    def create_task(self, coro: Coroutine[Any, Any, Result], **options: Any) -> "asyncio.Task[Result]":  # type: ignore[override]
+        task = super().create_task(coro, **options)
+        context = options.get("context")
+        machine = current_machine.get() if context is None else context.get(current_machine)
+        self._watch_over(task, _name_of(coro), machine)
+        return task
+
+    def _watch_over(self, future: "asyncio.Future[Any]", name: str, machine: Machine | None) -> None:
+        def ended(done: "asyncio.Future[Any]") -> None:
+            if is_untold(done):
+                self._unnoticed[done] = (name, machine)
+                self.call_on(None, UNNOTICED_S, self._look_for, done)
+
+        future.add_done_callback(ended, context=OUTSIDE)
+
+    def _look_for(self, done: "asyncio.Future[Any]") -> None:
+        """By now whoever waits for a task that failed has heard of it, unless their machine stands still."""
+        name, machine = self._unnoticed.pop(done)
+        if not is_untold(done):
+            return
+        if machine is not None and machine.is_paused and not machine.is_crashed:
+            self._unnoticed[done] = (name, machine)
+            self.call_on(None, UNNOTICED_S, self._look_for, done)
+            return
+        done._log_traceback = False
+        if machine is not None and machine.is_crashed:
+            return
+        if isinstance(done, asyncio.Task) and not done.get_name().startswith("Task-"):
+            name = f"{name} ({done.get_name()})"
+        self.failures.append(f"{name} died on {machine} and nobody noticed: {done._exception!r}")
 
     # -- time
 
@@ -96,6 +134,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _bury(self) -> None:
         """End what is left, without letting it go on: whatever is to be known of the run is known by now."""
+        for done in list(self._unnoticed):
+            self._look_for(done)
         for task in [*self._dead_tasks, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             for _ in range(CLOSING_ATTEMPTS):
@@ -176,6 +216,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         future: asyncio.Future[Result] = self.create_future()
         # The work takes effect at some moment between its start and the moment at which its result is known.
         duration = self.random.uniform(low, high)
+        self._watch_over(future, f"the work {_name_of(function)}", machine)
         self.call_later(duration * self.random.random(), self._run_blocking, future, function, args, self.time() + duration)
         return future
 
@@ -227,6 +268,15 @@ def _run_on(machine: Machine, callback: Callable[..., object], args: tuple[Any, 
         callback(*args)
     except PowerFailure:
         return
+
+
+def _name_of(work: object) -> str:
+    return str(getattr(work, "__qualname__", work))
+
+
+def is_untold(done: "asyncio.Future[Any]") -> bool:
+    """Whether a task or other work has failed and nobody has asked how it ended."""
+    return bool(done._log_traceback) and not isinstance(done._exception, PowerFailure)
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:

@@ -128,12 +128,8 @@ def run_seed(seed: int, plan: Plan | None = None) -> Outcome:
             violations = loop.run(scenario.run())
         except Exception as error:
             violations = [*history.violations, f"the simulation itself failed: {error!r}"]
-        violations += [f"unhandled: {_unhandled(context)}" for context in loop.failures]
+        violations += [f"unhandled: {failure}" for failure in loop.failures]
     return Outcome(seed, chosen, history, violations)
-
-
-def _unhandled(context: dict[str, Any]) -> str:
-    return f"{context.get('message')}: {context.get('exception')!r}"
 
 
 @contextmanager
