@@ -12,19 +12,26 @@ import pytest
 from headrace.controller.entries import PartitionState, Put, TopicEntry, partition_key, topic_key
 from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory
+from headrace.log.log import Log
 from headrace.metadata.ledger import Ledger
 from headrace.model.errors import ErrorCode
-from headrace.model.identity import TopicPartition
+from headrace.model.identity import NO_TOPIC_ID, TopicPartition
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
 from headrace.testing.simulation.client import TRANSACTION, ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import Node, SimulatedCluster
-from headrace.testing.simulation.disk import Medium, SimulatedDisk
+from headrace.testing.simulation.disk import PAGE_BYTES, Medium, SimulatedDisk
 from headrace.testing.simulation.history import History
 from headrace.testing.simulation.host import SimulatedClock
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.store import NAME as STORE_NAME
+from headrace.testing.simulation.topics import TopicSpec
+from headrace.testing.simulation.topics import create_topic as create
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 
 TOPIC = "events"
@@ -60,9 +67,7 @@ async def until(client: ClusterClient, ask: Callable[[], Awaitable[Any]]) -> Any
 
 
 async def create_topic(client: ClusterClient) -> None:
-    topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=3, assignments=(), configs=())
-    while (await until(client, lambda: client.call_any(CreateTopicsRequest(topics=(topic,)), 5))).topics[0].error_code:
-        await client.back_off()
+    await create(client, TopicSpec(name=TOPIC, partition_count=3))
 
 
 def leader_of(cluster: SimulatedCluster, name: str, index: int) -> Node:
@@ -145,3 +150,77 @@ def test_a_topic_whose_partitions_changed_while_nobody_looked_is_taken_up_from_a
     found = image.partition(TOPIC, 0)
     assert found is not None
     assert found.leader_epoch == 5
+
+
+def test_a_page_that_was_once_half_full_and_never_written_again_is_torn_and_not_damaged() -> None:
+    medium = Medium(random.Random(1))
+    clock = SimulatedClock(SimulatedLoop(0), Machine("any"))
+    disk = SimulatedDisk(medium, clock.wall_ms, lambda: None)
+    log = Log.open(Path("log"), LogConfig(), disk=disk, clock=clock, clean=True)
+    log.append(build_batch([Record(0, 1, None, b"kept")]), 0)
+    log.sync()
+    kept_bytes = log.size_bytes
+    for _ in range(20):
+        log.append(build_batch([Record(0, 1, None, b"x" * 500)]), 0)
+    inode = medium.file(Path("log/00000000000000000000.log"))
+    inode.data[kept_bytes:PAGE_BYTES] = bytes(PAGE_BYTES - kept_bytes)
+
+    again = Log.open(Path("log"), LogConfig(), disk=disk, clock=clock, clean=False)
+
+    assert (again.end_offset, again.corruption_count) == (1, 0)
+
+
+def without_news(cluster: SimulatedCluster, node: Node, seconds: float) -> None:
+    """Let the store keep changes from one broker for a while."""
+    for watch in cluster.store._watches:
+        if watch._machine is node.machine:
+            watch._is_due = True
+            cluster.loop.call_on(None, seconds, watch.pump)
+
+
+def test_a_name_is_free_when_its_topic_is_deleted_whichever_broker_is_asked() -> None:
+    async def story(cluster: SimulatedCluster, client: ClusterClient) -> None:
+        spec = TopicSpec(name=TOPIC)
+        await create(client, spec)
+        await client.refresh()
+        await asyncio.sleep(1)
+        without_news(cluster, cluster.nodes[2], 1.0)
+        gone = DeleteTopicsRequest(topics=(DeleteTopicState(name=TOPIC, topic_id=NO_TOPIC_ID),), timeout_ms=1000)
+        assert (await client.call(1, gone, 6)).responses[0].error_code == ErrorCode.NONE
+
+        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=3, assignments=(), configs=())
+        made = await client.call(2, CreateTopicsRequest(topics=(topic,)), 7)
+
+        assert made.topics[0].error_code == ErrorCode.NONE
+        without_news(cluster, cluster.nodes[3], 1.0)
+        by_id = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=made.topics[0].topic_id),), timeout_ms=1000)
+        assert (await client.call(3, by_id, 6)).responses[0].error_code == ErrorCode.NONE
+
+    tell(story)
+
+
+def test_a_topic_deleted_by_its_id_does_not_take_its_namesake_along() -> None:
+    async def story(cluster: SimulatedCluster, client: ClusterClient) -> None:
+        spec = TopicSpec(name=TOPIC)
+        await create(client, spec)
+        await until(client, lambda: refreshed(client))
+        old = client.topic_ids[TOPIC]
+        without_news(cluster, cluster.nodes[2], 1.0)
+        request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=old),), timeout_ms=1000)
+        await client.call(1, request, 6)
+        await create(client, spec)
+
+        # Broker 2 knows only the old one, and is told of both changes while it is at work.
+        answer = await client.call(2, request, 6)
+
+        assert answer.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        broker = cluster.nodes[1].broker
+        assert broker is not None
+        assert broker.image.topics[TOPIC].topic_id != old
+
+    tell(story)
+
+
+async def refreshed(client: ClusterClient) -> bool | None:
+    await client.refresh()
+    return True if TOPIC in client.topic_ids else None

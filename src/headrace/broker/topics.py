@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
 from headrace.controller.topics import TopicSpec, create_partitions, create_topic
 from headrace.model.broker_settings import BrokerConfig
@@ -45,6 +47,8 @@ class Topics:
 
     async def create(self, wanted: NewTopic, *, validate_only: bool = False) -> tuple[TopicSpec, LogConfig]:
         """Make a topic and wait until it can be used here."""
+        if wanted.name in self._broker.image.topics:
+            await self._broker.cluster.see(topic_key(wanted.name))
         config = self._check(wanted)
         spec = self._spec(wanted)
         if validate_only:
@@ -73,6 +77,7 @@ class Topics:
 
     async def grow(self, name: str, count: int, assignments: list[tuple[int, ...]] | None, *, validate_only: bool) -> None:
         """Give a topic more partitions."""
+        await self._see(name)
         if count > (limit := self._broker.config["headrace.partitions.max"]):
             raise RequestError(ErrorCode.INVALID_PARTITIONS, f"A topic may have at most {limit} partitions.")
         if validate_only:
@@ -83,6 +88,7 @@ class Topics:
 
     async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
         """Change a topic's settings; nothing is changed when one of them is wrong."""
+        await self._see(name)
         topic = self._broker.image.topics.get(name)
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
@@ -96,6 +102,29 @@ class Topics:
         if not validate_only:
             await self._broker.cluster.alter_topic_configs(name, checked)
             await self._broker.replicas.settled()
+
+    async def delete(self, name: str | None, topic_id: UUID | None) -> Topic:
+        """Remove a topic by its name or its id; the name is free when this returns."""
+        if name is None:
+            assert topic_id is not None, "a topic has a name or an id"
+            if topic_id not in self._broker.image.topics_by_id:
+                await self._broker.cluster.see(partition_key(topic_id, 0))
+            topic = self._broker.image.topics_by_id.get(topic_id)
+        else:
+            await self._see(name)
+            topic = self._broker.image.topics.get(name)
+        if topic is None and name is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
+        if topic is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+        await self._broker.cluster.delete_topic(topic.name, topic.topic_id)
+        await self._broker.replicas.settled()
+        return topic
+
+    async def _see(self, name: str) -> None:
+        """A topic that seems not to be there may just have been made by another broker."""
+        if name not in self._broker.image.topics:
+            await self._broker.cluster.see(topic_key(name))
 
     def _as_broker_is_set(self, name: str) -> NewTopic:
         config = self._broker.config

@@ -172,8 +172,13 @@ class Scanner:
 
 
 def holds_zero_page(file: File, start: int, end: int) -> bool:
-    """Whether a whole page in [start, end) is zero: what a power failure leaves of a page that was never written down."""
+    """Whether a whole page in [start, end) is zero: what a power failure leaves of a page that was never written down.
+
+    The first page may have been written down once, when it was not yet full: then its rest is zero.
+    """
     position = -(-start // PAGE_BYTES) * PAGE_BYTES
+    if position - start >= HEADER_BYTES and position <= end and not any(file.read_at(start, position - start)):
+        return True
     while position + PAGE_BYTES <= end:
         if file.read_at(position, PAGE_BYTES) == _ZERO_PAGE:
             return True

@@ -84,8 +84,17 @@ class ClusterMetadata:
     def new_topic_id(self) -> UUID:
         return self._entropy.uuid()
 
-    async def delete_topic(self, name: str) -> None:
-        await self._submit(lambda image: [topics.delete_topic(image, _existing(image, name))])
+    async def delete_topic(self, name: str, topic_id: UUID | None = None) -> None:
+        """Remove the topic that has the name now, or the one with this id; never one that is made meanwhile under the name."""
+        wanted = topic_id or _existing(self.image, name).topic_id
+
+        def delete(image: ClusterImage) -> Sequence[Transaction]:
+            topic = _existing(image, name)
+            if topic.topic_id != wanted:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"Somebody else has deleted '{name}' and made it again.")
+            return [topics.delete_topic(image, topic)]
+
+        await self._submit(delete)
 
     async def create_partitions(self, name: str, new_count: int, assignments: list[tuple[int, ...]] | None = None) -> None:
         operations_max = self.store.operations_max
@@ -124,6 +133,19 @@ class ClusterMetadata:
         else:
             await self._see_conflict(transaction.conditions)
         return result.succeeded
+
+    async def see(self, key: str) -> None:
+        """Return when the image shows what the store has under a key now.  Whoever is about to say no on the strength of it asks
+        first: another broker may have told its client otherwise a moment ago."""
+        try:
+            item = await self.store.get(key)
+        except StoreUnavailable as error:
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"The metadata store does not answer: {error}") from error
+        seen = self.image.mod_revision(key)
+        if item is not None:
+            await self._until(lambda: self.image.revision >= item.mod_revision, CATCH_UP_TIMEOUT_S)
+        elif seen:
+            await self._until(lambda: self.image.mod_revision(key) != seen, CATCH_UP_TIMEOUT_S)
 
     async def submit(self, decide: Decide) -> None:
         """Decide against the image and write; when somebody was faster, decide again."""

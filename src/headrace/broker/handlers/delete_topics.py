@@ -1,7 +1,6 @@
-"""DeleteTopics: by name or by id; the name is free again when the reply is sent."""
+"""DeleteTopics: by name or by id; the name is free again when the reply is sent, whichever broker is asked next."""
 
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from headrace.broker.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
@@ -18,27 +17,14 @@ async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Reques
 
 
 async def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
-    name, topic_id = wanted.name, wanted.topic_id
     try:
-        name, topic_id = _find(broker, wanted)
+        if wanted.name is not None and wanted.topic_id != NO_TOPIC_ID:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, not both.")
         if not broker.config["delete.topic.enable"]:
             raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this broker.")
-        await broker.cluster.delete_topic(name)
-        await broker.replicas.settled()
+        topic = await broker.topics.delete(wanted.name, wanted.topic_id)
     except RequestError as error:
-        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
-    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
-
-
-def _find(broker: "Broker", wanted: DeleteTopicState) -> tuple[str, UUID]:
-    if wanted.name is None:
-        topic = broker.image.topics_by_id.get(wanted.topic_id)
-        if topic is None:
-            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
-    elif wanted.topic_id != NO_TOPIC_ID:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, not both.")
-    else:
-        topic = broker.image.topics.get(wanted.name)
-        if topic is None:
-            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{wanted.name}' does not exist.")
-    return topic.name, topic.topic_id
+        return DeletableTopicResult(
+            name=wanted.name, topic_id=wanted.topic_id, error_code=error.code, error_message=error.message
+        )
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=ErrorCode.NONE)

@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from headrace.broker.peers import Peers, PeerUnreachable
 from headrace.model.errors import ErrorCode
@@ -15,7 +16,7 @@ from headrace.testing.simulation.history import History
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-METADATA_VERSION = 9
+METADATA_VERSION = 12
 FIND_COORDINATOR_VERSION = 3
 GROUP, TRANSACTION = 0, 1
 CALL_TIMEOUT_S = 3.0
@@ -40,6 +41,8 @@ class ClusterClient:
         self.brokers = list(addresses)
         self._peers = Peers(name, addresses.get)
         self._leaders: dict[TopicPartition, int] = {}
+        # The ids of topics as of the last time anybody was asked.
+        self.topic_ids: dict[str, UUID] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
 
     async def call(self, broker: int, request: Any, version: int, *, timeout_s: float = CALL_TIMEOUT_S) -> Any:
@@ -55,7 +58,7 @@ class ClusterClient:
 
     async def leader(self, partition: TopicPartition) -> int:
         if partition not in self._leaders:
-            await self._refresh()
+            await self.refresh()
         if partition not in self._leaders:
             raise Unavailable(f"{partition} has no leader")
         return self._leaders[partition]
@@ -63,20 +66,26 @@ class ClusterClient:
     async def partitions(self) -> list[TopicPartition]:
         """All partitions that have a leader."""
         if not self._leaders:
-            await self._refresh()
+            await self.refresh()
         return sorted(self._leaders, key=str)
 
     def forget_leader(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)
 
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
+        """Ask anybody for topics and leaders."""
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in self._topics), allow_auto_topic_creation=False
         )
         response: MetadataResponse = await self.call_any(request, METADATA_VERSION)
         for topic in response.topics:
+            name = topic.name or ""
+            if topic.error_code == ErrorCode.NONE:
+                self.topic_ids[name] = topic.topic_id
+            else:
+                self.topic_ids.pop(name, None)
             for found in topic.partitions:
-                partition = TopicPartition(topic.name or "", found.partition_index)
+                partition = TopicPartition(name, found.partition_index)
                 if found.error_code == ErrorCode.NONE:
                     self._leaders[partition] = found.leader_id
 

@@ -3,7 +3,7 @@
 A `Medium` is what stays when a machine crashes; each life of the machine mounts it anew.  Kept apart from what a program sees
 is what is surely on the medium: the bytes of a file as of its last sync, the names in a directory as of that directory's
 last sync.  A power failure keeps the durable part and, of the rest, what chance leaves: a prefix of the writes with the last
-one torn, or a later write without an earlier one (read as zeros), or nothing.
+one torn, or some of the pages that were written to and not others (which are as they were, or zeros), or nothing.
 """
 
 import errno
@@ -18,6 +18,8 @@ from headrace.host.disk import Buffer
 from headrace.testing.simulation.machine import PowerFailure
 
 FREE_BYTES = 1 << 40
+PAGE_BYTES = 4096
+PAGES_OUT_OF_ORDER_ONE_IN = 3
 
 
 @dataclass(slots=True, eq=False)
@@ -45,10 +47,22 @@ class Inode:
 
     def lose_power(self, chance: random.Random) -> None:
         """Keep of the writes since the last sync what chance leaves."""
+        before = bytes(self.durable)
         for position, data in _surviving(self.pending, chance):
             _apply(self.durable, position, data)
+        if self.pending and chance.randrange(PAGES_OUT_OF_ORDER_ONE_IN) == 0:
+            self._lose_pages(before, chance)
         self.pending.clear()
         self.data = bytearray(self.durable)
+
+    def _lose_pages(self, before: bytes, chance: random.Random) -> None:
+        """Pages go to the medium in any order: some of those that differ never got there."""
+        size = len(self.durable)
+        padded = before[:size].ljust(size, b"\0")
+        for start in range(0, size, PAGE_BYTES):
+            page = slice(start, min(start + PAGE_BYTES, size))
+            if self.durable[page] != padded[page] and chance.randrange(2):
+                self.durable[page] = padded[page]
 
 
 def _apply(content: bytearray, position: int, data: bytes | None) -> None:
@@ -66,19 +80,17 @@ def _apply(content: bytearray, position: int, data: bytes | None) -> None:
 def _surviving(pending: list[tuple[int, bytes | None]], chance: random.Random) -> list[tuple[int, bytes | None]]:
     if not pending:
         return []
-    match chance.randrange(4):
+    match chance.randrange(3):
         case 0:
             return []
         case 1:
             return pending
-        case 2:
+        case _:
             kept = pending[: chance.randrange(len(pending)) + 1]
             position, data = kept[-1]
             if data:
                 kept[-1] = (position, data[: chance.randrange(len(data))])
             return kept
-        case _:
-            return [write for write in pending if chance.randrange(2)]
 
 
 Node = Union[Inode, "Directory"]

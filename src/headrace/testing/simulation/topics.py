@@ -1,0 +1,65 @@
+"""Topics, as an operator makes and removes them: asked for again until the cluster has done it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.client import ClusterClient, Unavailable
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+CREATE_VERSION = 7
+DELETE_VERSION = 6
+DELETE_TIMEOUT_MS = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic as it is to be."""
+
+    name: str
+    partition_count: int = 1
+    factor: int = 3
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, index) for index in range(self.partition_count)]
+
+
+async def create_topic(client: ClusterClient, spec: TopicSpec) -> None:
+    """Return when there is a topic of that name, whoever made it."""
+    topic = CreatableTopic(
+        name=spec.name,
+        num_partitions=spec.partition_count,
+        replication_factor=spec.factor,
+        assignments=(),
+        configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in spec.configs.items()),
+    )
+    while True:
+        try:
+            response = await client.call_any(CreateTopicsRequest(topics=(topic,)), CREATE_VERSION)
+            code = ErrorCode(response.topics[0].error_code)
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+            client.history.tell(f"no topic {spec.name} yet: {code.name} {response.topics[0].error_message}")
+        except Unavailable:
+            pass
+        await client.back_off()
+
+
+async def delete_topic(client: ClusterClient, topic_id: UUID) -> None:
+    """Return when the topic with that id is gone."""
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic_id),), timeout_ms=DELETE_TIMEOUT_MS)
+    while True:
+        try:
+            response = await client.call_any(request, DELETE_VERSION)
+            code = ErrorCode(response.responses[0].error_code)
+            if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):
+                return
+            client.history.tell(f"a topic is not deleted yet: {code.name}")
+        except Unavailable:
+            pass
+        await client.back_off()
