@@ -6,6 +6,8 @@ librdkafka with the settings of someone who wants throughput, or, for latency, o
 import json
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -14,6 +16,7 @@ MESSAGES_PER_CALL = 10_000
 DISTINCT_VALUES = 1_000
 WAIT_S = 120.0
 WARM_UP_S = 1.0
+QUEUED_MAX = 800_000
 FAST = {
     "linger.ms": 10,
     "batch.size": 1_000_000,
@@ -50,7 +53,7 @@ def produce(bootstrap: str, topic: str, partitions: int, count: int, size: int, 
             sent += producer.produce_batch(topic, call)
         except BufferError:
             producer.poll(0.01)
-        if len(producer) > 800_000:
+        if len(producer) > QUEUED_MAX:
             producer.poll(0.01)
     left = producer.flush(WAIT_S)
     seconds = time.perf_counter() - began
@@ -58,27 +61,66 @@ def produce(bootstrap: str, topic: str, partitions: int, count: int, size: int, 
 
 
 def in_parts(
-    bootstrap: str, topic: str, partitions: int, count: int, size: int, each: int, transactional: bool
+    bootstrap: str, topic: str, partitions: int, count: int, size: int, each: int, transactional: bool, producers: int
 ) -> dict[str, Any]:
-    """Send `count` messages in parts of so many each, every one acknowledged, and committed if asked, before the next begins."""
-    settings = {**FAST, "bootstrap.servers": bootstrap, "acks": "all"}
-    producer = Producer({**settings, "transactional.id": topic} if transactional else settings)
-    if transactional:
-        producer.init_transactions(WAIT_S)
+    """Send `count` messages from so many producers at once, each on its own in parts of so many messages.
+
+    Every part is acknowledged, and committed if asked, before the next begins; `each` 0 is one part of everything.
+    """
     prepared = values(size)
-    call = [{"value": prepared[number % DISTINCT_VALUES], "partition": number % partitions} for number in range(each)]
+    length = each or MESSAGES_PER_CALL
+    call = [{"value": prepared[number % DISTINCT_VALUES], "partition": number % partitions} for number in range(length)]
+    share = count // producers
+    settings = {**FAST, "bootstrap.servers": bootstrap, "acks": "all"}
+    everyone = [
+        Producer({**settings, "transactional.id": f"{topic}-{number}"} if transactional else settings)
+        for number in range(producers)
+    ]
+    for producer in everyone:
+        if transactional:
+            producer.init_transactions(WAIT_S)
+        producer.list_topics(topic, timeout=10)
+    send = _send_committed if transactional else _send_acknowledged if each else _send_on
     began = time.perf_counter()
+    with ThreadPoolExecutor(producers) as threads:
+        sent = sum(threads.map(lambda producer: _send_all(producer, topic, call, share, send), everyone))
+    return {
+        "seconds": time.perf_counter() - began,
+        "messages": sent,
+        "unacknowledged": sum(len(producer) for producer in everyone),
+    }
+
+
+Call = list[dict[str, Any]]
+
+
+def _send_all(producer: Producer, topic: str, call: Call, count: int, send: Callable[[Producer, str, Call], int]) -> int:
     sent = 0
     while sent < count:
-        if transactional:
-            producer.begin_transaction()
-        taken = producer.produce_batch(topic, call)
-        assert taken == each, "a part fits into the queue"
-        producer.flush(WAIT_S)
-        if transactional:
-            producer.commit_transaction(WAIT_S)
-        sent += taken
-    return {"seconds": time.perf_counter() - began, "messages": sent, "unacknowledged": len(producer)}
+        sent += send(producer, topic, call)
+    producer.flush(WAIT_S)
+    return sent
+
+
+def _send_on(producer: Producer, topic: str, call: Call) -> int:
+    if len(producer) > QUEUED_MAX:
+        producer.poll(0.01)
+        return 0
+    return int(producer.produce_batch(topic, call))
+
+
+def _send_acknowledged(producer: Producer, topic: str, call: Call) -> int:
+    taken = int(producer.produce_batch(topic, call))
+    assert taken == len(call), "a part fits into the queue"
+    producer.flush(WAIT_S)
+    return taken
+
+
+def _send_committed(producer: Producer, topic: str, call: Call) -> int:
+    producer.begin_transaction()
+    taken = _send_acknowledged(producer, topic, call)
+    producer.commit_transaction(WAIT_S)
+    return taken
 
 
 def consume(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from headrace.records.record import Record
 from headrace.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-COLUMNS = ("what", "broker", "messages each", "figure", "unit", "of the first")
+COLUMNS = ("what", "broker", "producers", "messages each", "figure", "unit", "of plain")
 PARTITIONS = 3
 SIZE = 100
 # Each transaction ends before the next begins, so small ones are many round trips: a tenth of the messages gives a figure, too.
@@ -23,6 +23,8 @@ COUNTS = {10_000: 1_000_000, 100: 100_000}
 PRODUCERS = 10_000
 TOPIC = "bench"
 ROUNDS = 3
+# One producer waits for each of its transactions and has nothing else to do meanwhile; several fill each other's pauses.
+MANY = 4
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Shape:
 
     each: int
     transactional: bool
+    producers: int = 1
 
     @property
     def name(self) -> str:
@@ -50,24 +53,27 @@ def rows(quick: bool, peers: list[Target]) -> Iterator[tuple[object, ...]]:
 
 def measure(target: Target, quick: bool) -> Iterator[tuple[object, ...]]:
     """The best of a few rounds each, taken in turn, so that one slow moment of the machine does not count against one of them."""
-    shapes = [Shape(0, transactional=False), *(Shape(each, transactional) for each in COUNTS for transactional in (False, True))]
+    shapes = [
+        Shape(0, transactional=False),
+        *(Shape(each, transactional) for each in COUNTS for transactional in (False, True)),
+        *(Shape(each, each > 0, MANY) for each in (0, *COUNTS)),
+    ]
     best = dict.fromkeys(shapes, 0.0)
     for _ in range(1 if quick else ROUNDS):
         for shape in shapes:
             best[shape] = max(best[shape], _rate(target, shape, quick))
-    plain = best[shapes[0]]
     for shape, rate in best.items():
-        yield shape.name, target.name, shape.each or "", f"{rate:,.0f}", "messages/s", f"{rate / plain:.0%}"
+        plain = best[Shape(0, transactional=False, producers=shape.producers)]
+        yield shape.name, target.name, shape.producers, shape.each or "", f"{rate:,.0f}", "messages/s", f"{rate / plain:.0%}"
 
 
 def _rate(target: Target, shape: Shape, quick: bool) -> float:
     count = COUNTS.get(shape.each, COUNTS[10_000]) // (4 if quick else 1)
     with temporary_topic(target, PARTITIONS) as topic:
         arguments = {"bootstrap": target.bootstrap, "topic": topic, "partitions": PARTITIONS, "count": count, "size": SIZE}
-        if shape.each:
-            measured = run_client("in_parts", each=shape.each, transactional=shape.transactional, **arguments)
-        else:
-            measured = run_client("produce", codec="none", **arguments)
+        measured = run_client(
+            "in_parts", each=shape.each, transactional=shape.transactional, producers=shape.producers, **arguments
+        )
     if measured["unacknowledged"]:
         raise SystemExit(f"{measured['unacknowledged']} messages were not acknowledged: the figures would be wrong")
     return float(measured["messages"] / measured["seconds"])
@@ -88,7 +94,7 @@ def starting(count: int) -> tuple[object, ...]:
             taken = time.perf_counter() - began
             if known != count:
                 raise SystemExit(f"{known} of {count} producers were remembered: the figure would be wrong")
-            return f"from start to all of {count:,} producers known", target.name, "", f"{taken * 1000:,.0f}", "ms", ""
+            return f"from start to all of {count:,} producers known", target.name, "", "", f"{taken * 1000:,.0f}", "ms", ""
 
 
 async def write_as_many(target: Target, count: int) -> None:

@@ -20,6 +20,9 @@ from headrace.model.topic_settings import LogConfig
 
 logger = logging.getLogger(__name__)
 
+# How long what nobody waits for may go unflushed with flush mode `ack`; it is not visible before.
+UNAWAITED_FLUSH_S = 0.05
+
 
 class Leadership(Protocol):
     """What the leader of a partition knows of its followers."""
@@ -132,8 +135,11 @@ class Partition:
         *,
         guard: VerificationGuard | None = TRUSTED,
         transaction_version: int = 0,
+        nobody_waits: bool = False,
     ) -> Appended:
-        """Write batches at the end of the log, as leader.  They are not yet durable and not yet visible."""
+        """Write batches at the end of the log, as leader.  They are not yet durable and not yet visible.
+
+        What nobody waits for shares the flush of what is appended next, if that comes soon."""
         if self.failure is not None or not self.is_leader:
             self.require_leader()
         try:
@@ -144,16 +150,21 @@ class Partition:
             self.on_storage_failure(error)
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.identity} is offline: {error}") from error
         if not appended.duplicate:
-            self.after_append()
+            self.after_append(nobody_waits=nobody_waits)
         return appended
 
-    def after_append(self) -> None:
+    def after_append(self, *, nobody_waits: bool = False) -> None:
         """The log has grown: flush as the topic says, and tell who waits."""
         flush = self.log.config.flush
         if flush == "ack" and self.log.unflushed_messages:
-            self._flusher.request(self)
+            if nobody_waits:
+                self._flush_within(UNAWAITED_FLUSH_S)
+            else:
+                self._flusher.request(self)
         else:
             if flush == "interval":
+                self._flush_at_interval()
+            self.advance()
                 self._flush_at_interval()
             self.advance()
         if self.replica_readers:
@@ -201,11 +212,19 @@ class Partition:
     def _flush_at_interval(self) -> None:
         if self.log.unflushed_messages >= self.config.flush_messages:
             self._flusher.request(self)
-        elif self._interval_timer is None:
-            self._interval_timer = self._loop.call_later(self.config.flush_ms / 1000, self._flush_interval_over)
+        else:
+            self._flush_within(self.config.flush_ms / 1000)
+
+    def _flush_within(self, seconds: float) -> None:
+        if self._interval_timer is None:
+            self._interval_timer = self._loop.call_later(seconds, self._flush_interval_over)
 
     def _flush_interval_over(self) -> None:
         self._interval_timer = None
+        self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """Flush what is not flushed yet."""
         if self.failure is None and self.log.unflushed_messages:
             self._flusher.request(self)
 

@@ -32,10 +32,16 @@ class ListLog:
         self.reading = asyncio.Event()
         self.reading.set()
         self._moved = asyncio.Event()
+        self.awaited: list[bool] = []
+        self.hurried = 0
 
-    def append(self, batches: bytes, *, transaction_version: int = 0) -> tuple[int, int]:
+    def hurry(self) -> None:
+        self.hurried += 1
+
+    def append(self, batches: bytes, *, transaction_version: int = 0, nobody_waits: bool = False) -> tuple[int, int]:
         if self.failure is not None:
             raise self.failure
+        self.awaited.append(not nobody_waits)
         base = self.end_offset
         for header, batch in iterate_batches(batches):
             stamped = bytearray(batch)
@@ -172,6 +178,25 @@ def test_a_shard_is_its_log_replayed() -> None:
         assert again.kept == [each for each in shard.kept if not each[0].startswith("?")]
         assert again.markers == shard.markers == [(PRODUCER, True)]
         assert again.loaded
+
+    run(story)
+
+
+def test_news_that_nobody_waits_for_is_flushed_with_what_comes_next_and_at_once_when_somebody_asks() -> None:
+    async def story() -> None:
+        log = ListLog(commits_at_once=False)
+        runtime, shard = await serving(log)
+        runtime.tell(0, lambda shard, now: Decision(("news",)))
+
+        assert log.awaited == [False]
+        assert shard.kept == [("news", 0, None)]
+        assert not log.hurried
+
+        reader = asyncio.ensure_future(keep(runtime))
+        await asyncio.sleep(0)
+        assert log.hurried == 1
+        log.commit()
+        assert await reader == "kept 0"
 
     run(story)
 

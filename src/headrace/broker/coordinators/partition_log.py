@@ -33,10 +33,15 @@ class LedPartition:
     def high_watermark(self) -> int:
         return self.partition.high_watermark
 
-    def append(self, batches: bytes, *, transaction_version: int = 0) -> tuple[int, int]:
+    def append(self, batches: bytes, *, transaction_version: int = 0, nobody_waits: bool = False) -> tuple[int, int]:
         self.partition.require_replicas()
-        appended = self.partition.append(batches, Origin.COORDINATOR, transaction_version=transaction_version)
+        appended = self.partition.append(
+            batches, Origin.COORDINATOR, transaction_version=transaction_version, nobody_waits=nobody_waits
+        )
         return appended.base_offset, appended.last_offset
+
+    def hurry(self) -> None:
+        self.partition.flush_soon()
 
     async def wait_for_high_watermark(self, offset: int) -> None:
         passed: asyncio.Future[None] = self._loop.create_future()

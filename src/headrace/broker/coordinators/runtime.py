@@ -52,11 +52,16 @@ class CoordinatorLog(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
-    def append(self, batches: bytes, *, transaction_version: int = 0) -> tuple[int, int]:
+    def append(self, batches: bytes, *, transaction_version: int = 0, nobody_waits: bool = False) -> tuple[int, int]:
         """Write the batches; return the first and the last offset.  When it raises, it wrote nothing.
 
         From transaction version 2 on, a marker counts only with an epoch above its producer's (KIP-890).
+        What nobody waits for need not be flushed by itself: it goes with what is written next, or a little later.
         """
+        ...
+
+    def hurry(self) -> None:
+        """Somebody waits now for what nobody waited for."""
         ...
 
     async def wait_for_high_watermark(self, offset: int) -> None:
@@ -211,7 +216,7 @@ class CoordinatorRuntime(Generic[ShardType]):
     def tell(self, index: int, decide: Callable[[ShardType, Moment], Decision]) -> None:
         """Let a shard decide about news that nobody waits for.  A failed write is only logged."""
         led = self._serving(index)
-        self._carry_out(led, decide(led.shard, self.now()))
+        self._carry_out(led, decide(led.shard, self.now()), nobody_waits=True)
 
     async def end_transaction(
         self,
@@ -252,10 +257,10 @@ class CoordinatorRuntime(Generic[ShardType]):
 
     # --- decisions --------------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, led: _Led[ShardType], decision: Decision) -> None:
+    def _carry_out(self, led: _Led[ShardType], decision: Decision, *, nobody_waits: bool = False) -> None:
         if decision.entries:
             try:
-                base, led.written_to = self._append(led, decision)
+                base, led.written_to = self._append(led, decision, nobody_waits=nobody_waits and not decision.replies)
             except (RequestError, StorageError) as error:
                 LOGGER.warning("%s-%d: a decision could not be written: %s", self.topic, led.index, error)
                 self._refuse(led, decision.replies, as_coordinator_error(error))
@@ -263,13 +268,15 @@ class CoordinatorRuntime(Generic[ShardType]):
                 return
             for position, entry in enumerate(decision.entries):
                 led.shard.replay(entry, base + position, decision.producer)
+        elif decision.replies and led.log.high_watermark < led.written_to:
+            led.log.hurry()
         self._hold_back(led, decision.replies, wrote=bool(decision.entries))
         self._set_timer(led)
 
-    def _append(self, led: _Led[ShardType], decision: Decision) -> tuple[int, int]:
+    def _append(self, led: _Led[ShardType], decision: Decision, *, nobody_waits: bool) -> tuple[int, int]:
         timestamp = self._clock.wall_ms()
         records = [Record(position, timestamp, *self._codec.encode(entry), ()) for position, entry in enumerate(decision.entries)]
-        base, last = led.log.append(b"".join(_batches(records, decision.producer)))
+        base, last = led.log.append(b"".join(_batches(records, decision.producer)), nobody_waits=nobody_waits)
         assert last - base == len(records) - 1, "a log gave a decision other offsets than one per entry"
         return base, last + 1
 
