@@ -10,19 +10,21 @@ from confluent_kafka.admin import NewTopic
 from benchmarks.broker.group_members import SESSION_MS, ClassicMember, Connection, ModernMember, together
 from benchmarks.broker.target import Target, data_directory, fresh_broker, serving
 from benchmarks.broker.throughput import quiet_admin, temporary_topic
+from headrace.model.errors import ErrorCode
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 COLUMNS = ("what", "broker", "members", "figure", "unit")
 PARTITIONS = 200
 MEMBERS = (2, 20, 100)
 BEAT_PAUSE_S = 0.05
 GROUP = "bench"
+COMMITTED = 7
 
 
 def rows(quick: bool, peers: list[Target]) -> Iterator[tuple[object, ...]]:
@@ -162,7 +164,7 @@ def with_offsets(count: int) -> Iterator[tuple[Target, float]]:
 async def commit_many(target: Target, topic: str, count: int) -> None:
     connection = await found(target, GROUP)
     for start in range(0, count, 1000):
-        await connection.call(commit_request(topic, range(start, start + 1000), 7), 9)
+        await connection.call(commit_request(topic, range(start, start + 1000), COMMITTED), 9)
 
 
 def starting(count: int) -> tuple[object, ...]:
@@ -173,10 +175,13 @@ def starting(count: int) -> tuple[object, ...]:
 
 
 async def until_loaded(target: Target, count: int) -> None:
+    """Ask for the last of them only: to read all of them here would be measured, too."""
     connection = await found(target, GROUP)
-    everything = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=None),))
+    last = OffsetFetchRequestTopics(name="read", partition_indexes=(count - 1,))
+    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=(last,)),))
     while True:
-        reply = await connection.call(everything, 9)
-        if sum(len(topic.partitions) for topic in reply.groups[0].topics) == count:
+        (group,) = (await connection.call(request, 9)).groups
+        if group.error_code == ErrorCode.NONE:
+            assert group.topics[0].partitions[0].committed_offset == COMMITTED, "the last offset is as it was committed"
             return
         await asyncio.sleep(0.01)

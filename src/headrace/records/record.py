@@ -55,6 +55,33 @@ def parse_records(header: BatchHeader, body: bytes) -> list[Record]:
     return records
 
 
+def read_pairs(batch: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Offset, key and value of each record of one batch: what whoever replays a log wants, at half the price of whole records."""
+    header = read_header(batch)
+    body = unpacked_body(header, batch, limit)
+    if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(body):
+        raise BatchError(f"a batch of {len(body)} bytes cannot hold {header.record_count} records", ErrorCode.INVALID_RECORD)
+    pairs = []
+    base_offset, position = header.base_offset, 0
+    try:
+        for _ in range(header.record_count):
+            length, position = read_varint(body, position)
+            end = position + length
+            if length < 0 or end > len(body):
+                raise IndexError
+            _, position = read_varint(body, position + 1)
+            offset_delta, position = read_varint(body, position)
+            key, position = _read_bytes(body, position)
+            value, position = _read_bytes(body, position)
+            if position >= end:
+                raise IndexError
+            pairs.append((base_offset + offset_delta, key, value))
+            position = end
+    except IndexError:
+        raise BatchError("a record reaches beyond its batch", ErrorCode.INVALID_RECORD) from None
+    return pairs
+
+
 def _parse_record(header: BatchHeader, body: bytes, position: int) -> tuple[Record, int]:
     length, position = read_varint(body, position)
     end = position + length
@@ -89,7 +116,11 @@ def _read_headers(body: bytes, position: int, count: int) -> tuple[Headers, int]
 
 
 def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(body, position)
+    byte = body[position]
+    if byte < 0x80:
+        length, position = (byte >> 1) ^ -(byte & 1), position + 1
+    else:
+        length, position = read_varint(body, position)
     if length < 0:
         if length != -1:
             raise IndexError

@@ -24,7 +24,7 @@ from headrace.records.batch import (
     with_log_append_time,
 )
 from headrace.records.compression import CODEC_IDS, CODEC_NAMES
-from headrace.records.record import Record, read_records, read_varint, varint
+from headrace.records.record import Record, read_pairs, read_records, read_varint, varint
 
 TIME = 1_700_000_000_000
 # The codecs kafka-python has without further libraries; aiokafka has them all.
@@ -55,6 +55,13 @@ def test_what_is_built_is_read_again(records: list[Record], codec: str, base_off
 
 
 @settings(max_examples=60)
+@given(records=record_lists, codec=st.sampled_from(CODEC_NAMES), base_offset=st.integers(min_value=0, max_value=2**40))
+def test_pairs_are_the_offsets_keys_and_values_of_the_records(records: list[Record], codec: str, base_offset: int) -> None:
+    batch = build_batch(records, base_offset=base_offset, compression=codec)
+
+    assert read_pairs(batch) == [(record.offset, record.key, record.value) for record in read_records(batch)]
+
+
 @given(records=record_lists, data=st.data())
 @pytest.mark.parametrize(
     ("referee", "codecs"), [(PythonBatch, STANDARD_CODECS), (AioBatch, CODEC_NAMES)], ids=["kafka-python", "aiokafka"]

@@ -21,6 +21,10 @@ _NO_TAGS = b"\x00"
 # Lengths up to here take one byte in flexible versions.
 _SHORT_MAX = 126
 _VALUE_HEAD_BYTES = _VALUE_HEAD.size
+_INDEX_BYTES = _INDEX.size
+# Version 4 with an empty note and the topic's id.
+_PLAIN = struct.Struct(">hqiBq19s")
+_PLAIN_BYTES = _PLAIN.size
 _TIMESTAMP_BYTES = _TIMESTAMP.size
 _TOPIC_ID_BYTES = len(_TOPIC_ID_TAG) + 16
 
@@ -51,7 +55,7 @@ class OffsetReader:
     """Reads offsets.  Names and ids repeat endlessly in a log, so each is made once."""
 
     def __init__(self) -> None:
-        self._names: dict[bytes, str] = {}
+        self._names: dict[bytes, tuple[str, str]] = {}
         self._ids: dict[bytes, UUID] = {}
 
     def read(self, key: bytes, value: bytes | None) -> OffsetEntry | None:
@@ -59,15 +63,34 @@ class OffsetReader:
         if key[:2] != _KIND:
             return None
         try:
-            group_end = 4 + _LENGTH.unpack_from(key, 2)[0]
-            topic_end = group_end + 2 + _LENGTH.unpack_from(key, group_end)[0]
-            (partition,) = _INDEX.unpack_from(key, topic_end)
-            committed = None if value is None else self._read_value(value)
+            names = self._names.get(key[:-_INDEX_BYTES]) or self._read_names(key)
+            committed = None
+            if value is not None:
+                committed = self._read_plain(value) if len(value) == _PLAIN_BYTES else None
+                committed = committed or self._read_value(value)
         except (struct.error, IndexError):
             return None
-        if topic_end + 4 != len(key) or (committed is None) != (value is None):
+        if names is None or (committed is None) != (value is None):
             return None
-        return OffsetEntry(self._name(key[4:group_end]), self._name(key[group_end + 2 : topic_end]), partition, committed)
+        return OffsetEntry(*names, int.from_bytes(key[-_INDEX_BYTES:], "big", signed=True), committed)
+
+    def _read_names(self, key: bytes) -> tuple[str, str] | None:
+        """Group and topic; they come again in the key of every other partition of the topic."""
+        group_end = 4 + _LENGTH.unpack_from(key, 2)[0]
+        topic_end = group_end + 2 + _LENGTH.unpack_from(key, group_end)[0]
+        if group_end < 4 or topic_end < group_end + 2 or topic_end + _INDEX_BYTES != len(key):
+            return None
+        names = (key[4:group_end].decode(), key[group_end + 2 : topic_end].decode())
+        self._names[key[:topic_end]] = names
+        return names
+
+    def _read_plain(self, value: bytes) -> CommittedOffset | None:
+        """An offset without a note, which most are, at one stroke."""
+        version, offset, leader_epoch, note, timestamp, tail = _PLAIN.unpack(value)
+        if version != 4 or note != 1:
+            return None
+        topic_id = self._ids.get(tail) or self._topic_id(version, tail)
+        return None if topic_id is None else CommittedOffset(offset, leader_epoch, "", timestamp, -1, topic_id)
 
     def _read_value(self, value: bytes) -> CommittedOffset | None:
         version, offset, leader_epoch = _VALUE_HEAD.unpack_from(value)
@@ -97,10 +120,4 @@ class OffsetReader:
         known = self._ids.get(tail)
         if known is None:
             known = self._ids[tail] = UUID(bytes=tail[3:])
-        return known
-
-    def _name(self, data: bytes) -> str:
-        known = self._names.get(data)
-        if known is None:
-            known = self._names[data] = data.decode()
         return known

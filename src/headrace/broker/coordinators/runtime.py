@@ -11,9 +11,11 @@ The kind of shard, the encoding of its entries and the topic are parameters; gro
 """
 
 import asyncio
+import gc
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,7 +27,7 @@ from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import ProducerIdentity
 from headrace.records.batch import build_batch, iterate_batches
 from headrace.records.control import build_end_marker, read_marker
-from headrace.records.record import Record, read_records
+from headrace.records.record import Record, read_pairs
 
 LOGGER = logging.getLogger(__name__)
 
@@ -381,14 +383,28 @@ class CoordinatorRuntime(Generic[ShardType]):
                 shard.replay_marker(producer, marker.committed)
             return 0
         entries = 0
-        for record in read_records(batch):
-            if record.offset < from_offset or record.key is None:
-                continue
-            entry = self._codec.decode(record.key, record.value)
-            if entry is not None:
-                shard.replay(entry, record.offset, producer)
-                entries += 1
+        decode, replay = self._codec.decode, shard.replay
+        with _nothing_collected():
+            for offset, key, value in read_pairs(batch):
+                if offset < from_offset or key is None:
+                    continue
+                entry = decode(key, value)
+                if entry is not None:
+                    replay(entry, offset, producer)
+                    entries += 1
         return entries
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """What a load makes it keeps: to look through it for garbage at every few hundred entries takes a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _deliver(led: _Led[Any], replies: tuple[Reply, ...]) -> None:

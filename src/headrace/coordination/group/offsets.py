@@ -79,15 +79,19 @@ class OffsetStore:
     # --- replaying --------------------------------------------------------------------------------------------------------
 
     def replay(self, entry: OffsetEntry, position: int, producer: ProducerIdentity | None) -> None:
-        partition = (entry.topic, entry.partition)
-        if entry.value is None:
-            self._remove(entry.group_id, partition)
+        group_id, topic, index, value = entry
+        partition = (topic, index)
+        if value is None:
+            self._remove(group_id, partition)
         elif producer is None:
-            self._committed.setdefault(entry.group_id, {})[partition] = Stored(entry.value, position)
+            offsets = self._committed.get(group_id)
+            if offsets is None:
+                offsets = self._committed[group_id] = {}
+            offsets[partition] = Stored(value, position)
         else:
             pending = self._pending.setdefault(producer.producer_id, {})
-            pending[entry.group_id, partition] = Stored(entry.value, position)
-            self._open.setdefault(entry.group_id, {}).setdefault(partition, set()).add(producer.producer_id)
+            pending[group_id, partition] = Stored(value, position)
+            self._open.setdefault(group_id, {}).setdefault(partition, set()).add(producer.producer_id)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
         for (group_id, partition), stored in self._pending.pop(producer_id, {}).items():

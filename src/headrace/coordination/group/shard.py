@@ -340,9 +340,11 @@ class GroupShard:
         return outcome.decision()
 
     def replay(self, entry: Entry, offset: int, producer: ProducerIdentity | None = None) -> None:
+        if isinstance(entry, OffsetEntry):
+            # Nearly all entries are offsets, and a start waits for every one of them.
+            self._replay_offset(entry, offset, producer)
+            return
         match entry:
-            case OffsetEntry():
-                self._replay_offset(entry, offset, producer)
             case ClassicGroupEntry():
                 self._replay_classic(entry)
             case GroupEpochEntry(value=None) | MemberEntry(value=None):
