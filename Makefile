@@ -40,8 +40,9 @@ lint: $(STAMPS)/test $(STAMPS)/spark ## Format, lint and types
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/mypy
 
-torture: $(STAMPS)/test ## Kill the broker under load again and again (ROUNDS=50)
+torture: $(STAMPS)/test $(STAMPS)/debian ## Kill, stop, cut off and fill up brokers under load again and again (ROUNDS=50)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration -k kill --timeout 7200 $(ARGS)
+	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
 
 bench: $(STAMPS)/test ## Figures of the broker, as a table (ARGS=--quick for a short run)
 	@$(BIN)/python -m benchmarks.broker $(ARGS)
@@ -94,7 +95,7 @@ $(STAMPS)/docs: $(STAMPS)/run
 	@touch $@
 
 $(STAMPS)/debian: .ci/debian-packages | $(STAMPS)/run
-	@sh .ci/debian-packages kcat etcd-server openjdk-17-jre-headless
+	@sh .ci/debian-packages kcat etcd-server iproute2 openjdk-17-jre-headless
 	@touch $@
 
 $(STAMPS)/node: tests/compat/kafkajs/package.json .ci/node-packages | $(STAMPS)/run

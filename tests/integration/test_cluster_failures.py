@@ -1,27 +1,25 @@
-"""Three real brokers and a real etcd: processes die, hang, restart; nothing acknowledged by all in-sync replicas is lost."""
+"""Three real brokers and a real etcd: processes die and restart; nothing acknowledged by all in-sync replicas is lost."""
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from cluster_load import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
-
 from headrace.testing.cluster import ProcessCluster
 from headrace.testing.etcd import etcd_program
+from tests.support.cluster_load import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 
 pytestmark = [
     pytest.mark.etcd,
     pytest.mark.slow,
+    pytest.mark.xdist_group("cluster"),
     pytest.mark.skipif(etcd_program() is None, reason="etcd is not installed (Debian: apt install etcd-server)"),
 ]
 
 PARTITIONS = 3
 FAILOVER_SECONDS_MAX = 5.0
+STALL_SECONDS_MAX = 1.0
 
 
 @pytest.fixture
@@ -64,7 +62,7 @@ def test_after_all_brokers_are_killed_at_once_everything_acknowledged_is_there(c
     check(load, read_all(cluster.bootstrap, "t", PARTITIONS))
 
 
-def test_a_rolling_restart_fails_no_write(cluster: ProcessCluster) -> None:
+def test_a_rolling_restart_fails_no_write_and_stalls_no_partition_for_a_second(cluster: ProcessCluster) -> None:
     create_topic(cluster.bootstrap, "t", PARTITIONS, 3, min_insync_replicas="2")
     with Load(cluster.bootstrap, "t", PARTITIONS) as load:
         load.wait_for(50)
@@ -77,20 +75,7 @@ def test_a_rolling_restart_fails_no_write(cluster: ProcessCluster) -> None:
         load.wait_for(50)
         gaps = [load.longest_gap(partition, started_at) for partition in range(PARTITIONS)]
 
-    print("longest stalls:", [f"{gap:.2f} s" for gap in gaps])
-    assert max(gaps) < FAILOVER_SECONDS_MAX
-    check(load, read_all(cluster.bootstrap, "t", PARTITIONS))
-
-
-def test_a_leader_that_was_paused_past_its_lease_harms_nothing_when_it_wakes(cluster: ProcessCluster) -> None:
-    create_topic(cluster.bootstrap, "t", PARTITIONS, 3, min_insync_replicas="2")
-    with Load(cluster.bootstrap, "t", PARTITIONS) as load:
-        load.wait_for(50)
-        victim = leader_of(cluster.bootstrap, "t")
-        cluster.brokers[victim].pause()
-        load.wait_for(200)
-        cluster.brokers[victim].resume()
-        wait_for_in_sync(cluster.bootstrap, "t", 3)
-        load.wait_for(50)
-
+    print("longest stalls:", [f"{gap:.2f} s" for gap in gaps], f"of which the machine's own up to {load.longest_silence:.2f} s")
+    # On a busy machine the producer itself is kept waiting now and then; that is not the cluster's doing.
+    assert max(gaps) - load.longest_silence < STALL_SECONDS_MAX
     check(load, read_all(cluster.bootstrap, "t", PARTITIONS))

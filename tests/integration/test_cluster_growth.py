@@ -2,15 +2,10 @@
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from cluster_load import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 
 from headrace.broker.peers import Peers
 from headrace.model.errors import ErrorCode
@@ -21,6 +16,7 @@ from headrace.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from tests.support.cluster_load import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 
 pytestmark = [
     pytest.mark.etcd,

@@ -60,6 +60,7 @@ class EtcdHttp:
         self._token: str | None = None
         self._session: aiohttp.ClientSession | None = None
         self._checked: set[str] = set()
+        self._streams: dict[aiohttp.ClientResponse, str] = {}
 
     async def close(self) -> None:
         if self._session is not None:
@@ -68,14 +69,16 @@ class EtcdHttp:
     def rotate(self) -> None:
         self._current = (self._current + 1) % len(self._endpoints)
 
-    async def call(self, path: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    async def call(
+        self, path: str, body: dict[str, Any], timeout_s: float, attempt_timeout_s: float = ATTEMPT_TIMEOUT_S
+    ) -> dict[str, Any]:
         """Ask until somebody answers: for what may be asked twice.  Raises EtcdError, StoreUnavailable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         attempt = 0
         while True:
             try:
-                return await self.call_once(path, body)
+                return await self.call_once(path, body, attempt_timeout_s)
             except Unanswered as error:
                 attempt += 1
                 if attempt % len(self._endpoints) == 0:
@@ -83,11 +86,11 @@ class EtcdHttp:
                 if loop.time() >= deadline:
                     raise StoreUnavailable(f"etcd does not answer: {error}") from error
 
-    async def call_once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def call_once(self, path: str, body: dict[str, Any], timeout_s: float = ATTEMPT_TIMEOUT_S) -> dict[str, Any]:
         """Ask the current member once; move on to the next when it does not answer."""
         endpoint = self._endpoints[self._current]
         try:
-            async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 await self._prepare(endpoint)
                 return await self._post(endpoint, path, body)
         except Unanswered:
@@ -105,14 +108,20 @@ class EtcdHttp:
         endpoint = self._endpoints[self._current]
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=ATTEMPT_TIMEOUT_S, sock_read=idle_timeout_s)
         try:
-            await self._prepare(endpoint)
-            async with self._open().post(
-                endpoint + path, data=orjson.dumps(body), headers=self._headers(), timeout=timeout
-            ) as reply:
+            async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+                await self._prepare(endpoint)
+                opened = await self._open().post(
+                    endpoint + path, data=orjson.dumps(body), headers=self._headers(), timeout=timeout
+                )
+            async with opened as reply:
                 if reply.status != 200:
                     raise self._refusal(endpoint, reply.status, await reply.read())
-                async for line in _lines(reply.content):
-                    yield orjson.loads(line)
+                self._streams[reply] = endpoint
+                try:
+                    async for line in _lines(reply.content):
+                        yield orjson.loads(line)
+                finally:
+                    del self._streams[reply]
         except aiohttp.SocketTimeoutError:
             return
         except EtcdError as error:
@@ -126,6 +135,10 @@ class EtcdHttp:
         # Several requests may fail on one member at once: only the first moves on.
         if self._endpoints[self._current] == endpoint:
             self.rotate()
+        # A stream from there would say nothing for as long as nobody notices; and this has just been noticed.
+        for stream, source in list(self._streams.items()):
+            if source == endpoint:
+                stream.close()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -155,13 +168,14 @@ class EtcdHttp:
             if reply.status != 200:
                 raise self._refusal(endpoint, reply.status, content)
             answer: dict[str, Any] = orjson.loads(content)
+            if isinstance(answer.get("error"), dict):
+                raise self._refusal(endpoint, reply.status, content)
             return answer
 
     def _refusal(self, endpoint: str, status: int, content: bytes) -> Exception:
         try:
-            answer = orjson.loads(content)
-            code, message = int(answer.get("code", -1)), str(answer.get("message") or answer.get("error"))
-        except (orjson.JSONDecodeError, AttributeError, ValueError):
+            code, message = refusal_in(orjson.loads(content))
+        except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
             return Unanswered(f"{endpoint}: HTTP {status}", reached=True)
         if code == UNAUTHENTICATED and self._token is not None:
             self._token = None  # it expires after a while: the next attempt logs in again
@@ -169,6 +183,14 @@ class EtcdHttp:
         if code in UNAVAILABLE_CODES:
             return Unanswered(f"{endpoint}: {message}", reached=True)
         return EtcdError(code, message)
+
+
+def refusal_in(answer: dict[str, Any]) -> tuple[int, str]:
+    """The code and the message of a refusal.  Where an answer is a stream, the gateway wraps them in an object of their own."""
+    wrapped = answer.get("error")
+    if isinstance(wrapped, dict):
+        return int(wrapped.get("grpc_code", -1)), str(wrapped.get("message"))
+    return int(answer.get("code", -1)), str(answer.get("message") or wrapped)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -131,11 +131,13 @@ class BrokerMembership:
                 await self._renew_while_valid()
             except LeaseLost:
                 logger.error("broker %d lost its lease", self.registration.broker_id)
-            self.lease = 0
+            doubtful, self.lease = self.lease, 0
             # The process lives on, and with it everything it knew.
             self.registration = replace(self.registration, memory=Memory.ALL)
             self._on_lost()
-            await self._register_again()
+            await self._regain(doubtful)
+            # The controller may have been faster than the answer to us: whoever looked at this membership meanwhile looks again.
+            self._on_regained()
 
     async def _renew_while_valid(self) -> None:
         """Renew at a steady pace; return when it did not work for so long that the lease may soon end."""
@@ -151,18 +153,40 @@ class BrokerMembership:
                 async with asyncio.timeout_at(deadline):
                     self._granted_s = await self._store.keep_alive(self.lease)
                 self._renewed_at = sent_at
-            except StoreUnavailable as error:
-                logger.warning("could not renew the lease: %s", error)
             except TimeoutError:
                 return
+            except LeaseLost:
+                raise
+            except StoreUnavailable as error:
+                logger.warning("could not renew the lease: %s", error)
+            except Exception:
+                # Whatever the store says to it, a broker goes on trying: one that stopped would be dead to the others for ever.
+                logger.exception("could not renew the lease")
 
-    async def _register_again(self) -> None:
+    async def _regain(self, doubtful: int) -> None:
+        """Go on in the old life if the store never let its lease end: then nobody was told of a death.  Else begin a new one."""
         while True:
             try:
-                await self._register()
-                break
-            except (StoreUnavailable, LeaseLost, RequestError) as error:
-                logger.warning("could not register: %s", error)
-                await asyncio.sleep(REGISTER_RETRY_S)
-        # The controller may have been faster than the answer to us: whoever looked at this membership meanwhile looks again.
-        self._on_regained()
+                sent_at = asyncio.get_running_loop().time()
+                self._granted_s = await self._store.keep_alive(doubtful)
+                self._renewed_at, self.lease = sent_at, doubtful
+                logger.info("broker %d goes on: its lease had not ended", self.registration.broker_id)
+                return
+            except LeaseLost:
+                if await self._registered_anew():
+                    return
+            except StoreUnavailable as error:
+                logger.warning("could not renew the lease: %s", error)
+            except Exception:
+                logger.exception("could not renew the lease")
+            await asyncio.sleep(REGISTER_RETRY_S)
+
+    async def _registered_anew(self) -> bool:
+        try:
+            await self._register()
+            return True
+        except (StoreUnavailable, LeaseLost, RequestError) as error:
+            logger.warning("could not register: %s", error)
+        except Exception:
+            logger.exception("could not register")
+        return False

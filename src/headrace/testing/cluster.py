@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from headrace.testing.etcd import EtcdCluster, free_port
+from headrace.testing.network import Network
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
@@ -30,6 +31,8 @@ class BrokerProcess:
     port: int
     directory: Path
     settings: dict[str, str]
+    host: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()  # what runs the command elsewhere than here
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -38,10 +41,10 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
-        arguments = [*COMMAND, "--data", str(self.directory), "--listen", self.address]
+        arguments = [*self.prefix, *COMMAND, "--data", str(self.directory), "--listen", self.address]
         for name, value in self.settings.items():
             arguments += ["--set", f"{name}={value}"]
         with self.log_path.open("ab") as log:
@@ -90,13 +93,15 @@ class BrokerProcess:
 
 @dataclass(slots=True)
 class ProcessCluster:
-    """etcd and brokers numbered from 1."""
+    """etcd and brokers numbered from 1.  In a network, each broker shares a machine with the etcd member of its number."""
 
     directory: Path
     broker_count: int = 3
     etcd_members: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
     racks: Mapping[int, str] = field(default_factory=dict)
+    network: Network | None = None
+    directories: Mapping[int, Path] = field(default_factory=dict)  # where a broker's data is not beside the others'
     brokers: dict[int, BrokerProcess] = field(default_factory=dict)
     etcd: EtcdCluster | None = None
 
@@ -108,7 +113,7 @@ class ProcessCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         etcd_directory = self.directory / "etcd"
         etcd_directory.mkdir()
-        self.etcd = EtcdCluster(etcd_directory, member_count=self.etcd_members)
+        self.etcd = EtcdCluster(etcd_directory, member_count=self.etcd_members, network=self.network)
         self.etcd.__enter__()
         try:
             for broker_id in range(1, self.broker_count + 1):
@@ -127,7 +132,10 @@ class ProcessCluster:
         settings = {"node.id": str(broker_id), "headrace.metadata": f"etcd://{hosts}", **self.settings}
         if broker_id in self.racks:
             settings["broker.rack"] = self.racks[broker_id]
-        broker = BrokerProcess(broker_id, free_port(), self.directory / f"broker-{broker_id}", settings)
+        directory = self.directories.get(broker_id, self.directory / f"broker-{broker_id}")
+        broker = BrokerProcess(broker_id, free_port(), directory, settings)
+        if self.network is not None:
+            broker.host, broker.prefix = self.network.address(broker_id), tuple(self.network.inside(broker_id))
         self.brokers[broker_id] = broker
         broker.start()
         return broker

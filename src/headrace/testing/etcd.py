@@ -10,6 +10,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.testing.network import Network
+
 START_TIMEOUT_S = 15.0
 
 
@@ -58,6 +60,7 @@ class EtcdCluster:
     directory: Path
     member_count: int = 1
     extra: tuple[str, ...] = ()
+    network: Network | None = None  # then each member is on a machine of its own
     members: list[EtcdMember] = field(default_factory=list)
 
     @property
@@ -67,8 +70,9 @@ class EtcdCluster:
     def __enter__(self) -> "EtcdCluster":
         program = etcd_program()
         assert program is not None, "etcd is not installed"
-        peers = {f"m{number}": f"http://127.0.0.1:{free_port()}" for number in range(self.member_count)}
-        self.members = [self._member(program, name, peers) for name in peers]
+        numbers = range(1, self.member_count + 1)
+        peers = {f"m{number}": f"http://{self._host(number)}:{free_port()}" for number in numbers}
+        self.members = [self._member(program, number, peers) for number in numbers]
         for member in self.members:
             member.start()
         try:
@@ -82,9 +86,13 @@ class EtcdCluster:
         for member in self.members:
             member.kill()
 
-    def _member(self, program: str, name: str, peers: dict[str, str]) -> EtcdMember:
-        client_url = f"http://127.0.0.1:{free_port()}"
+    def _host(self, number: int) -> str:
+        return "127.0.0.1" if self.network is None else self.network.address(number)
+
+    def _member(self, program: str, number: int, peers: dict[str, str]) -> EtcdMember:
+        name, client_url = f"m{number}", f"http://{self._host(number)}:{free_port()}"
         command = [
+            *(self.network.inside(number) if self.network is not None else ()),
             *(program, "--name", name, "--data-dir", str(self.directory / name)),
             *("--listen-client-urls", client_url, "--advertise-client-urls", client_url),
             *("--listen-peer-urls", peers[name], "--initial-advertise-peer-urls", peers[name]),

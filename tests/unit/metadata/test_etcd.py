@@ -88,17 +88,51 @@ def test_a_member_that_is_not_there_is_skipped(three: EtcdCluster) -> None:
     asyncio.run(run())
 
 
+def test_a_member_that_went_silent_costs_neither_a_lease_nor_the_watch(three: EtcdCluster) -> None:
+    async def run() -> None:
+        silent = (await leader_of(three) + 1) % 3
+        endpoints = (three.endpoints[silent], *(url for url in three.endpoints if url != three.endpoints[silent]))
+        store, other = open_store(three, "silent", endpoints), open_store(three, "silent", endpoints[1:])
+        loop = asyncio.get_running_loop()
+        lease = await store.grant_lease(60)
+        watch = store.watch("a", (await store.list("")).revision + 1)
+        await store.transact([], [Put("a", b"0")])
+        await anext(watch)
+        following = asyncio.ensure_future(anext(watch))
+        three.members[silent].pause()
+        try:
+            began = loop.time()
+            await store.keep_alive(lease)
+            renewed_after = loop.time() - began
+            await other.transact([], [Put("a", b"1")])
+            await asyncio.wait_for(following, 4)
+        finally:
+            three.members[silent].resume()
+
+        assert renewed_after < 1.5
+        assert [event.item and event.item.value for event in following.result().events] == [b"1"]
+        await wait_healthy(three.endpoints[silent])
+        for each in (store, other):
+            await each.close()
+
+    asyncio.run(run())
+
+
 def test_a_member_without_a_leader_is_not_believed(three: EtcdCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_module, "CALL_TIMEOUT_S", 4.0)
 
     async def run() -> None:
         only_first = open_store(three, "lonely", three.endpoints[:1])
         await only_first.transact([], [Put("a", b"1")])
+        lease = await only_first.grant_lease(60)
         for member in three.members[1:]:
             member.pause()
         try:
             with pytest.raises(StoreUnavailable):
                 await only_first.get("a")
+            # The gateway words this refusal differently, and a lease is not lost by it.
+            with pytest.raises(StoreUnavailable):
+                await only_first.keep_alive(lease)
         finally:
             for member in three.members[1:]:
                 member.resume()
@@ -115,7 +149,7 @@ def test_a_transaction_whose_answer_was_lost_is_reported_as_done(etcd: EtcdClust
         store = open_store(etcd, "lost-answer")
         real, lost = store._http.call_once, []
 
-        async def call_once(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        async def call_once(path: str, body: dict[str, Any], *timeout: float) -> dict[str, Any]:
             answer = await real(path, body)
             if path == "/v3/kv/txn" and not lost:
                 lost.append(answer)
@@ -140,7 +174,7 @@ def test_a_transaction_that_never_arrived_is_sent_again_and_happens_once(etcd: E
         store = open_store(etcd, "lost-request")
         real, held = store._http.call_once, list[dict[str, Any]]()
 
-        async def call_once(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        async def call_once(path: str, body: dict[str, Any], *timeout: float) -> dict[str, Any]:
             if path == "/v3/kv/txn" and not held:
                 held.append(body)
                 raise Unanswered("lost on the way", reached=True)

@@ -107,6 +107,54 @@ def test_a_broker_that_is_cut_off_fences_itself_before_the_others_see_it_go() ->
     asyncio.run(run())
 
 
+def test_a_broker_whose_lease_did_not_end_after_all_goes_on_in_the_same_life() -> None:
+    async def run() -> None:
+        whole, lost, regained = MemoryStore(), list[float](), list[bool]()
+        cut = CutStore(whole)
+        view, membership = await member(cut, 1, lost, regained)
+        epoch, lease = membership.epoch, membership.lease
+        cut.is_cut = True
+        async with asyncio.timeout(5):
+            while not lost:
+                # The store counts anew, as etcd does when its leader changes, and does not let the lease end.
+                await whole.keep_alive(lease)
+                await asyncio.sleep(0.01)
+            cut.is_cut = False
+            while not regained:
+                await whole.keep_alive(lease)
+                await asyncio.sleep(0.01)
+
+        assert regained == [True]
+        assert (membership.epoch, membership.lease) == (epoch, lease)
+        await membership.leave()
+        await view.close()
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_nobody_understands_does_not_end_the_renewals() -> None:
+    async def run() -> None:
+        whole, lost = MemoryStore(), list[float]()
+        cut = CutStore(whole)
+        view, membership = await member(cut, 1, lost)
+        answers = iter([ValueError("what?"), OSError("hm")])
+        sound = cut.keep_alive
+
+        async def confused(lease: int) -> float:
+            if (error := next(answers, None)) is not None:
+                raise error
+            return await sound(lease)
+
+        cut.keep_alive = confused  # type: ignore[method-assign]
+        await asyncio.sleep(3 * TTL_S)
+
+        assert membership.is_valid
+        await membership.leave()
+        await view.close()
+
+    asyncio.run(run())
+
+
 def test_a_second_process_with_the_same_id_waits_until_the_first_is_gone() -> None:
     async def run() -> None:
         store = MemoryStore()
