@@ -1,13 +1,16 @@
 """Two attempts at one task: the later one fences the earlier, and the rows are there once."""
 
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
 from headrace.spark import exactly_once
-from headrace.spark.errors import DeliveryError
+from headrace.spark.errors import FencedError
 from headrace.spark.exactly_once import Delivery, write_exactly_once
 from headrace.spark.options import SinkOptions, sink_options
 from tests.spark.conftest import TopicMaker
@@ -35,6 +38,11 @@ def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
     return iter([pa.record_batch([pa.array(values)], names=["value"])])
 
 
+def broken_off() -> Iterator[pa.RecordBatch]:
+    yield from rows(b"half")
+    raise OSError("the input broke off")
+
+
 def forget() -> None:
     """What another worker process knows: nothing of the sessions of this one."""
     exactly_once._sessions.clear()
@@ -54,7 +62,7 @@ def test_a_task_that_ran_before_is_skipped_by_whoever_runs_it_again(
     assert committed_values(topic) == [b"a", b"b"]
 
 
-def test_an_attempt_that_was_overtaken_is_fenced_and_adds_nothing(
+def test_an_attempt_that_was_overtaken_is_fenced_adds_nothing_and_ends_as_the_other_does(
     options: SinkOptions, query: str, topic: str, committed_values: Values
 ) -> None:
     delivery = Delivery(name=query, batch_id=0, task=0)
@@ -65,21 +73,68 @@ def test_an_attempt_that_was_overtaken_is_fenced_and_adds_nothing(
         assert not write_exactly_once(rows(b"a", b"b"), options, delivery).skipped
         yield from rows(b"b")
 
-    with pytest.raises(DeliveryError):
-        write_exactly_once(overtaken(), options, delivery)
+    assert write_exactly_once(overtaken(), options, delivery).skipped
     assert committed_values(topic) == [b"a", b"b"]
+
+
+def test_an_attempt_that_was_overtaken_by_one_that_died_fails_so_that_spark_tries_again(
+    options: SinkOptions, query: str, topic: str, committed_values: Values, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exactly_once, "OVERTAKEN_SECONDS", 1.0)
+    delivery = Delivery(name=query, batch_id=0, task=0)
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from rows(b"a")
+        forget()
+        with pytest.raises(OSError):
+            write_exactly_once(broken_off(), options, delivery)
+        yield from rows(b"b")
+
+    with pytest.raises(FencedError):
+        write_exactly_once(overtaken(), options, delivery)
+    assert committed_values(topic) == []
+    assert not write_exactly_once(rows(b"a", b"b"), options, delivery).skipped
+    assert committed_values(topic) == [b"a", b"b"]
+
+
+def test_two_attempts_at_the_same_time_both_end_well_and_write_once(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    delivery = Delivery(name=query, batch_id=0, task=0)
+    together = threading.Barrier(2)
+
+    def attempt() -> bool:
+        together.wait(60)
+        return write_exactly_once(rows(b"a", b"b"), options, delivery).skipped
+
+    with ThreadPoolExecutor(2) as pool:
+        skipped = [one.result() for one in [pool.submit(attempt), pool.submit(attempt)]]
+
+    assert sorted(skipped) == [False, True]
+    assert committed_values(topic) == [b"a", b"b"]
+
+
+def test_a_task_that_writes_for_long_does_not_hold_up_another_that_starts(options: SinkOptions, query: str) -> None:
+    took = []
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from rows(b"a")
+        began = time.monotonic()
+        write_exactly_once(rows(b"b"), options, Delivery(name=query, batch_id=0, task=1))
+        took.append(time.monotonic() - began)
+        yield from rows(b"c")
+
+    write_exactly_once(slow(), options, Delivery(name=query, batch_id=0, task=0))
+
+    assert took[0] < exactly_once.REQUEST_SECONDS
 
 
 def test_an_attempt_that_fails_leaves_nothing_behind_and_the_next_one_writes(
     options: SinkOptions, query: str, topic: str, committed_values: Values
 ) -> None:
-    def failing() -> Iterator[pa.RecordBatch]:
-        yield from rows(b"half")
-        raise OSError("the input broke off")
-
     delivery = Delivery(name=query, batch_id=0, task=0)
     with pytest.raises(OSError, match="the input broke off"):
-        write_exactly_once(failing(), options, delivery)
+        write_exactly_once(broken_off(), options, delivery)
     write_exactly_once(rows(b"whole"), options, delivery)
 
     assert committed_values(topic) == [b"whole"]

@@ -31,5 +31,9 @@ class DeliveryError(HeadraceSparkError):
     """The broker did not take the records of a task."""
 
 
+class FencedError(DeliveryError):
+    """Another attempt at the same task has taken over."""
+
+
 class PipelineError(HeadraceSparkError):
     """A pipeline file is wrong, or its job cannot run."""

@@ -3,7 +3,8 @@
 The record is a committed offset, batch id + 1, of a group named for the query, one partition of the ledger topic per task.
 Brokers take offsets only for partitions that exist, hence the topic; it has no records, so tools show no lag for the group.
 The transactional id is made of query and task: whoever starts a task fences every earlier attempt at it, and its open
-transaction is aborted.
+transaction is aborted.  An attempt that is fenced waits for the one that took over and ends as it does: two attempts that run at
+the same time (speculative execution) then cost Spark no failure, and do not take the id from each other in turn.
 
 Always: the offset is in the transaction before the first row, so a cached producer that was fenced in the meantime is found out
 before it has taken any row, and a task that ends without an error has its rows and its batch id committed together.
@@ -16,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import PASSING_ERRORS
-from headrace.spark.errors import DeliveryError
+from headrace.spark.errors import DeliveryError, FencedError
 from headrace.spark.options import SinkOptions
 from headrace.spark.outgoing import Outgoing, outgoing
 from headrace.spark.producing import RecordProducer
@@ -37,7 +39,14 @@ LEDGER_TOPIC = "__headrace_deliveries"
 LEDGER_PARTITIONS = 32  # never changes: it decides where a task looks for its record
 STEP_SECONDS = 120.0  # a transactional step may wait that long for a broker to come back
 REQUEST_SECONDS = 10.0
-TRANSACTION_TIMEOUT_MS = 300_000
+TRANSACTION_PROPERTIES = {
+    "transaction.timeout.ms": "300000",
+    # Otherwise librdkafka forgets its brokers when none answers for a while, and a step that waits for one of them never ends.
+    "metadata.recovery.strategy": "none",
+}
+OVERTAKEN_SECONDS = 60.0  # so long a fenced attempt waits for the one that fenced it
+
+SKIPPED = Written(rows=0, byte_count=0, skipped=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +90,27 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
     first = next(runs, None)
     if first is None:
         return Written(rows=0, byte_count=0)
+    try:
+        written = _write(chain([first], runs), options, delivery)
+    except FencedError:
+        if not _recorded_by_another(options, delivery):
+            raise
+        written = SKIPPED
+    for _ in runs:  # Spark wants its input read to the end
+        pass
+    return written
+
+
+def _write(runs: Iterator[Outgoing], options: SinkOptions, delivery: Delivery) -> Written:
     session = _begin(options, delivery)
     if session is None:
-        for _ in runs:  # Spark wants its input read to the end
-            pass
-        return Written(rows=0, byte_count=0, skipped=True)
+        return SKIPPED
     rows = bytes_written = 0
     try:
-        run: Outgoing | None = first
-        while run is not None:
+        for run in runs:
             session.producer.send(run, options.topic)
             rows += run.row_count
             bytes_written += run.byte_count
-            run = next(runs, None)
         session.producer.finish()
         _step(lambda: session.producer.client.commit_transaction(REQUEST_SECONDS), session, delivery)
     except BaseException:
@@ -102,6 +119,17 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
     session.recorded_batch = delivery.batch_id
     _sessions[delivery.transactional_id] = session
     return Written(rows=rows, byte_count=bytes_written)
+
+
+def _recorded_by_another(options: SinkOptions, delivery: Delivery) -> bool:
+    """Whether the attempt that took over has written the batch, or does so while we wait for it."""
+    logger.info("%s was taken over, waiting for the other attempt", delivery.transactional_id)
+    deadline = time.monotonic() + OVERTAKEN_SECONDS
+    while _recorded_batch(connection_properties(options.client), delivery) < delivery.batch_id:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def _begin(options: SinkOptions, delivery: Delivery) -> _Session | None:
@@ -128,8 +156,8 @@ def _begin(options: SinkOptions, delivery: Delivery) -> _Session | None:
 def _connect(options: SinkOptions, delivery: Delivery) -> _Session:
     """Take the transactional id over, then read what is recorded: in this order, so that nobody can add to it in between."""
     client = options.client
-    timeout_ms = client.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-    producer = RecordProducer(client, **{"transactional.id": delivery.transactional_id, "transaction.timeout.ms": timeout_ms})
+    properties = TRANSACTION_PROPERTIES | dict(client) | {"transactional.id": delivery.transactional_id}
+    producer = RecordProducer(properties)
     if options.topic is not None:
         producer.require_topic(options.topic, options.connect_timeout_ms)
     connection = connection_properties(client)
@@ -144,12 +172,13 @@ def _connect(options: SinkOptions, delivery: Delivery) -> _Session:
 def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
     """The last batch whose rows this task has committed, -1 when there is none."""
     admin = AdminClient(dict(connection), logger=client_logger)
+    mine = ClientPartition(LEDGER_TOPIC, delivery.record.partition)
     deadline = time.monotonic() + STEP_SECONDS
     while True:
         try:
-            answer = admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(delivery.group)], require_stable=True, request_timeout=REQUEST_SECONDS
-            )
+            # Of this task alone: those of other tasks are not stable for as long as they write.
+            question = ConsumerGroupTopicPartitions(delivery.group, [mine])
+            answer = admin.list_consumer_group_offsets([question], require_stable=True, request_timeout=REQUEST_SECONDS)
             recorded = answer[delivery.group].result().topic_partitions or []
             break
         except KafkaException as failure:
@@ -158,8 +187,8 @@ def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
             if not passing or time.monotonic() >= deadline:
                 raise DeliveryError(f"what group {delivery.group} has recorded cannot be read: {error.str()}") from None
             time.sleep(0.1)
-    mine = [one.offset for one in recorded if one.topic == LEDGER_TOPIC and one.partition == delivery.record.partition]
-    return max(mine, default=0) - 1
+    offsets: list[int] = [one.offset for one in recorded]
+    return max(0, *offsets) - 1  # a negative offset says that there is none
 
 
 def _open_transaction(session: _Session, delivery: Delivery) -> None:
@@ -168,7 +197,8 @@ def _open_transaction(session: _Session, delivery: Delivery) -> None:
     try:
         client.begin_transaction()
     except KafkaException as failure:
-        raise DeliveryError(f"no transaction can begin: {failure.args[0].str()}") from None
+        session.producer.notice(failure.args[0])
+        raise session.producer.failure(f"no transaction can begin: {failure.args[0].str()}") from None
     _step(
         lambda: client.send_offsets_to_transaction([delivery.record], session.group_metadata, REQUEST_SECONDS), session, delivery
     )
@@ -182,10 +212,11 @@ def _step(action: Callable[[], None], session: _Session, delivery: Delivery) -> 
             return action()
         except KafkaException as failure:
             error = failure.args[0]
+            session.producer.notice(error)
             session.producer.check()
             if not error.retriable() or time.monotonic() >= deadline:
                 reason = f"batch {delivery.batch_id} of task {delivery.task} was not written: {error.str()}"
-                raise DeliveryError(reason) from None
+                raise session.producer.failure(reason) from None
             logger.info("trying again: %s", error.str())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from headrace.spark.client_log import client_logger
-from headrace.spark.errors import DeliveryError, OptionError
+from headrace.spark.errors import DeliveryError, FencedError, OptionError
 from headrace.spark.outgoing import ANY_PARTITION, Outgoing, topic_of
 
 OUTSTANDING_BYTES = 64 * 1024 * 1024
@@ -39,18 +39,20 @@ ALIASES = {
     "request.required.acks": "acks",
     "compression.codec": "compression.type",
 }
+FENCED_ERRORS = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 
 class RecordProducer:
     """A producer and the first thing that went wrong with it."""
 
-    def __init__(self, client: Mapping[str, str], **extra: Any) -> None:
+    def __init__(self, client: Mapping[str, str]) -> None:
         self._bootstrap = client["bootstrap.servers"]
         self._known_topics: set[str] = set()
         self._first_error: str | None = None
         self._last_trouble = ""
+        self.fenced = False  # someone else has taken the transactional id
         named = {ALIASES.get(name, name): value for name, value in client.items() if name != "isolation.level"}
-        properties = PRODUCER_PROPERTIES | named | extra | {"on_delivery": self._reported, "error_cb": self._trouble}
+        properties = PRODUCER_PROPERTIES | named | {"on_delivery": self._reported, "error_cb": self._trouble}
         try:
             self.client = Producer(properties, logger=client_logger)
         except KafkaException as error:
@@ -92,9 +94,16 @@ class RecordProducer:
             self.check()
         self.check()
 
+    def notice(self, error: KafkaError) -> None:
+        """Every error passes here, so that being fenced is not mistaken for another failure."""
+        self.fenced = self.fenced or error.code() in FENCED_ERRORS
+
+    def failure(self, reason: str) -> DeliveryError:
+        return FencedError(reason) if self.fenced else DeliveryError(reason)
+
     def check(self) -> None:
         if self._first_error is not None:
-            raise DeliveryError(self._first_error)
+            raise self.failure(self._first_error)
 
     def _serve(self, seconds: float, *, flush: bool = False) -> None:
         """Let librdkafka report.  A fatal error, such as being fenced, comes as an exception, and as one with another on top when
@@ -103,7 +112,9 @@ class RecordProducer:
             self.client.flush(seconds) if flush else self.client.poll(seconds)
         except (KafkaException, SystemError) as failure:
             cause = failure if isinstance(failure, KafkaException) else failure.__cause__ or failure.__context__ or failure
-            raise DeliveryError(f"the producer gave up: {cause}") from None
+            if isinstance(cause, KafkaException):
+                self.notice(cause.args[0])
+            raise self.failure(f"the producer gave up: {cause}") from None
 
     def _make_room(self, rows: Outgoing) -> None:
         row_bytes = rows.byte_count // rows.row_count + RECORD_OVERHEAD_BYTES
@@ -125,7 +136,8 @@ class RecordProducer:
                     message["timestamp"] = timestamp
         if self.client.produce_batch(topic, messages) != rows.row_count:
             refused = next(message["_error"] for message in messages if "_error" in message)
-            raise DeliveryError(f"the record could not be queued for {topic}: {refused}")
+            self.notice(refused)
+            raise self.failure(f"the record could not be queued for {topic}: {refused}")
 
     def _send_one_by_one(self, rows: Outgoing, topic: str | None) -> None:
         produce = self.client.produce
@@ -146,9 +158,13 @@ class RecordProducer:
                     **extra,
                 )
             except (BufferError, KafkaException) as error:
-                raise DeliveryError(f"the record could not be queued for {where}: {error}") from None
+                if isinstance(error, KafkaException):
+                    self.notice(error.args[0])
+                raise self.failure(f"the record could not be queued for {where}: {error}") from None
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.notice(error)
         if error is not None and self._first_error is None:
             partition = message.partition()  # None when the record never got one
             where = message.topic() if partition is None or partition < 0 else f"{message.topic()}-{partition}"
@@ -156,5 +172,6 @@ class RecordProducer:
             self._first_error = f"a record for {where} was not written: {error.str()}{why}"
 
     def _trouble(self, error: KafkaError) -> None:
+        self.notice(error)
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_trouble:
             self._last_trouble = error.str()
