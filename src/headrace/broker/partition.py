@@ -165,8 +165,6 @@ class Partition:
             if flush == "interval":
                 self._flush_at_interval()
             self.advance()
-                self._flush_at_interval()
-            self.advance()
         if self.replica_readers:
             self.replica_readers.wake()
 

@@ -188,7 +188,7 @@ def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
                 raise DeliveryError(f"what group {delivery.group} has recorded cannot be read: {error.str()}") from None
             time.sleep(0.1)
     offsets: list[int] = [one.offset for one in recorded]
-    return max(0, *offsets) - 1  # a negative offset says that there is none
+    return max([0, *offsets]) - 1  # a negative offset says that there is none
 
 
 def _open_transaction(session: _Session, delivery: Delivery) -> None:
