@@ -8,6 +8,8 @@ from headrace.testing.simulation.history import (
     Acknowledged,
     Ended,
     Fact,
+    GaveUp,
+    Heard,
     History,
     Led,
     OffsetCommitted,
@@ -17,6 +19,7 @@ from headrace.testing.simulation.history import (
     Polled,
     Refused,
     Sent,
+    Took,
 )
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.observer import Committed, CommittedBatch
@@ -37,13 +40,28 @@ def polled(value: str, offset: int, *, isolated: bool = False) -> Polled:
     return Polled(consumer="c", partition=PARTITION, offset=offset, value=value, isolated=isolated)
 
 
-def broken(facts: list[Fact], records: Records, isolated: Records | None = None, other: Records | None = None) -> list[str]:
+def broken(
+    facts: list[Fact],
+    records: Records,
+    isolated: Records | None = None,
+    other: Records | None = None,
+    *,
+    start: int = 0,
+    compacted: bool = False,
+    lossy: bool = False,
+) -> list[str]:
     history = History(SimulatedLoop(0))
     for fact in [Led(partition=PARTITION, leader_epoch=1, broker=1), *facts]:
         history.record(fact)
     final = FinalState(
-        {PARTITION: records, OTHER: other or []}, {PARTITION: records if isolated is None else isolated, OTHER: other or []}
+        {PARTITION: records, OTHER: other or []},
+        {PARTITION: records if isolated is None else isolated, OTHER: other or []},
+        starts={PARTITION: start},
+        compacted=frozenset({PARTITION} if compacted else ()),
+        lossy=frozenset({PARTITION} if lossy else ()),
     )
+    if compacted or lossy or start:
+        return check(history, final, {})
     batches = {offset: CommittedBatch(offset, offset + 1, 1, 0) for offset, _ in records}
     return check(history, final, {PARTITION: Committed(batches), OTHER: Committed()})
 
@@ -169,3 +187,63 @@ def test_a_commit_without_an_answer_may_or_may_not_have_happened() -> None:
 
 def test_a_question_asked_before_a_commit_was_acknowledged_may_miss_it() -> None:
     assert broken(offsets(acknowledged_first=5, attempted=9, read=0, asked=2), []) == []
+
+
+WRITTEN: list[Fact] = [
+    *(sent(value) for value in ("p/1~a", "p/2~b", "p/3~a")),
+    *(acknowledged(value, offset) for offset, value in enumerate(("p/1~a", "p/2~b", "p/3~a"))),
+]
+
+
+def test_what_was_retained_long_enough_may_be_gone_and_the_rest_may_not() -> None:
+    assert broken(WRITTEN, [(2, "p/3~a")], start=2) == []
+    assert only(broken(WRITTEN, [(2, "p/3~a")], start=1), "lost write: p/2~b")
+    assert only(broken(WRITTEN, [], start=3), "t-0 begins at 3, beyond its newest record at 2")
+
+
+def test_a_compacted_partition_keeps_the_last_record_of_each_key() -> None:
+    assert broken(WRITTEN, [(1, "p/2~b"), (2, "p/3~a")], compacted=True) == []
+    assert only(broken(WRITTEN, [(2, "p/3~a")], compacted=True), "lost write: p/2~b")
+    assert only(broken(WRITTEN, [(0, "p/1~a"), (1, "p/2~b")], compacted=True), "lost write: p/3~a")
+    assert broken([*WRITTEN, polled("p/1~a", 0)], [(1, "p/2~b"), (2, "p/3~a")], compacted=True) == []
+
+
+def test_a_partition_that_may_be_led_uncleanly_may_lose_and_not_invent() -> None:
+    assert broken(WRITTEN, [], lossy=True) == []
+    assert only(broken(WRITTEN, [(0, "q/1")], lossy=True), "unknown record: q/1")
+
+
+def test_a_record_of_a_topic_that_was_deleted_is_unknown_to_its_namesake() -> None:
+    before, now = TopicPartition("t#1", 0), TopicPartition("t#2", 0)
+    facts: list[Fact] = [
+        sent("p/1", partition=before),
+        Acknowledged(producer="p", partition=before, value="p/1", offset=0, broker=1),
+        Polled(consumer="c", partition=now, offset=0, value="p/1", isolated=False),
+    ]
+
+    assert broken(facts[:-1], []) == []
+    assert only(broken(facts, []), "unknown record: c got p/1 of t#2-0")
+
+
+@pytest.mark.parametrize(("heard_at", "gives_up", "is_well"), [(0.0, False, False), (0.0, True, True), (-9.0, False, True)])
+def test_a_partition_is_taken_when_it_was_given_up_or_its_owner_is_silent(heard_at: float, gives_up: bool, is_well: bool) -> None:
+    facts: list[Fact] = [
+        Heard(group="g", member="a", sent_at=heard_at),
+        Took(group="g", member="a", partition=PARTITION),
+        *([GaveUp(group="g", member="a", partition=PARTITION)] if gives_up else []),
+        Took(group="g", member="b", partition=PARTITION),
+    ]
+
+    found = broken(facts, [])
+
+    assert (found == []) if is_well else only(found, "b took t-0 of g")
+
+
+def test_an_unclean_election_is_noticed_where_it_is_not_allowed() -> None:
+    for lossy in (frozenset({PARTITION}), frozenset[TopicPartition]()):
+        history = History(SimulatedLoop(0))
+        history.tell("[error] unclean election: t-0 is led by 3; records may be lost")
+
+        found = check(history, FinalState({PARTITION: []}, {PARTITION: []}, lossy=lossy), {})
+
+        assert (found == []) if lossy else only(found, "not allowed")

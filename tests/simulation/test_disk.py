@@ -125,12 +125,14 @@ def test_a_write_during_which_the_power_fails_is_torn_and_nothing_follows() -> N
 
 
 def test_a_full_disk_and_a_failing_sync_say_so() -> None:
-    _, disk = with_directory(1)
+    medium, disk = with_directory(1)
     file = disk.open(FILE, create=True)
-    disk.is_full = True
+    medium.is_full = True
     with pytest.raises(OSError, match="No space"):
         file.append([b"x"])
-    disk.is_full = False
+    with pytest.raises(OSError, match="No space"):
+        mount(medium).open(FILE.with_name("other"), create=True)
+    medium.is_full = False
     disk.failing_syncs = 1
     with pytest.raises(OSError, match="Input/output"):
         file.sync()

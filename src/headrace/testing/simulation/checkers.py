@@ -2,18 +2,22 @@
 
 Nothing acknowledged is lost; a record is where its acknowledgement said; an idempotent producer's record is there once; records
 of one key are in the order in which they were sent; nobody reads what is not there in the end, skips anything, or sees an offset
-change its record; transactions are there whole or not at all; committed offsets never go back.
+change its record; transactions are there whole or not at all; committed offsets never go back; no partition has two readers of
+one group at a time; only topics that allow it are led by somebody who may lack something.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.heartbeating import SESSION_MS
 from headrace.testing.simulation.history import (
     Acknowledged,
     Assigned,
     Ended,
+    GaveUp,
+    Heard,
     History,
     Led,
     OffsetCommitted,
@@ -24,10 +28,16 @@ from headrace.testing.simulation.history import (
     Polled,
     Refused,
     Sent,
+    Took,
 )
 from headrace.testing.simulation.observer import Committed
+from headrace.testing.simulation.producing import key_of
 
 Records = Sequence[tuple[int, str]]
+# What the controller's log says of an unclean election, before the partition.
+UNCLEAN = "unclean election: "
+# A session of a new-style group, on the fastest clock there is.
+SESSION_S_MIN = SESSION_MS / 1000 * 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,20 @@ class FinalState:
 
     everything: Mapping[TopicPartition, Records]
     isolated: Mapping[TopicPartition, Records]
+    # Where each begins, if not at 0: what was retained before is gone by right.
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    # Of these only the last record of each key must be there.
+    compacted: frozenset[TopicPartition] = frozenset()
+    # These may lose anything, since their topic allows an unclean election.
+    lossy: frozenset[TopicPartition] = frozenset()
+
+    def has_let_go_of(self, partition: TopicPartition, offset: int, value: str) -> bool:
+        """Whether a record may be missing by right: too old, superseded, or in a partition of which nothing is known."""
+        if partition not in self.everything or partition in self.lossy or offset < self.starts.get(partition, 0):
+            return True
+        if partition not in self.compacted:
+            return False
+        return any(later > offset and key_of(other) == key_of(value) for later, other in self.everything[partition])
 
 
 def check(history: History, final: FinalState, committed: Mapping[TopicPartition, Committed]) -> list[str]:
@@ -46,6 +70,7 @@ def check(history: History, final: FinalState, committed: Mapping[TopicPartition
         *refused_writes(history),
         *duplicates(final),
         *unknown_records(history, final),
+        *overdone_retention(history, final),
         *disorder(history, final),
         *false_reads(history, final),
         *skipped_polls(history, final),
@@ -53,6 +78,8 @@ def check(history: History, final: FinalState, committed: Mapping[TopicPartition
         *torn_transactions(history, final),
         *offsets_gone_back(history),
         *shared_partitions(history),
+        *double_owners(history),
+        *unclean_elections(history, final),
     ]
 
 
@@ -60,8 +87,10 @@ def lost_writes(history: History, final: FinalState) -> Iterator[str]:
     """What was acknowledged by all in-sync replicas is there, at the offset that was told."""
     found = {partition: dict(records) for partition, records in final.everything.items()}
     for fact in history.of(Acknowledged):
-        there = found[fact.partition].get(fact.offset)
-        if there != fact.value:
+        there = found.get(fact.partition, {}).get(fact.offset)
+        if there is None and final.has_let_go_of(fact.partition, fact.offset, fact.value):
+            continue
+        if there != fact.value and fact.partition not in final.lossy:
             yield f"lost write: {fact.value}, acknowledged by {fact.broker} at {fact.partition}@{fact.offset}; there is {there}"
 
 
@@ -87,6 +116,19 @@ def unknown_records(history: History, final: FinalState) -> Iterator[str]:
         for offset, value in records:
             if (partition, value) not in sent:
                 yield f"unknown record: {value} at {partition}@{offset}"
+    for fact in history.of(Polled):
+        if (fact.partition, fact.value) not in sent:
+            yield f"unknown record: {fact.consumer} got {fact.value} of {fact.partition}, which nobody sent there"
+
+
+def overdone_retention(history: History, final: FinalState) -> Iterator[str]:
+    """Retention leaves the active segment, so the newest record that was acknowledged is always there."""
+    newest: dict[TopicPartition, int] = {}
+    for fact in history.of(Acknowledged):
+        newest[fact.partition] = max(fact.offset, newest.get(fact.partition, -1))
+    for partition, start in final.starts.items():
+        if partition not in final.lossy and start > newest.get(partition, start):
+            yield f"{partition} begins at {start}, beyond its newest record at {newest[partition]}"
 
 
 def disorder(history: History, final: FinalState) -> Iterator[str]:
@@ -111,8 +153,10 @@ def false_reads(history: History, final: FinalState) -> Iterator[str]:
     everything = {partition: dict(records) for partition, records in final.everything.items()}
     isolated = {partition: dict(records) for partition, records in final.isolated.items()}
     for fact in history.of(Polled):
-        there = (isolated if fact.isolated else everything)[fact.partition].get(fact.offset)
-        if there != fact.value:
+        there = (isolated if fact.isolated else everything).get(fact.partition, {}).get(fact.offset)
+        if there is None and final.has_let_go_of(fact.partition, fact.offset, fact.value):
+            continue
+        if there != fact.value and fact.partition not in final.lossy:
             kind = "aborted read" if everything[fact.partition].get(fact.offset) == fact.value else "false read"
             yield f"{kind}: {fact.consumer} got {fact.value} at {fact.partition}@{fact.offset}; there is {there}"
 
@@ -129,9 +173,9 @@ def skipped_polls(history: History, final: FinalState) -> Iterator[str]:
             offsets = got.pop((fact.consumer, fact.partition), [])
             if offsets != sorted(set(offsets)):
                 yield f"non-monotonic poll: {fact.consumer} got {offsets} of {fact.partition}"
-            records = (final.isolated if isolation.get(fact.consumer, True) else final.everything)[fact.partition]
+            records = (final.isolated if isolation.get(fact.consumer, True) else final.everything).get(fact.partition, ())
             missed = [value for offset, value in records if fact.start <= offset < fact.end and offset not in set(offsets)]
-            if missed:
+            if missed and fact.partition not in final.lossy:
                 yield f"poll skip: {fact.consumer} passed {fact.partition} [{fact.start}, {fact.end}) without {missed}"
 
 
@@ -144,6 +188,8 @@ def unequal_leaders(history: History, committed: Mapping[TopicPartition, Committ
     for led in history.of(Led):
         last_led[led.partition, led.broker] = max(led.leader_epoch, last_led.get((led.partition, led.broker), -1))
     for fact in history.of(Acknowledged):
+        if fact.partition not in committed or not committed[fact.partition].batches:
+            continue  # another life of a topic, or one that is compacted: what became of the record is checked elsewhere
         batch = committed[fact.partition].batch_at(fact.offset)
         if batch is None:
             yield f"acknowledged but never committed: {fact.value} at {fact.partition}@{fact.offset}"
@@ -217,3 +263,28 @@ def shared_partitions(history: History) -> Iterator[str]:
         owner = owners.setdefault((fact.group, fact.generation, fact.partition), fact.member)
         if owner != fact.member:
             yield f"{fact.partition} belongs to {owner} and to {fact.member} in generation {fact.generation} of {fact.group}"
+
+
+def double_owners(history: History) -> Iterator[str]:
+    """A partition of a new-style group (KIP-848) is taken only when whoever had it gave it up or was silent for a session."""
+    owners: dict[tuple[str, TopicPartition], str] = {}
+    heard: dict[tuple[str, str], float] = {}
+    for fact in history.facts:
+        if isinstance(fact, Heard):
+            heard[fact.group, fact.member] = fact.sent_at
+        elif isinstance(fact, GaveUp):
+            if owners.get((fact.group, fact.partition)) == fact.member:
+                del owners[fact.group, fact.partition]
+        elif isinstance(fact, Took):
+            owner = owners.get((fact.group, fact.partition), fact.member)
+            if owner != fact.member and fact.at < heard[fact.group, owner] + SESSION_S_MIN:
+                yield f"{fact.member} took {fact.partition} of {fact.group} at {fact.at:.3f}, which was {owner}'s own"
+            owners[fact.group, fact.partition] = fact.member
+
+
+def unclean_elections(history: History, final: FinalState) -> Iterator[str]:
+    """Only a topic that allows it is led by a replica that may lack something."""
+    allowed = {f"{UNCLEAN}{partition} " for partition in final.lossy}
+    for line in history.story:
+        if UNCLEAN in line and not any(sign in line for sign in allowed):
+            yield f"not allowed: {line.strip()}"

@@ -41,6 +41,8 @@ class ClusterClient:
         self.brokers = list(addresses)
         self._peers = Peers(name, addresses.get)
         self._leaders: dict[TopicPartition, int] = {}
+        # Of the leaders last heard of: whoever knows of another refuses to be read under this one (KIP-320).
+        self.leader_epochs: dict[TopicPartition, int] = {}
         # The ids of topics as of the last time anybody was asked.
         self.topic_ids: dict[str, UUID] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -88,6 +90,7 @@ class ClusterClient:
                 partition = TopicPartition(name, found.partition_index)
                 if found.error_code == ErrorCode.NONE:
                     self._leaders[partition] = found.leader_id
+                    self.leader_epochs[partition] = found.leader_epoch
 
     # -- coordinators
 

@@ -11,6 +11,7 @@ from headrace.host.entropy import Entropy
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
 from headrace.testing.simulation.disk import Medium, SimulatedDisk
+from headrace.testing.simulation.heartbeating import SESSION_MS
 from headrace.testing.simulation.history import History
 from headrace.testing.simulation.host import SimulatedClock, SimulatedEntropy
 from headrace.testing.simulation.loop import SimulatedLoop
@@ -26,6 +27,7 @@ RESTART_PAUSE_S = 1.0
 # Clocks of real machines differ by parts in a million; these differ by parts in fifty, to be sure.
 CLOCK_RATES = (0.98, 1.02)
 WALL_SKEW_MS = 5_000
+RACKS = 2
 
 SETTINGS = {
     "log.dirs": str(DATA),
@@ -36,7 +38,12 @@ SETTINGS = {
     "broker.session.timeout.ms": "2000",
     "replica.lag.time.max.ms": "3000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
-    "log.cleaner.enable": "false",
+    "log.retention.check.interval.ms": "1500",
+    "log.cleaner.backoff.ms": "1000",
+    "offsets.topic.segment.bytes": "3000",
+    "transaction.state.log.segment.bytes": "3000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "leader.imbalance.check.interval.seconds": "7",
 }
@@ -87,6 +94,7 @@ class SimulatedCluster:
     loop: SimulatedLoop
     history: History
     broker_count: int = 3
+    has_racks: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     network: SimulatedNetwork = field(init=False)
     store: StoreServer = field(init=False)
@@ -117,6 +125,9 @@ class SimulatedCluster:
         """Everybody between whom a link can be cut."""
         return [*(node.name for node in self.nodes.values()), STORE_NAME]
 
+    def rack_of(self, broker_id: int) -> str:
+        return f"rack-{broker_id % RACKS}"
+
     # -- lives of brokers
 
     def start(self, node: Node) -> None:
@@ -133,6 +144,8 @@ class SimulatedCluster:
 
     def _config(self, node: Node) -> BrokerConfig:
         own = {"node.id": str(node.broker_id), "listeners": f"{node.name}:{PORT}"}
+        if self.has_racks:
+            own |= {"broker.rack": self.rack_of(node.broker_id), "replica.selector.class": "rack"}
         return BrokerConfig({**SETTINGS, **self.settings, **own})
 
     def _host(self, node: Node, machine: Machine, disk: SimulatedDisk) -> Host:
@@ -140,7 +153,8 @@ class SimulatedCluster:
             return self.store.connect(machine)
 
         entropy = SimulatedEntropy(random.Random(self.loop.random.getrandbits(64)))
-        return Host(clock=SimulatedClock(self.loop, machine), disk=disk, entropy=entropy, open_store=open_store)
+        clock = SimulatedClock(self.loop, machine)
+        return Host(clock=clock, disk=disk, entropy=entropy, worker_processes=False, open_store=open_store)
 
     async def _serve(self, node: Node, machine: Machine, broker: Broker) -> None:
         """A broker that cannot start ends, and whoever looks after it starts it again."""
@@ -215,6 +229,7 @@ class SimulatedCluster:
             self._heal_node(node)
 
     def _heal_node(self, node: Node) -> None:
+        node.medium.is_full = False
         if node.is_running and node.needs_restart:
             self.kill(node)
         if not node.is_running:
@@ -225,7 +240,6 @@ class SimulatedCluster:
         if node.is_paused:
             self.loop.resume(node.machine)
         node.machine.blocking_seconds = BLOCKING_S
-        node.disk.is_full = False
         node.disk.failing_syncs = 0
         node.disk.changes_until_power_failure = None
 

@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 
 from headrace.model.errors import ErrorCode
-from headrace.model.identity import TopicPartition
+from headrace.model.identity import NO_BROKER, TopicPartition
 from headrace.testing.simulation.client import GROUP, ClusterClient, Unavailable
 from headrace.testing.simulation.history import OffsetCommitted, OffsetCommitting, OffsetRead, OffsetRefused, Passed, Polled
-from headrace.testing.simulation.reading import Fetched, fetch
+from headrace.testing.simulation.reading import Fetched, earliest_offset, fetch
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,7 +23,15 @@ POLL_WAIT_MS = 300
 POLLS_PER_COMMIT = 4
 POLLS_PER_LIFE = 16
 # A commit so answered did not happen: its sender is not a member, or of another time.
-FENCED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
+FENCED = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
 
 
 async def committed_offsets(client: ClusterClient, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -77,29 +85,46 @@ class Auditor:
 class Reader:
     """Where a consumer is in its partitions: it polls from there, and commits it."""
 
-    def __init__(self, client: ClusterClient, group: str, *, isolated: bool) -> None:
+    def __init__(self, client: ClusterClient, group: str, *, isolated: bool, rack: str = "", keeps_all: bool = True) -> None:
         self.client = client
         self.group = group
         self.isolated = isolated
+        self.rack = rack
+        # Whether the topic keeps everything for ever, so that no offset is ever out of range.
+        self.keeps_all = keeps_all
         self.positions: dict[TopicPartition, int] = {}
+        # Followers nearby that leaders have sent us to (KIP-392).
+        self._nearer: dict[TopicPartition, int] = {}
+
+    def begin(self, positions: dict[TopicPartition, int]) -> None:
+        """Read these partitions from there on."""
+        self.positions = positions
+        self._nearer.clear()
 
     async def poll(self, wait_ms: int = POLL_WAIT_MS) -> None:
-        """Read once from one of the leaders.  Raises Unavailable."""
+        """Read once from one of the leaders, or of the followers nearby.  Raises Unavailable."""
         client = self.client
-        leaders = {partition: await client.leader(partition) for partition in self.positions}
-        broker = client.chance.choice(sorted(set(leaders.values())))
-        positions = {partition: self.positions[partition] for partition, leader in leaders.items() if leader == broker}
+        brokers = {
+            partition: self._nearer[partition] if partition in self._nearer else await client.leader(partition)
+            for partition in self.positions
+        }
+        broker = client.chance.choice(sorted(set(brokers.values())))
+        positions = {partition: self.positions[partition] for partition, chosen in brokers.items() if chosen == broker}
         try:
-            answers = await fetch(client, broker, positions, isolated=self.isolated, wait_ms=wait_ms)
+            answers = await fetch(client, broker, positions, isolated=self.isolated, wait_ms=wait_ms, rack=self.rack)
         except Unavailable:
             for partition in positions:
                 client.forget_leader(partition)
+                self._nearer.pop(partition, None)
             raise
         for answer in answers:
-            if answer.error is ErrorCode.NONE:
-                self._take(answer)
-            else:
-                self._on_error(answer.partition, answer.error)
+            if answer.error is not ErrorCode.NONE:
+                await self._on_error(answer.partition, answer.error)
+                continue
+            self._take(answer)
+            if answer.nearer_replica != NO_BROKER:
+                client.history.tell(f"is sent to {answer.nearer_replica} for {answer.partition}")
+                self._nearer[answer.partition] = answer.nearer_replica
 
     def _take(self, answer: Fetched) -> None:
         name, partition, record = self.client.name, answer.partition, self.client.history.record
@@ -110,13 +135,20 @@ class Reader:
             record(Passed(consumer=name, partition=partition, start=start, end=answer.next_offset))
             self.positions[partition] = answer.next_offset
 
-    def _on_error(self, partition: TopicPartition, error: ErrorCode) -> None:
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            position = self.positions[partition]
-            self.client.history.violate(f"{partition} at {position}, which a consumer has reached, is said to be out of range")
+    async def _on_error(self, partition: TopicPartition, error: ErrorCode) -> None:
+        was_leader = self._nearer.pop(partition, None) is None
         self.client.forget_leader(partition)
+        # A follower may be behind; only the leader knows what there is.
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE and was_leader:
+            position = self.positions[partition]
+            earliest = 0 if self.keeps_all else await earliest_offset(self.client, partition)
+            if earliest <= position:
+                what = f"{partition} at {position}, which a consumer has reached, is said to be out of range"
+                self.client.history.violate(f"{what}, and to begin at {earliest}")
+            self.client.history.tell(f"goes on at {earliest} of {partition}: the rest is gone")
+            self.positions[partition] = earliest
 
-    async def commit(self, generation: int = -1, member_id: str = "") -> ErrorCode:
+    async def commit(self, generation: int = -1, member_id: str = "", *, version: int = OFFSET_COMMIT_VERSION) -> ErrorCode:
         """Ask for the positions to be kept; NONE or why they were not.  Raises Unavailable when that is unknown."""
         client, positions = self.client, dict(self.positions)
         for partition, offset in positions.items():
@@ -127,7 +159,7 @@ class Reader:
             member_id=member_id,
             topics=_topics_to_commit(positions),
         )
-        response: OffsetCommitResponse = await client.call_coordinator(GROUP, self.group, request, OFFSET_COMMIT_VERSION)
+        response: OffsetCommitResponse = await client.call_coordinator(GROUP, self.group, request, version)
         worst = ErrorCode.NONE
         for topic in response.topics:
             for answer in topic.partitions:
@@ -157,10 +189,10 @@ def _topics_to_commit(positions: Mapping[TopicPartition, int]) -> tuple[OffsetCo
 class Consumer:
     """The only one of its group, without the group protocol: generation -1, as simple consumers do."""
 
-    def __init__(self, client: ClusterClient, *, isolated: bool) -> None:
+    def __init__(self, client: ClusterClient, *, isolated: bool, rack: str = "", keeps_all: bool = True) -> None:
         self._client = client
         self.group = f"group-{client.name}"
-        self._reader = Reader(client, self.group, isolated=isolated)
+        self._reader = Reader(client, self.group, isolated=isolated, rack=rack, keeps_all=keeps_all)
         self._stopping = False
 
     def stop(self) -> None:
@@ -170,7 +202,7 @@ class Consumer:
         while not self._stopping:
             self._client.forget_coordinator(GROUP, self.group)
             try:
-                self._reader.positions = await committed_offsets(self._client, self.group, partitions)
+                self._reader.begin(await committed_offsets(self._client, self.group, partitions))
                 await self._live()
             except Unavailable:
                 await self._client.back_off()

@@ -139,6 +139,8 @@ class Medium:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.root = Directory()
+        # Nothing more fits.
+        self.is_full = False
 
     def find(self, path: Path) -> Node | None:
         node: Node | None = self.root
@@ -168,6 +170,10 @@ def _not_found(path: Path) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
+def _full(path: Path) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
 class MountedFile:
     """An open file of one life of a machine."""
 
@@ -191,8 +197,11 @@ class MountedFile:
 
     def _write(self, position: int, data: bytes) -> None:
         disk = self._disk
-        if disk.is_full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        disk.check_power()
+        if disk.is_full and position + len(data) > len(self._inode.data):
+            # What still fits is written, and stays.
+            self._inode.write(position, data[: disk.medium.chance.randrange(len(data) + 1)])
+            raise _full(self.path)
         torn = disk.power_fails_now()
         if torn:
             data = data[: disk.medium.chance.randrange(len(data) + 1)]
@@ -232,10 +241,13 @@ class SimulatedDisk:
         self.wall_ms = wall_ms
         self._on_power_failure = on_power_failure
         self.is_off = False
-        # Faults: so many syncs fail; nothing more can be written; the power fails at the so-manieth change from now.
+        # Faults: so many syncs fail; the power fails at the so-manieth change from now.
         self.failing_syncs = 0
-        self.is_full = False
         self.changes_until_power_failure: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self.medium.is_full
 
     # -- power
 
@@ -266,6 +278,8 @@ class SimulatedDisk:
         directory = self.medium.directory(path.parent)
         inode = directory.names.get(path.name)
         if inode is None and create:
+            if self.is_full:
+                raise _full(path)
             self.before_change()
             inode = Inode(modified_ms=self.wall_ms())
             directory.change((path.name, inode))
@@ -311,6 +325,8 @@ class SimulatedDisk:
         for part in path.parts:
             node = directory.names.get(part)
             if node is None:
+                if self.is_full:
+                    raise _full(path)
                 self.before_change()
                 node = Directory()
                 directory.change((part, node))

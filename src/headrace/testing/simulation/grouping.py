@@ -104,7 +104,7 @@ class GroupMember:
             self._client.history.record(
                 Assigned(group=self._group, generation=self._generation, member=self._client.name, partition=partition)
             )
-        self._reader.positions = await committed_offsets(self._client, self._group, mine) if mine else {}
+        self._reader.begin(await committed_offsets(self._client, self._group, mine) if mine else {})
 
     # -- working
 

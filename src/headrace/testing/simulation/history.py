@@ -126,6 +126,33 @@ class Assigned(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Took(Fact):
+    """A member of a new-style group (KIP-848) begins to read a partition as its own."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaveUp(Fact):
+    """A member of a new-style group no longer reads a partition."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard(Fact):
+    """A member's heartbeat, sent at that time, was answered well: the member stays one for a session from then on."""
+
+    group: str
+    member: str
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRead(Fact):
     """A group's coordinator told the committed offset; `asked` is the order of the question."""
 

@@ -49,6 +49,7 @@ class Nemesis:
             self._slow_disk,
             self._slow_network,
             self._restart,
+            self._fill_disk,
         ]
         if faults.power_failures:
             self._choices += [self._cut_power, self._cut_power_in_a_write, self._cut_all_power]
@@ -185,6 +186,23 @@ class Nemesis:
 
             def mend() -> None:
                 machine.blocking_seconds = BLOCKING_S
+
+            self._later(mend)
+
+    def _fill_disk(self) -> None:
+        """Nothing more fits for a while; what went offline meanwhile comes back with a restart, now or when all is healed."""
+        if node := self._victim():
+            machine = node.machine
+            node.medium.is_full = True
+            node.needs_restart = True
+            self._tell(f"the disk of {node.name} is full")
+
+            def mend() -> None:
+                node.medium.is_full = False
+                self._tell(f"the disk of {node.name} has room again")
+                if node.machine is machine and node.is_running and not node.is_paused:
+                    self._cluster.kill(node)
+                    self._start_later(node)
 
             self._later(mend)
 

@@ -3,16 +3,21 @@
 A broker that is seen to be dead has stopped believing that it leads: it gives its lease up before the store does.
 
 Whenever a high watermark moves, on whichever replica, the batches below it are compared with what was ever seen committed at
-these offsets.  That is more than clients can see, and sees it at once.
+these offsets.  That is more than clients can see, and sees it at once.  Topics are told apart by their ids: one that was deleted
+and made again is another.  Of a compacted topic the records are compared, since each replica drops old ones in its own time.
+Topics that allow an unclean election may change what was committed; their replicas agree in the end.
 """
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from headrace.broker.partition import Partition
 from headrace.model.errors import RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.records.batch import iterate_batches
+from headrace.records.header import BatchHeader
+from headrace.records.record import read_records
 from headrace.testing.simulation.history import History, Led
 from headrace.testing.simulation.machine import Machine, required_machine
 
@@ -30,6 +35,10 @@ def _believes_to_lead(broker: "Broker", identity: TopicPartition) -> bool:
     return is_leader and hasattr(broker, "membership") and broker.membership.is_valid
 
 
+def batch_of(header: BatchHeader) -> "CommittedBatch":
+    return CommittedBatch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
     """What identifies a batch: everything but the bytes themselves, which its checksum covers."""
@@ -40,11 +49,16 @@ class CommittedBatch:
     crc: int
 
 
+Entry = tuple[bytes | None, bytes | None]
+"""The key and the value of a record."""
+
+
 @dataclass(slots=True)
 class Committed:
-    """All batches of a partition that were ever below a high watermark, on any replica, by their base offset."""
+    """All that was ever below a high watermark, on any replica: batches by base offset or, of a compacted topic, records."""
 
     batches: dict[int, CommittedBatch] = field(default_factory=dict)
+    entries: dict[int, Entry] = field(default_factory=dict)
 
     def batch_at(self, offset: int) -> CommittedBatch | None:
         return next((each for each in self.batches.values() if each.base_offset <= offset < each.next_offset), None)
@@ -55,8 +69,10 @@ class Observer:
 
     def __init__(self, history: History) -> None:
         self._history = history
+        # Of each partition as it is now, and of all there ever were, by topic id.
         self.committed: dict[TopicPartition, Committed] = {}
-        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._committed: dict[tuple[UUID, int], Committed] = {}
+        self._leaders: dict[tuple[UUID, int, int], int] = {}
         self._alive: dict[Broker, Machine] = {}
         # Until when a broker whose lease was taken away unfairly cannot know of it.
         self._excused_until: dict[int, float] = {}
@@ -85,7 +101,7 @@ class Observer:
         self._on_high_watermark(broker.broker_id, partition, checked)
 
     def _on_leader(self, broker_id: int, partition: Partition) -> None:
-        key = (partition.identity, partition.leader_epoch)
+        key = (partition.topic_id, partition.identity.partition, partition.leader_epoch)
         first = self._leaders.setdefault(key, broker_id)
         if first != broker_id:
             self._history.violate(f"{partition.identity} is led by {first} and by {broker_id} in epoch {partition.leader_epoch}")
@@ -106,23 +122,39 @@ class Observer:
 
     def _on_high_watermark(self, broker_id: int, partition: Partition, checked: dict[Partition, int]) -> None:
         while checked[partition] < partition.high_watermark and partition.failure is None:
-            position, end = checked[partition], partition.high_watermark
+            position, end = max(checked[partition], partition.log.start_offset), partition.high_watermark
             try:
                 read = partition.log.read(position, max_bytes=READ_BYTES, up_to=end, at_least_one=True)
             except (RequestError, StorageError) as error:
                 self._history.tell(f"{partition.identity} cannot be looked at from {position} to {end}: {error}")
                 return
-            for header, _ in iterate_batches(read.data):
-                found = CommittedBatch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
-                self._compare(broker_id, partition.identity, found)
+            for header, batch in iterate_batches(read.data):
+                self._compare(broker_id, partition, header, batch)
                 checked[partition] = header.next_offset
-            if checked[partition] == position:
+            if checked[partition] <= position:
                 return
 
-    def _compare(self, broker_id: int, identity: TopicPartition, found: CommittedBatch) -> None:
-        known = self.committed.setdefault(identity, Committed()).batches.setdefault(found.base_offset, found)
+    def _compare(self, broker_id: int, partition: Partition, header: BatchHeader, batch: memoryview) -> None:
+        config, identity = partition.config, partition.identity
+        if config.unclean_leader_election_enable:
+            return
+        committed = self._committed.setdefault((partition.topic_id, identity.partition), Committed())
+        self.committed[identity] = committed
+        found: object
+        known: object
+        if config.is_compacted:
+            for record in read_records(batch):
+                found = (record.key, record.value)
+                known = committed.entries.setdefault(record.offset, (record.key, record.value))
+                self._require_same(broker_id, f"{identity}@{record.offset}", found, known)
+        else:
+            found = batch_of(header)
+            known = committed.batches.setdefault(header.base_offset, batch_of(header))
+            self._require_same(broker_id, str(identity), found, known)
+
+    def _require_same(self, broker_id: int, where: str, found: object, known: object) -> None:
         if known != found:
-            self._history.violate(f"{identity}: broker {broker_id} has committed {found}, but {known} was committed before")
+            self._history.violate(f"{where}: broker {broker_id} has committed {found}, but {known} was committed before")
 
     def why_not_even(self, brokers: "list[Broker]") -> str | None:
         """None when all replicas of each partition have the same end and everything is committed."""

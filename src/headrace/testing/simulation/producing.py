@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from headrace.model.errors import RETRIABLE, ErrorCode
-from headrace.model.identity import TopicPartition
+from headrace.model.identity import NO_TOPIC_ID, TopicPartition
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.testing.simulation.client import ClusterClient, Unavailable
@@ -29,6 +30,11 @@ class Identity:
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
 
+def key_of(value: str) -> str:
+    """The key of a record: what its value says behind the tilde or, where it says nothing, who sent it."""
+    return value.partition("~")[2] or value.split("/")[0]
+
+
 async def produce_batch(
     client: ClusterClient,
     partition: TopicPartition,
@@ -39,12 +45,13 @@ async def produce_batch(
     acks: int = -1,
     transactional_id: str | None = None,
     version: int = PRODUCE_VERSION,
+    topic_id: UUID = NO_TOPIC_ID,
 ) -> tuple[ErrorCode, int, int]:
     """Send one batch once; answer what the leader said, the offset, and who that leader is.  Raises Unavailable."""
     leader = await client.leader(partition)
     now_ms = EPOCH_MS + int(asyncio.get_running_loop().time() * 1000)
     batch = build_batch(
-        [Record(0, now_ms, value.split("/")[0].encode(), value.encode()) for value in values],
+        [Record(0, now_ms, key_of(value).encode(), value.encode()) for value in values],
         producer_id=identity.producer_id,
         producer_epoch=identity.epoch,
         base_sequence=sequence,
@@ -55,7 +62,7 @@ async def produce_batch(
         transactional_id=transactional_id,
         acks=acks,
         timeout_ms=PRODUCE_TIMEOUT_MS,
-        topic_data=(TopicProduceData(name=partition.topic, partition_data=(data,)),),
+        topic_data=(TopicProduceData(name=partition.topic, topic_id=topic_id, partition_data=(data,)),),
     )
     try:
         response: ProduceResponse = await client.call(leader, request, version)
@@ -79,10 +86,12 @@ class Batch:
 class Producer:
     """One producer with a lane for each partition: in each, a few batches under way at a time."""
 
-    def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float], in_flight_max: int = 1) -> None:
+    def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float], in_flight_max: int = 1, keys: int = 0) -> None:
         self._client = client
         self._pause_s = pause_s
         self._in_flight_max = in_flight_max
+        # How many keys it uses; 0 for one, its name.
+        self._keys = keys
         self._sent = 0
         self._stopping = False
 
@@ -121,7 +130,8 @@ class Producer:
         batch = Batch([], identity.sequences.get(partition, 0))
         for _ in range(client.chance.randrange(BATCH_RECORDS_MAX) + 1):
             self._sent += 1
-            batch.values.append(f"{client.name}/{self._sent}")
+            key = f"~key-{client.chance.randrange(self._keys)}" if self._keys else ""
+            batch.values.append(f"{client.name}/{self._sent}{key}")
             client.history.record(Sent(producer=client.name, partition=partition, value=batch.values[-1]))
         identity.sequences[partition] = batch.sequence + len(batch.values)
         return batch

@@ -7,41 +7,37 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.agreement import disagreements
 from headrace.testing.simulation.checkers import FinalState, check
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.consuming import Auditor, Consumer, committed_offsets
 from headrace.testing.simulation.grouping import GroupMember
+from headrace.testing.simulation.heartbeating import HeartbeatingMember
 from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.moving import Mover
 from headrace.testing.simulation.nemesis import Faults, Nemesis
 from headrace.testing.simulation.producing import CarelessProducer, Producer
-from headrace.testing.simulation.reading import read_to_end
+from headrace.testing.simulation.reading import earliest_offset, read_to_end
+from headrace.testing.simulation.sides import SIDES, Make, Worker
+from headrace.testing.simulation.topics import TopicSpec, create_topic
 from headrace.testing.simulation.transacting import TransactionalProducer
-from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-CREATE_TOPICS_VERSION = 5
 TOPIC = "events"
 SHARED_GROUP = "group-shared"
+HEARTBEATING_GROUP = "group-heartbeating"
 REPLICATION_FACTOR = 3
 AUDIT_PAUSE_S = (0.1, 0.6)
 
 Result = TypeVar("Result")
+Launched = tuple[Worker, "asyncio.Task[None]"]
 HEALING_SECONDS_MAX = 120.0
 SETTLE_LOOK_S = 0.25
-
-
-class Worker(Protocol):
-    """A client that works until it is told to stop."""
-
-    def stop(self) -> None: ...
-    async def run(self, partitions: Sequence[TopicPartition]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +57,9 @@ class Plan:
     transaction_version: int = 2
     consumers: int = 1
     members: int = 0
+    heartbeating: int = 0
+    racks: bool = False
+    sides: tuple[str, ...] = ()
     isolated: bool = True
     fault_seconds: float = 12.0
     pause_s: tuple[float, float] = (0.2, 0.9)
@@ -83,6 +82,9 @@ class Plan:
             transaction_version=chance.choice([1, 2, 2]),
             consumers=chance.choice([0, 1, 1]),
             members=chance.choice([0, 0, 2]),
+            heartbeating=chance.choice([0, 0, 2]),
+            racks=chance.choice([True, False, False]),
+            sides=tuple(chance.sample(list(SIDES), chance.choice([0, 1, 1, 2]))),
             isolated=chance.choice([True, False]),
             faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack"),
         )
@@ -151,45 +153,74 @@ class _Scenario:
         self._loop = loop
         self._history = history
         self._plan = plan
-        self._partitions = [TopicPartition(TOPIC, index) for index in range(plan.partitions)]
+        self._spec = TopicSpec(
+            name=TOPIC,
+            partition_count=plan.partitions,
+            factor=REPLICATION_FACTOR,
+            configs={
+                "min.insync.replicas": str(plan.min_insync_replicas),
+                "headrace.flush": plan.flush,
+                "segment.bytes": str(plan.segment_bytes),
+            },
+        )
+        self._partitions = self._spec.partitions
+        self._sides = [SIDES[name](plan.flush) for name in plan.sides]
         self._groups: list[str] = []
 
     async def run(self) -> list[str]:
         plan = self._plan
-        self._cluster = cluster = SimulatedCluster(self._loop, self._history, plan.brokers)
+        self._cluster = cluster = SimulatedCluster(self._loop, self._history, plan.brokers, has_racks=plan.racks)
         for node in cluster.nodes.values():
             cluster.start(node)
-        await self._on_client("admin", self._create_topic)
-        writers = [
-            *(self._launch(f"producer-{n}", self._producer) for n in range(1, plan.producers + 1)),
-            *(self._launch(f"careless-{n}", self._careless) for n in range(1, plan.careless + 1)),
-            *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
-        ]
-        if plan.brokers > REPLICATION_FACTOR:
-            writers.append(self._launch("mover", self._mover))
-        readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
-        readers += [self._launch(f"member-{n}", self._member) for n in range(1, plan.members + 1)]
-        if self._groups:
-            readers.append(self._launch("auditor", self._auditor))
+        for spec in (self._spec, *(side.spec for side in self._sides)):
+            await self._on_client("admin", partial(create_topic, spec=spec))
+        writers, readers = self._writers(), self._readers()
         await Nemesis(cluster, plan.faults, [task.get_name() for _, task in [*writers, *readers]]).run(
             until=self._loop.now + plan.fault_seconds
         )
         cluster.heal()
         if await self._finished(writers) and await self._settled() and await self._finished(readers):
             final = await self._on_client("reader", self._read_all)
-            return check(self._history, final, cluster.observer.committed)
+            brokers = [node.broker for node in cluster.nodes.values() if node.broker is not None]
+            return [*check(self._history, final, cluster.observer.committed), *disagreements(brokers)]
         return self._history.violations
+
+    def _writers(self) -> list[Launched]:
+        plan = self._plan
+        writers = [
+            *(self._launch(f"producer-{n}", self._producer) for n in range(1, plan.producers + 1)),
+            *(self._launch(f"careless-{n}", self._careless) for n in range(1, plan.careless + 1)),
+            *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
+        ]
+        for side in self._sides:
+            writers += [self._launch(name, make, side.spec) for name, make in side.writers.items()]
+        if plan.brokers > REPLICATION_FACTOR:
+            writers.append(self._launch("mover", self._mover))
+        return writers
+
+    def _readers(self) -> list[Launched]:
+        plan = self._plan
+        readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
+        readers += [self._launch(f"member-{n}", self._member) for n in range(1, plan.members + 1)]
+        readers += [self._launch(f"heartbeat-{n}", self._heartbeating) for n in range(1, plan.heartbeating + 1)]
+        for side in self._sides:
+            readers += [self._launch(name, make, side.spec) for name, make in side.readers.items()]
+            self._groups += side.groups
+        if self._groups:
+            readers.append(self._launch("auditor", self._auditor))
+        return readers
 
     # -- clients
 
-    def _client(self, name: str) -> tuple[Machine, ClusterClient]:
+    def _client(self, name: str, topics: tuple[str, ...]) -> tuple[Machine, ClusterClient]:
         chance = random.Random(self._loop.random.getrandbits(64))
-        return Machine(name), ClusterClient(name, self._cluster.addresses, (TOPIC,), self._history, chance)
+        return Machine(name), ClusterClient(name, self._cluster.addresses, topics, self._history, chance)
 
-    def _launch(self, name: str, make: Callable[[ClusterClient], Worker]) -> tuple[Worker, "asyncio.Task[None]"]:
-        machine, client = self._client(name)
+    def _launch(self, name: str, make: Make, spec: TopicSpec | None = None) -> Launched:
+        spec = spec or self._spec
+        machine, client = self._client(name, (spec.name,))
         worker = make(client)
-        return worker, self._loop.start_on(machine, worker.run(self._partitions), name)
+        return worker, self._loop.start_on(machine, worker.run(spec.partitions), name)
 
     def _producer(self, client: ClusterClient) -> Worker:
         return Producer(client, pause_s=self._plan.pause_s, in_flight_max=self._plan.in_flight_max)
@@ -209,7 +240,8 @@ class _Scenario:
         return transactor
 
     def _consumer(self, client: ClusterClient) -> Worker:
-        consumer = Consumer(client, isolated=self._plan.isolated)
+        rack = self._cluster.rack_of(1) if self._plan.racks else ""
+        consumer = Consumer(client, isolated=self._plan.isolated, rack=rack)
         self._groups.append(consumer.group)
         return consumer
 
@@ -218,48 +250,45 @@ class _Scenario:
             self._groups.append(SHARED_GROUP)
         return GroupMember(client, SHARED_GROUP, isolated=self._plan.isolated)
 
+    def _heartbeating(self, client: ClusterClient) -> Worker:
+        if HEARTBEATING_GROUP not in self._groups:
+            self._groups.append(HEARTBEATING_GROUP)
+        return HeartbeatingMember(client, HEARTBEATING_GROUP, TOPIC, isolated=self._plan.isolated)
+
     def _auditor(self, client: ClusterClient) -> Worker:
         return Auditor(client, self._groups, pause_s=AUDIT_PAUSE_S)
 
     async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
-        machine, client = self._client(name)
+        machine, client = self._client(name, (TOPIC, *(side.spec.name for side in self._sides)))
         try:
             return await self._loop.start_on(machine, work(client))
         finally:
             client.close()
 
-    async def _create_topic(self, client: ClusterClient) -> None:
-        configs = {
-            "min.insync.replicas": str(self._plan.min_insync_replicas),
-            "headrace.flush": self._plan.flush,
-            "segment.bytes": str(self._plan.segment_bytes),
-        }
-        topic = CreatableTopic(
-            name=TOPIC,
-            num_partitions=self._plan.partitions,
-            replication_factor=REPLICATION_FACTOR,
-            assignments=(),
-            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
-        )
-        while True:
-            try:
-                response = await client.call_any(CreateTopicsRequest(topics=(topic,)), CREATE_TOPICS_VERSION)
-                code = ErrorCode(response.topics[0].error_code)
-                if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                    return
-                self._history.tell(f"no topic yet: {code.name} {response.topics[0].error_message}")
-            except Unavailable:
-                pass
-            await client.back_off()
-
     async def _read_all(self, client: ClusterClient) -> FinalState:
         for group in self._groups:
-            await self._until_available(client, partial(committed_offsets, client, group, self._partitions))
-        everything, isolated = [
-            {partition: await self._read(client, partition, isolated=isolated) for partition in self._partitions}
-            for isolated in (False, True)
-        ]
-        return FinalState(everything, isolated)
+            partitions = next((side.spec.partitions for side in self._sides if group in side.groups), self._partitions)
+            await self._until_available(client, partial(committed_offsets, client, group, partitions))
+        everything: dict[TopicPartition, list[tuple[int, str]]] = {}
+        isolated: dict[TopicPartition, list[tuple[int, str]]] = {}
+        for partition in self._partitions:
+            everything[partition] = await self._read(client, partition, isolated=False)
+            isolated[partition] = await self._read(client, partition, isolated=True)
+        starts: dict[TopicPartition, int] = {}
+        for side in self._sides:
+            while side.spec.name not in client.topic_ids:
+                await self._until_available(client, client.refresh)
+            for partition in side.spec.partitions:
+                name = side.named(partition, client)
+                starts[name] = await self._until_available(client, partial(earliest_offset, client, partition))
+                everything[name] = isolated[name] = await self._read(client, partition, isolated=False)
+        return FinalState(
+            everything,
+            isolated,
+            starts,
+            compacted=frozenset(p for side in self._sides if side.is_compacted for p in side.spec.partitions),
+            lossy=frozenset(p for side in self._sides if side.is_lossy for p in side.spec.partitions),
+        )
 
     async def _read(self, client: ClusterClient, partition: TopicPartition, *, isolated: bool) -> list[tuple[int, str]]:
         return await self._until_available(client, lambda: read_to_end(client, partition, isolated=isolated))
@@ -273,7 +302,7 @@ class _Scenario:
 
     # -- the end
 
-    async def _finished(self, workers: Sequence[tuple[Worker, "asyncio.Task[None]"]]) -> bool:
+    async def _finished(self, workers: Sequence[Launched]) -> bool:
         for worker, _ in workers:
             worker.stop()
         if not workers:

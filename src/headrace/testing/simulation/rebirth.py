@@ -1,0 +1,140 @@
+"""A topic that is deleted and made again under its old name, while clients write to it and read from it.
+
+Clients name the topic by its id.  In the facts each life of the topic is a topic of its own, so that a record that outlives its
+topic is a record that nobody sent there.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
+from headrace.testing.simulation.client import ClusterClient, Unavailable
+from headrace.testing.simulation.history import Acknowledged, Passed, Polled, Sent
+from headrace.testing.simulation.producing import Identity, produce_batch
+from headrace.testing.simulation.reading import fetch
+from headrace.testing.simulation.topics import TopicSpec, create_topic, delete_topic
+
+PRODUCE_BY_ID_VERSION = 13
+LIFE_S = (1.5, 5.0)
+POLL_WAIT_MS = 300
+POLL_PAUSE_S = (0.1, 0.5)
+
+
+def in_this_life(partition: TopicPartition, topic_id: UUID) -> TopicPartition:
+    """How the facts name a partition of one life of a topic."""
+    return TopicPartition(f"{partition.topic}#{topic_id.hex[:8]}", partition.partition)
+
+
+class Recreator:
+    """An operator who deletes a topic and makes it again.  When told to stop, the topic is there."""
+
+    def __init__(self, client: ClusterClient, spec: TopicSpec) -> None:
+        self._client = client
+        self._spec = spec
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        client, name = self._client, self._spec.name
+        while not self._stopping:
+            await asyncio.sleep(client.chance.uniform(*LIFE_S))
+            try:
+                await client.refresh()
+            except Unavailable:
+                continue
+            topic_id = client.topic_ids.get(name)
+            if topic_id is None:
+                continue  # whoever was asked has not heard of it yet
+            client.history.tell(f"{name} is to go: {topic_id.hex[:8]}")
+            await delete_topic(client, topic_id)
+            await create_topic(client, self._spec)
+            client.history.tell(f"{name} is there again")
+
+
+class IncarnateWriter:
+    """Writes to whatever topic now has the name, and sends nothing twice."""
+
+    def __init__(self, client: ClusterClient, name: str, *, pause_s: tuple[float, float]) -> None:
+        self._client = client
+        self._name = name
+        self._pause_s = pause_s
+        self._sent = 0
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        client = self._client
+        while not self._stopping:
+            await asyncio.sleep(client.chance.uniform(*self._pause_s))
+            try:
+                if self._name not in client.topic_ids:
+                    await client.refresh()
+                    continue
+                await self._write(client.chance.choice(partitions), client.topic_ids[self._name])
+            except Unavailable:
+                client.topic_ids.pop(self._name, None)
+
+    async def _write(self, partition: TopicPartition, topic_id: UUID) -> None:
+        client, here = self._client, in_this_life(partition, topic_id)
+        await client.leader(partition)
+        self._sent += 1
+        value = f"{client.name}/{self._sent}"
+        client.history.record(Sent(producer=client.name, partition=here, value=value))
+        error, offset, broker = await produce_batch(
+            client, partition, [value], Identity(-1, -1), -1, version=PRODUCE_BY_ID_VERSION, topic_id=topic_id
+        )
+        if error is ErrorCode.NONE:
+            client.history.record(Acknowledged(producer=client.name, partition=here, value=value, offset=offset, broker=broker))
+        else:
+            client.forget_leader(partition)
+            client.topic_ids.pop(self._name, None)
+
+
+class IncarnateReader:
+    """Reads every life of a topic from its beginning."""
+
+    def __init__(self, client: ClusterClient, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._positions: dict[TopicPartition, int] = {}
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+        client = self._client
+        while not self._stopping:
+            await asyncio.sleep(client.chance.uniform(*POLL_PAUSE_S))
+            partition = client.chance.choice(partitions)
+            try:
+                if self._name not in client.topic_ids:
+                    await client.refresh()
+                    continue
+                await self._poll(partition, client.topic_ids[self._name])
+            except Unavailable:
+                client.forget_leader(partition)
+                client.topic_ids.pop(self._name, None)
+
+    async def _poll(self, partition: TopicPartition, topic_id: UUID) -> None:
+        client, here = self._client, in_this_life(partition, topic_id)
+        position = self._positions.get(here, 0)
+        leader = await client.leader(partition)
+        (answer,) = await fetch(
+            client, leader, {partition: position}, isolated=False, wait_ms=POLL_WAIT_MS, topic_ids={self._name: topic_id}
+        )
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            client.history.violate(f"{here} at {position}, which a consumer has reached, is said to be out of range")
+        if answer.error is not ErrorCode.NONE:
+            raise Unavailable(answer.error.name)
+        for offset, value in answer.records:
+            client.history.record(Polled(consumer=client.name, partition=here, offset=offset, value=value, isolated=False))
+        if answer.next_offset > position:
+            client.history.record(Passed(consumer=client.name, partition=here, start=position, end=answer.next_offset))
+            self._positions[here] = answer.next_offset
