@@ -135,7 +135,8 @@ class SimulatedCluster:
         machine = Machine(node.name, clock_rate=node.clock_rate, wall_skew_ms=node.wall_skew_ms)
         clock = SimulatedClock(self.loop, machine)
         node.machine = machine
-        node.needs_restart = node.serves = False
+        node.serves = False
+        node.needs_restart = node.medium.is_full
         node.disk = SimulatedDisk(node.medium, clock.wall_ms, lambda: self._on_power_failure(node))
         node.broker = SimulatedBroker(self._config(node), self._host(node, machine, node.disk))
         node.broker.observer = self.observer

@@ -192,7 +192,6 @@ class Nemesis:
     def _fill_disk(self) -> None:
         """Nothing more fits for a while; what went offline meanwhile comes back with a restart, now or when all is healed."""
         if node := self._victim():
-            machine = node.machine
             node.medium.is_full = True
             node.needs_restart = True
             self._tell(f"the disk of {node.name} is full")
@@ -200,7 +199,7 @@ class Nemesis:
             def mend() -> None:
                 node.medium.is_full = False
                 self._tell(f"the disk of {node.name} has room again")
-                if node.machine is machine and node.is_running and not node.is_paused:
+                if node.is_running and node.needs_restart and not node.is_paused:
                     self._cluster.kill(node)
                     self._start_later(node)
 
