@@ -206,6 +206,10 @@ def test_a_compacted_partition_keeps_the_last_record_of_each_key() -> None:
     assert only(broken(WRITTEN, [(2, "p/3~a")], compacted=True), "lost write: p/2~b")
     assert only(broken(WRITTEN, [(0, "p/1~a"), (1, "p/2~b")], compacted=True), "lost write: p/3~a")
     assert broken([*WRITTEN, polled("p/1~a", 0)], [(1, "p/2~b"), (2, "p/3~a")], compacted=True) == []
+    passed = Passed(consumer="c", partition=PARTITION, start=0, end=3)
+    everything = list(enumerate(("p/1~a", "p/2~b", "p/3~a")))
+    assert broken([*WRITTEN, polled("p/2~b", 1), polled("p/3~a", 2), passed], everything, compacted=True) == []
+    assert only(broken([*WRITTEN, polled("p/3~a", 2), passed], everything, compacted=True), "poll skip")
 
 
 def test_a_partition_that_may_be_led_uncleanly_may_lose_and_not_invent() -> None:
