@@ -10,7 +10,6 @@ from confluent_kafka.admin import NewTopic
 from benchmarks.broker.group_members import SESSION_MS, ClassicMember, Connection, ModernMember, together
 from benchmarks.broker.target import Target, data_directory, fresh_broker, serving
 from benchmarks.broker.throughput import quiet_admin, temporary_topic
-from headrace.model.errors import ErrorCode
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -61,12 +60,12 @@ async def found(target: Target, group: str) -> Connection:
 # --- commits ----------------------------------------------------------------------------------------------------------------
 
 
-def commit_request(topic: str, partitions: range, offset: int) -> OffsetCommitRequest:
+def commit_request(topic: str, partitions: range, offset: int, group: str = GROUP) -> OffsetCommitRequest:
     committed = tuple(
         OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
         for index in partitions
     )
-    return OffsetCommitRequest(group_id=GROUP, topics=(OffsetCommitRequestTopic(name=topic, partitions=committed),))
+    return OffsetCommitRequest(group_id=group, topics=(OffsetCommitRequestTopic(name=topic, partitions=committed),))
 
 
 async def commits_per_second(target: Target, topic: str, connections: int, seconds: float) -> float:
@@ -150,21 +149,26 @@ def is_shared(members: list[ModernMember]) -> bool:
 
 @contextmanager
 def with_offsets(count: int) -> Iterator[tuple[Target, float]]:
-    """A broker that starts with so many committed offsets in one group."""
+    """A broker that starts with so many committed offsets, of as many groups as that takes."""
     with data_directory() as data:
         with serving(data, "ack") as (target, _):
             admin = quiet_admin(target)
-            admin.create_topics([NewTopic("read", 1, 1)])["read"].result(30)
+            admin.create_topics([NewTopic("read", PARTITIONS, 1)])["read"].result(30)
             asyncio.run(commit_many(target, "read", count))
         began = time.perf_counter()
         with serving(data, "ack") as (target, _):
             yield target, began
 
 
+def groups_of(count: int) -> list[str]:
+    return [f"{GROUP}-{number}" for number in range(count // PARTITIONS)]
+
+
 async def commit_many(target: Target, topic: str, count: int) -> None:
     connection = await found(target, GROUP)
-    for start in range(0, count, 1000):
-        await connection.call(commit_request(topic, range(start, start + 1000), COMMITTED), 9)
+    for group in groups_of(count):
+        reply = await connection.call(commit_request(topic, range(PARTITIONS), COMMITTED, group), 9)
+        assert not any(partition.error_code for partition in reply.topics[0].partitions)
 
 
 def starting(count: int) -> tuple[object, ...]:
@@ -175,13 +179,14 @@ def starting(count: int) -> tuple[object, ...]:
 
 
 async def until_loaded(target: Target, count: int) -> None:
-    """Ask for the last of them only: to read all of them here would be measured, too."""
+    """Ask for one offset of each group: to read all of them here would be measured, too."""
     connection = await found(target, GROUP)
-    last = OffsetFetchRequestTopics(name="read", partition_indexes=(count - 1,))
-    request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=GROUP, topics=(last,)),))
+    last = OffsetFetchRequestTopics(name="read", partition_indexes=(PARTITIONS - 1,))
+    groups = tuple(OffsetFetchRequestGroup(group_id=group, topics=(last,)) for group in groups_of(count))
     while True:
-        (group,) = (await connection.call(request, 9)).groups
-        if group.error_code == ErrorCode.NONE:
-            assert group.topics[0].partitions[0].committed_offset == COMMITTED, "the last offset is as it was committed"
+        answered = (await connection.call(OffsetFetchRequest(groups=groups), 9)).groups
+        if not any(group.error_code for group in answered):
+            offsets = {partition.committed_offset for group in answered for partition in group.topics[0].partitions}
+            assert offsets == {COMMITTED}, "every offset is as it was committed"
             return
         await asyncio.sleep(0.01)

@@ -218,6 +218,26 @@ def test_offsets_of_topics_that_do_not_exist_are_refused_one_by_one(client: RawC
     assert by_id.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
+def test_offsets_of_partitions_that_do_not_exist_are_refused_one_by_one(client: RawClient, topic: str, group: str) -> None:
+    topic_id = make_topic(client, topic)
+    asked = tuple(
+        offset_commit.OffsetCommitRequestPartition(partition_index=index, committed_offset=5, committed_metadata="")
+        for index in (-1, 0, 2, 1)
+    )
+    wanted = offset_commit.OffsetCommitRequestTopic(name=topic, partitions=asked)
+
+    reply = client.call(offset_commit.OffsetCommitRequest(group_id=group, topics=(wanted,)), 9).topics[0]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(each.partition_index, each.error_code) for each in reply.partitions] == [
+        (-1, unknown),
+        (0, NONE),
+        (2, unknown),
+        (1, NONE),
+    ]
+    assert fetch(client, group, topic, 9, topic_id, everything=True).partition_index == 0
+
+
 def test_a_note_that_is_too_long_is_refused(client: RawClient, topic: str, group: str) -> None:
     topic_id = make_topic(client, topic)
 
@@ -241,16 +261,19 @@ def test_many_groups_are_asked_about_at_once(client: RawClient, topic: str, grou
 def test_offsets_are_deleted(client: RawClient, topic: str, group: str) -> None:
     topic_id = make_topic(client, topic)
     commit(client, group, topic, 9, topic_id)
-    partitions = (offset_delete.OffsetDeleteRequestPartition(partition_index=1),)
+    partitions = tuple(offset_delete.OffsetDeleteRequestPartition(partition_index=index) for index in (1, 7))
     asked = tuple(offset_delete.OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in (topic, "nothing"))
 
     reply = client.call(offset_delete.OffsetDeleteRequest(group_id=group, topics=asked), 0)
 
-    codes = [each.partitions[0].error_code for each in reply.topics]
-    assert (reply.error_code, codes) == (NONE, [NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    codes = [each.error_code for answer in reply.topics for each in answer.partitions]
+    assert (reply.error_code, codes) == (NONE, [NONE, unknown, unknown, unknown])
     assert fetch(client, group, topic, 9, topic_id).committed_offset == -1
     missing = client.call(offset_delete.OffsetDeleteRequest(group_id="nobody", topics=()), 0)
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    nameless = client.call(offset_delete.OffsetDeleteRequest(group_id="", topics=asked), 0)
+    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------------
@@ -266,6 +289,10 @@ def test_groups_are_described_in_every_version(client: RawClient, topic: str, gr
     assert (known.group_state, known.protocol_data, len(known.members)) == ("Stable", "range", 1)
     assert unknown.group_state == "Dead"
     assert unknown.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else NONE)
+    if version >= 3:
+        # Read, delete, describe, describe and alter settings; nothing is said of a group that is an error.
+        assert known.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+        assert unknown.authorized_operations == (-(2**31) if version >= 6 else known.authorized_operations)
     if version >= 6:
         assert unknown.error_message == "Group nobody not found."
 
@@ -279,7 +306,7 @@ def test_groups_are_listed_in_every_version(client: RawClient, topic: str, group
     found = next(each for each in listed.groups if each.group_id == group)
     assert found.protocol_type == "consumer"
     if version >= 5:
-        assert (found.group_state, found.group_type) == ("Stable", "Classic")
+        assert (found.group_state, found.group_type) == ("Stable", "classic")
         assert all(each.group_state == "Stable" for each in listed.groups)
 
 

@@ -217,6 +217,17 @@ def test_a_transactional_batch_without_a_transactional_id_is_refused(
     assert code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+def test_a_batch_without_a_transactional_id_is_refused_in_an_open_transaction_too(
+    teller: Teller, partition: TopicPartition, topic: str
+) -> None:
+    producer = teller.identity(topic)
+    assert teller.produce(topic, producer, partition, b"first")[0] is ErrorCode.NONE
+
+    code, _ = teller.produce(None, producer, partition, b"second", sequence=1)
+
+    assert code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
 # --- identities
 
 

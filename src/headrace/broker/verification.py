@@ -12,7 +12,7 @@ from headrace.model.identity import ProducerIdentity
 class Verification(Protocol):
     """Asks the transaction coordinator whether a batch belongs to a transaction that is open."""
 
-    def is_needed(self, partition: Partition, records: Buffer) -> bool:
+    def is_needed(self, partition: Partition, records: Buffer, transactional_id: str | None) -> bool:
         """Whether this batch must be asked about.  Called for every batch, so it looks at the header only."""
         ...
 

@@ -135,6 +135,14 @@ _GROUPS = (
         choices=("uniform", "range"),
     ),
     _fixed(
+        "group.consumer.assignment.interval.ms",
+        Kind.INT,
+        0,
+        "The least time between two target assignments of a group in the consumer protocol. Kafka waits 1000; 0 rebalances at once.",
+        minimum=0,
+        maximum=15_000,
+    ),
+    _fixed(
         "group.consumer.migration.policy",
         Kind.STRING,
         "bidirectional",
@@ -171,20 +179,6 @@ _TRANSACTIONS = (
     ),
     _fixed(
         "transactional.id.expiration.ms", Kind.INT, 604_800_000, "How long an idle transactional id is remembered.", minimum=1
-    ),
-    _fixed(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        Kind.INT,
-        10_000,
-        "How often transactions past their time-out are looked for.",
-        minimum=1,
-    ),
-    _fixed(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        Kind.INT,
-        3_600_000,
-        "How often expired transactional ids are looked for.",
-        minimum=1,
     ),
     _dynamic(
         "transaction.partition.verification.enable", Kind.BOOLEAN, True, "Whether a write is checked against its transaction."

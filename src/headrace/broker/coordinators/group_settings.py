@@ -14,6 +14,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
         consumer_max_size=config["group.consumer.max.size"],
         consumer_assignors=tuple(config["group.consumer.assignors"]),
+        consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
         migration_policy=MigrationPolicy(config["group.consumer.migration.policy"]),
         offset_metadata_max_bytes=config["offset.metadata.max.bytes"],

@@ -77,9 +77,11 @@ class TransactionVerification:
 
     # --- Produce ----------------------------------------------------------------------------------------------------------
 
-    def is_needed(self, partition: Partition, records: Buffer) -> bool:
+    def is_needed(self, partition: Partition, records: Buffer, transactional_id: str | None) -> bool:
         if len(records) < HEADER_BYTES or not records[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT:
             return False
+        if not transactional_id:
+            return True  # and will be refused
         producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
         if (partition.identity, producer_id) in self._lines:
             return True

@@ -43,7 +43,7 @@ async def _describe(broker: "Broker", group_id: str, operations: int) -> Describ
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
         members=tuple(_member(member) for member in group.members),
-        authorized_operations=operations,
+        authorized_operations=operations if group.error is ErrorCode.NONE else NOT_ASKED,
     )
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedClassicGroup
-from headrace.model.errors import RequestError
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_ERRORS = 6
 NOT_ASKED = -(2**31)
-# Read, delete and describe: all that can be done to a group.  What a user may do is limited only once access is.
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+# Read, delete, describe, and describe and alter its settings: all that can be done to a group.  What a user may do is limited only
+# once access is.
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 async def handle(broker: "Broker", request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
@@ -52,5 +53,5 @@ async def _describe(broker: "Broker", group_id: str, operations: int, *, tells_e
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
         members=members,
-        authorized_operations=operations,
+        authorized_operations=operations if group.error is ErrorCode.NONE else NOT_ASKED,
     )

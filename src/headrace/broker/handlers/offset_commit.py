@@ -1,12 +1,12 @@
-"""OffsetCommit: answered when the offsets are committed in the log.  Topics that do not exist are refused one by one."""
+"""OffsetCommit: answered when the offsets are committed in the log.  Partitions that do not exist are refused one by one."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
 from headrace.controller.image import Topic
-from headrace.coordination.group.entries import CommittedOffset
-from headrace.coordination.group.requests import Commit, OffsetToCommit
+from headrace.coordination.group.requests import Commit
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,12 +24,10 @@ FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
 async def handle(broker: "Broker", request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    topics = [_find_topic(broker, topic, context.api_version) for topic in request.topics]
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topics = [find_topic(broker, topic, by_id=by_id) for topic in request.topics]
     offsets = tuple(
-        offset
-        for asked, topic in zip(request.topics, topics, strict=True)
-        if isinstance(topic, Topic)
-        for offset in _offsets(asked, topic)
+        offset for asked, topic in zip(request.topics, topics, strict=True) for offset in offsets_to_commit(asked, topic)
     )
     commit = Commit(
         group_id=request.group_id,
@@ -48,27 +46,10 @@ async def handle(broker: "Broker", request: OffsetCommitRequest, context: Reques
     return OffsetCommitResponse(topics=tuple(answers))
 
 
-def _find_topic(broker: "Broker", asked: OffsetCommitRequestTopic, version: int) -> Topic | ErrorCode:
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        return broker.image.topics_by_id.get(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-    return broker.image.topics.get(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _offsets(asked: OffsetCommitRequestTopic, topic: Topic) -> Iterator[OffsetToCommit]:
-    for partition in asked.partitions:
-        value = CommittedOffset(
-            offset=partition.committed_offset,
-            leader_epoch=partition.committed_leader_epoch,
-            metadata=partition.committed_metadata or "",
-            topic_id=topic.topic_id,
-        )
-        yield OffsetToCommit(topic.name, partition.partition_index, value)
-
-
 def _answer(asked: OffsetCommitRequestTopic, topic: Topic | ErrorCode, codes: Iterator[ErrorCode]) -> OffsetCommitResponseTopic:
     partitions = tuple(
         OffsetCommitResponsePartition(
-            partition_index=partition.partition_index, error_code=next(codes) if isinstance(topic, Topic) else topic
+            partition_index=partition.partition_index, error_code=code_of(topic, partition.partition_index, codes)
         )
         for partition in asked.partitions
     )

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: "Broker", request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    known = [topic for topic in request.topics if topic.name in broker.image.topics]
-    wanted = tuple((topic.name, partition.partition_index) for topic in known for partition in topic.partitions)
+    wanted = tuple(
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+        if broker.image.partition(topic.name, partition.partition_index) is not None
+    )
     try:
         errors = await broker.groups.delete_offsets(DeleteOffsets(group_id=request.group_id, partitions=wanted))
     except RequestError as error:

@@ -115,13 +115,13 @@ class _Produce:
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
         verification = self._broker.verification
         return partition.log.config.needs_deep_validation or (
-            verification is not None and verification.is_needed(partition, records)
+            verification is not None and verification.is_needed(partition, records, self._request.transactional_id)
         )
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         verification = self._broker.verification
         try:
-            if verification is not None and verification.is_needed(partition, records):
+            if verification is not None and verification.is_needed(partition, records, self._request.transactional_id):
                 request = self._request
                 async with verification.admitted(
                     partition, records, request.transactional_id, self._context.api_version

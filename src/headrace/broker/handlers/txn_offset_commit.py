@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
+from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
 from headrace.controller.image import Topic
-from headrace.coordination.group.entries import CommittedOffset
 from headrace.coordination.group.requests import OffsetToCommit, TransactionalCommit
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
@@ -26,12 +26,10 @@ TOPIC_IDS_FROM = 6
 
 
 async def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    topics = [_find_topic(broker, topic, context.api_version) for topic in request.topics]
+    by_id = context.api_version >= TOPIC_IDS_FROM
+    topics = [find_topic(broker, topic, by_id=by_id) for topic in request.topics]
     offsets = tuple(
-        offset
-        for asked, topic in zip(request.topics, topics, strict=True)
-        if isinstance(topic, Topic)
-        for offset in _offsets(asked, topic)
+        offset for asked, topic in zip(request.topics, topics, strict=True) for offset in offsets_to_commit(asked, topic)
     )
     try:
         codes = iter(await _commit(broker, request, offsets, context.api_version) if offsets else ())
@@ -72,41 +70,13 @@ def _as_known(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _find_topic(broker: "Broker", asked: TxnOffsetCommitRequestTopic, version: int) -> Topic | ErrorCode:
-    if version >= TOPIC_IDS_FROM:
-        return broker.image.topics_by_id.get(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-    return broker.image.topics.get(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _exists(topic: Topic, index: int) -> bool:
-    return 0 <= index < topic.partition_count
-
-
-def _offsets(asked: TxnOffsetCommitRequestTopic, topic: Topic) -> Iterator[OffsetToCommit]:
-    for partition in asked.partitions:
-        if _exists(topic, partition.partition_index):
-            value = CommittedOffset(
-                offset=partition.committed_offset,
-                leader_epoch=partition.committed_leader_epoch,
-                metadata=partition.committed_metadata or "",
-                topic_id=topic.topic_id,
-            )
-            yield OffsetToCommit(topic.name, partition.partition_index, value)
-
-
 def _answer(
     asked: TxnOffsetCommitRequestTopic, topic: Topic | ErrorCode, codes: Iterator[ErrorCode]
 ) -> TxnOffsetCommitResponseTopic:
     partitions = tuple(
         TxnOffsetCommitResponsePartition(
-            partition_index=partition.partition_index, error_code=_code(topic, partition.partition_index, codes)
+            partition_index=partition.partition_index, error_code=code_of(topic, partition.partition_index, codes)
         )
         for partition in asked.partitions
     )
     return TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
-
-
-def _code(topic: Topic | ErrorCode, index: int, codes: Iterator[ErrorCode]) -> ErrorCode:
-    if not isinstance(topic, Topic):
-        return topic
-    return next(codes) if _exists(topic, index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -20,8 +20,8 @@ from headrace.model.errors import ErrorCode
 
 def listed(group: Group) -> ListedGroup:
     if isinstance(group, ConsumerGroup):
-        return ListedGroup(group.group_id, "consumer", group.state, "Consumer")
-    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, "Classic")
+        return ListedGroup(group.group_id, "consumer", group.state, "consumer")
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, "classic")
 
 
 def is_listed(group: ListedGroup, states: Iterable[str], kinds: Iterable[str]) -> bool:
@@ -45,7 +45,7 @@ def missing_classic(group_id: str, message: str, *, tells_error: bool) -> Descri
 
 
 def described_classic(group: ClassicGroup) -> DescribedClassicGroup:
-    # What members joined with and were assigned is in flux until the group is stable.
+    # What members joined with is in flux until the group is stable; what they were assigned last still says what they read.
     protocol = group.protocol if group.state is ClassicState.STABLE else None
     members = tuple(
         DescribedClassicMember(
@@ -54,7 +54,7 @@ def described_classic(group: ClassicGroup) -> DescribedClassicGroup:
             client_id=member.client_id,
             client_host=member.client_host,
             metadata=member.protocols.get(protocol, b"") if protocol is not None else b"",
-            assignment=member.assignment if protocol is not None else b"",
+            assignment=member.assignment,
         )
         for member in group.members.values()
     )

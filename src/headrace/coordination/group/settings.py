@@ -1,4 +1,4 @@
-"""What an operator may set about groups.  Names and defaults are Kafka's."""
+"""What an operator may set about groups.  Names and defaults are Kafka's, but for one: targets are assigned at once."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -209,6 +209,7 @@ class GroupShard:
 
     def delete_offsets(self, request: DeleteOffsets, token: Token) -> Decision:
         """The reply is an error code for each partition."""
+        _check_group_id(request.group_id)
         group = self.groups.get(request.group_id)
         if group is None:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")

@@ -44,7 +44,6 @@ SETTINGS = {
     "transaction.state.log.segment.bytes": "3000",
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": "300",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "leader.imbalance.check.interval.seconds": "7",
 }
 

@@ -491,12 +491,12 @@ def test_an_empty_group_of_either_protocol_becomes_one_of_the_other() -> None:
     driver = Driver(GroupSettings(initial_rebalance_delay_ms=0), catalog(t=1))
     driver.commit(3)
     driver.consumer_join("a")
-    assert driver.shard.list_groups()[0].kind == "Consumer"
+    assert driver.shard.list_groups()[0].kind == "consumer"
     driver.consumer_beat("a", -1)
 
     driver.stable_group(1)
 
-    assert driver.shard.list_groups()[0].kind == "Classic"
+    assert driver.shard.list_groups()[0].kind == "classic"
     assert driver.committed() == 3
     assert driver.reloaded().state() == "Stable"
 

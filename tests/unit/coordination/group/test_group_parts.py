@@ -283,7 +283,7 @@ def test_groups_are_listed_by_state_and_kind_whatever_the_case() -> None:
     assert names(kinds=["classic"], states=["empty"]) == []
 
 
-def test_a_described_group_shows_assignments_once_it_is_stable() -> None:
+def test_a_group_in_motion_is_described_without_its_protocol_but_with_what_its_members_had() -> None:
     driver = Driver(GroupSettings(initial_rebalance_delay_ms=0), catalog(t=1))
     (reply,) = driver.stable_group(1)
 
@@ -293,8 +293,8 @@ def test_a_described_group_shows_assignments_once_it_is_stable() -> None:
     driver.join(reply.member_id, topics=("u",))
 
     described = driver.shard.describe_classic("readers")
-    assert described.protocol == ""
-    assert described.members[0].assignment == b""
+    assert (described.protocol, described.members[0].metadata) == ("", b"")
+    assert described.members[0].assignment == f"for {reply.member_id}".encode()
 
 
 def test_a_group_that_is_not_there_is_described_as_dead_and_newer_clients_are_told_why() -> None:
