@@ -70,6 +70,20 @@ def test_a_second_member_gets_its_half_only_after_the_first_has_let_go() -> None
     assert driver.state() == "Stable"
 
 
+def test_targets_follow_each_other_no_faster_than_the_interval_set() -> None:
+    driver = Driver(GroupSettings(consumer_assignment_interval_ms=1000), catalog(t=10))
+    driver.consumer_join("a")
+
+    late = driver.consumer_join("b")
+    assert driver.state() == "Assigning"
+    assert driver.consumer_beat("a", 1).assignment is None
+
+    driver.pass_time(1000)
+    assert len(partitions(driver.consumer_beat("a", 1))) == 5
+    assert driver.state() == "Reconciling"
+    assert driver.consumer_beat("b", late.member_epoch).member_epoch == 2
+
+
 def test_ten_partitions_are_shared_five_five_then_ten_then_three_three_four() -> None:
     driver = Driver(topics=catalog(t=10))
     two_members(driver)
