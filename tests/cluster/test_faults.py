@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from headrace.cli.cluster_moves import broker_statuses
+from headrace.client.wire_admin import WireAdmin
 from headrace.testing.etcd import etcd_program
 from headrace.testing.network import why_no_network
 from tests.support.cluster_faults import SMALL_DISK, Stage
@@ -53,7 +55,13 @@ def need_network() -> None:
         pytest.skip(reason)
 
 
-def endure(stage: Stage, topic: str, victim: int, fault: AbstractContextManager[None]) -> None:
+def state_of(stage: Stage, victim: int) -> tuple[str, str]:
+    """What `headrace cluster status` says of a broker, asked of another, and why."""
+    with WireAdmin(stage.bootstrap_without(victim)) as admin:
+        return next((each.state, each.reason) for each in broker_statuses(admin) if each.broker_id == victim)
+
+
+def endure(stage: Stage, topic: str, victim: int, fault: AbstractContextManager[None], state: str | None = None) -> None:
     """Load before, during and after; the fault lasts until the cluster has noticed it and gone on without the victim."""
     bootstrap, others = stage.cluster.bootstrap, stage.bootstrap_without(victim)
     with ReadAlong(bootstrap, topic, PARTITIONS) as along, Load(bootstrap, topic, PARTITIONS) as load:
@@ -61,6 +69,8 @@ def endure(stage: Stage, topic: str, victim: int, fault: AbstractContextManager[
         with fault:
             wait_until_out_of_sync(others, topic, victim)
             load.wait_for(30)
+            if state is not None:
+                assert state_of(stage, victim)[0] == state
         wait_for_in_sync(others, topic, 3)
         load.wait_for(30)
     check(load, read_all(bootstrap, topic, PARTITIONS), along)
@@ -68,7 +78,7 @@ def endure(stage: Stage, topic: str, victim: int, fault: AbstractContextManager[
 
 def test_a_killed_leader(stage: Stage, topic: str) -> None:
     victim = leader_of(stage.cluster.bootstrap, topic)
-    endure(stage, topic, victim, stage.killed(victim))
+    endure(stage, topic, victim, stage.killed(victim), state="DOWN")
 
 
 def test_a_leader_killed_together_with_its_etcd_member(stage: Stage, topic: str) -> None:
@@ -115,4 +125,4 @@ def test_two_brokers_that_do_not_reach_each_other(stage: Stage, topic: str) -> N
 def test_a_broker_whose_disk_is_full(stage: Stage, topic: str) -> None:
     if stage.disk is None:
         pytest.skip("mounting a small disk needs root")
-    endure(stage, topic, SMALL_DISK, stage.disk_full())
+    endure(stage, topic, SMALL_DISK, stage.disk_full(), state="DEGRADED")

@@ -3,10 +3,12 @@
 A single node does all of this too, with nobody to follow or to hand over to.
 """
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from headrace.broker.controller_shell import Controller
+from headrace.broker.disk_health import DiskHealth
 from headrace.broker.leadership import Leaderships
 from headrace.broker.partition import Partition
 from headrace.broker.partition_changes import change_partition
@@ -16,7 +18,7 @@ from headrace.controller.election import ElectionRules, eligible_in, without_bro
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.metadata.store import StoreUnavailable
-from headrace.model.errors import RequestError
+from headrace.model.errors import ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 ADMISSION_SECONDS_MAX = 60.0
 HAND_OVER_SECONDS_MAX = 10.0
+RESIGN_RETRY_S = 0.5
 
 
 class Clustering:
@@ -36,6 +39,9 @@ class Clustering:
         self.leaderships = Leaderships(broker)
         self.fetchers = ReplicaFetchers(broker)
         self.served = ReplicationThrottle(broker, LEADER)
+        self.health = DiskHealth(broker)
+        self._offline: dict[Partition, None] = {}
+        self._is_resigning = False
 
     def start(self) -> None:
         """Before the replicas are opened: their roles are decided here."""
@@ -47,6 +53,7 @@ class Clustering:
         replicas.on_removed.append(self.fetchers.on_removed)
         self.leaderships.start()
         self.controller.start()
+        self.health.start()
 
     async def admitted(self) -> None:
         """Return when the controller has settled this broker's past and it has taken up what it leads."""
@@ -65,7 +72,27 @@ class Clustering:
     def _on_failure(self, partition: Partition) -> None:
         """The disk failed this replica: let others lead it, and let people know."""
         self.fetchers.on_removed(partition)
-        self._broker.spawn(self._resign(partition))
+        self._offline[partition] = None
+        if not self._is_resigning:
+            self._is_resigning = True
+            self._broker.spawn(self._resign_all())
+
+    async def _resign_all(self) -> None:
+        try:
+            while self._offline:
+                try:
+                    if self.health.lost is not None:
+                        # The controller is told, and sees to all of them at once.
+                        self._offline.clear()
+                    else:
+                        await self._resign(next(iter(self._offline)))
+                    if not self._offline:
+                        await self.health.tell()
+                except (StoreUnavailable, RequestError) as error:
+                    logger.warning("a partition is offline, and the others could not be told yet: %s", error)
+                    await asyncio.sleep(RESIGN_RETRY_S)
+        finally:
+            self._is_resigning = False
 
     async def _resign(self, partition: Partition) -> None:
         broker_id = self._broker.broker_id
@@ -77,15 +104,10 @@ class Clustering:
 
         try:
             await change_partition(self._broker, partition.identity.topic, partition.identity.partition, without_us)
-            await self._tell_degraded()
-        except (StoreUnavailable, RequestError) as error:
-            logger.warning("%s is offline, and the others could not be told: %s", partition.identity, error)
-
-    async def _tell_degraded(self) -> None:
-        offline = sum(partition.failure is not None for partition in self._broker.replicas)
-        reasons = (f"{offline} partition(s) offline",) if offline else ()
-        if reasons != self._broker.membership.registration.degraded:
-            await self._broker.membership.update(degraded=reasons)
+        except RequestError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+                raise
+        self._offline.pop(partition, None)
 
     def on_lease_lost(self) -> None:
         """Others will soon act as if this broker were dead: stop leading before they do."""
@@ -106,6 +128,7 @@ class Clustering:
             logger.warning("stopping without handing everything over: %s", error)
 
     async def close(self) -> None:
+        await self.health.close()
         await self.controller.close()
         await self.fetchers.close()
         await self.leaderships.close()

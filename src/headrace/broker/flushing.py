@@ -5,12 +5,14 @@ log that would write everything twice: see docs/decisions/0011.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.model.errors import StorageError
 
 LANES = 16
+TIMES_MAX = 5_000  # of the latest flushes, remembered
 
 
 class Flushable(Protocol):
@@ -29,6 +31,28 @@ class Flushable(Protocol):
         ...
 
 
+class FlushTimes:
+    """How long flushes took lately, one file each, and how long those under way have been."""
+
+    def __init__(self) -> None:
+        self._taken: deque[tuple[float, float]] = deque(maxlen=TIMES_MAX)  # when it ended, seconds for each file
+        self._began: dict[asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]], tuple[float, int]] = {}
+
+    def begin(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]", files: int, now: float) -> None:
+        self._began[job] = now, files
+
+    def end(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]", now: float) -> None:
+        began, files = self._began.pop(job)
+        self._taken.append((now, (now - began) / files))
+
+    def since(self, moment: float) -> list[float]:
+        """Seconds that each file took, of flushes that ended since."""
+        return [seconds for ended, seconds in self._taken if ended >= moment]
+
+    def under_way(self, now: float) -> float:
+        return max(((now - began) / files for began, files in self._began.values()), default=0.0)
+
+
 class Flusher:
     """Runs flushes so that each partition has at most one under way, and nobody waits for a partition they did not write to."""
 
@@ -39,6 +63,7 @@ class Flusher:
         self._running: set[Flushable] = set()
         self._again: dict[Flushable, None] = {}
         self._scheduled = False
+        self.times = FlushTimes()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -66,10 +91,12 @@ class Flusher:
             self._running.update(batch)
             self._lanes_free -= 1
             job = self._loop.run_in_executor(None, _sync_all, batch)
+            self.times.begin(job, len(batch), self._loop.time())
             job.add_done_callback(self._finish)
 
     def _finish(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]") -> None:
         self._lanes_free += 1
+        self.times.end(job, self._loop.time())
         if job.cancelled():
             return
         for partition, result in job.result():

@@ -81,6 +81,8 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Write high watermarks, recovery points and log starts down."""
+        if self._broker.clustering.health.lost is not None:
+            return
         high_watermarks, logs = self.positions()
         await self._broker.loop.run_in_executor(None, self._broker.storage.checkpoint, high_watermarks, logs)
 

@@ -45,6 +45,10 @@ class Storage(Protocol):
         ...
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None: ...
+    def missing(self) -> StorageError | None:
+        """Why the logs are not there any more; None while they are."""
+        ...
+
     def space(self) -> tuple[int, int]:
         """Total and usable bytes; -1 where that has no meaning."""
         ...
@@ -81,6 +85,9 @@ class MemoryStorage:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         return
+
+    def missing(self) -> StorageError | None:
+        return None
 
     def space(self) -> tuple[int, int]:
         return -1, -1
@@ -144,8 +151,21 @@ class DiskStorage:
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.checkpoint(logs, high_watermarks)
 
+    def missing(self) -> StorageError | None:
+        mark = self.directory.path / META_PROPERTIES
+        # A disk that was unmounted leaves an empty directory behind, and one that fails may still list its names.
+        try:
+            if self._disk.exists(mark) and self._disk.read_bytes(mark):
+                return None
+            return StorageError(mark, "looking for the data directory")
+        except OSError as error:
+            return StorageError(mark, "looking for the data directory", error)
+
     def space(self) -> tuple[int, int]:
-        usage = shutil.disk_usage(self.directory.path)
+        try:
+            usage = shutil.disk_usage(self.directory.path)
+        except OSError:
+            return -1, -1
         return usage.total, usage.free
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.carry_out import DryRun, Throttle, carry_out
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
-from headrace.cli.output import confirm, remark, show_json, show_table
+from headrace.cli.output import remark, show_json, show_table
 
 if TYPE_CHECKING:
     from headrace.client.wire_admin import WireAdmin
@@ -21,10 +22,6 @@ DEFAULT_DIRECTORY = Path("cluster")
 COLUMNS = ("broker", "address", "rack", "state", "leads", "replicas", "controller", "why")
 
 Directory = Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the cluster's data lives.")]
-Throttle = Annotated[
-    int | None, typer.Option("--throttle", metavar="BYTES", min=1, help="The most bytes per second copied by each broker.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would move, and move nothing.")]
 
 
 @app.command(
@@ -81,8 +78,13 @@ def drain(
 ) -> None:
     """Move every replica off a broker, so that it can be taken away."""
     from headrace.controller.balance import drain as plan_drain
+    from headrace.controller.balance import require_known
 
-    _carry_out(bootstrap, lambda image: plan_drain(image, frozenset({broker})), throttle, dry_run, yes)
+    def plan(image: "ClusterImage") -> "Plan":
+        require_known(image, broker)
+        return plan_drain(image, frozenset({broker}))
+
+    carry_out(bootstrap, plan, throttle, dry_run, yes)
 
 
 @app.command()
@@ -95,9 +97,13 @@ def replace(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Give everything that one broker holds to another."""
-    from headrace.controller.balance import replace_broker
+    from headrace.controller.balance import replace_broker, require_known
 
-    _carry_out(bootstrap, lambda image: replace_broker(image, old, new), throttle, dry_run, yes)
+    def plan(image: "ClusterImage") -> "Plan":
+        require_known(image, old)
+        return replace_broker(image, old, new)
+
+    carry_out(bootstrap, plan, throttle, dry_run, yes)
 
 
 @app.command()
@@ -107,7 +113,7 @@ def rebalance(
     """Even out how much the brokers hold, moving as little as possible: after brokers were added, for instance."""
     from headrace.controller.balance import rebalance as plan_rebalance
 
-    _carry_out(bootstrap, plan_rebalance, throttle, dry_run, yes)
+    carry_out(bootstrap, plan_rebalance, throttle, dry_run, yes)
 
 
 def _admin(bootstrap: str) -> "WireAdmin":
@@ -129,47 +135,3 @@ def _rows(bootstrap: str) -> list[tuple[object, ...]]:
 
 def _live_view(bootstrap: str) -> Callable[[], tuple[tuple[str, ...], list[tuple[object, ...]]]]:
     return lambda: (COLUMNS, _rows(bootstrap))
-
-
-def _carry_out(
-    bootstrap: str, make_plan: "Callable[[ClusterImage], Plan]", throttle: int | None, dry_run: bool, yes: bool
-) -> None:
-    from headrace.cli.cluster_moves import begin_moves, clear_throttle, image_of, set_throttle, wait_for_moves
-
-    with _admin(bootstrap) as admin:
-        image = image_of(admin)
-        plan = make_plan(image)
-        if not plan.targets:
-            remark("Nothing to move.")
-            return
-        if dry_run:
-            _show_plan(image, plan)
-            return
-        confirm(f"Move {plan.replicas_moved} replica(s) of {len(plan.targets)} partition(s)?", yes=yes)
-        if throttle is not None:
-            set_throttle(admin, image, plan, throttle)
-        try:
-            begin_moves(admin, plan)
-            _with_progress_bar(lambda advance: wait_for_moves(admin, plan.targets, advance))
-        finally:
-            if throttle is not None:
-                clear_throttle(admin, plan)
-    remark(f"Moved {plan.replicas_moved} replica(s).")
-
-
-def _show_plan(image: "ClusterImage", plan: "Plan") -> None:
-    rows = [
-        (f"{topic}-{index}", image.topics[topic].partitions[index].replicas, replicas)
-        for (topic, index), replicas in sorted(plan.targets.items())
-    ]
-    show_table(("partition", "replicas now", "replicas then"), rows)
-
-
-def _with_progress_bar(work: Callable[[Callable[[int, int], None]], None]) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("partitions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("moving")
-        work(lambda done, total: progress.update(bar, completed=done, total=total))

@@ -5,10 +5,11 @@ Everything comes and goes over the wire, so it works on any cluster that speaks 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.cli.failure import Failure
+from headrace.client.errors import BrokerError, BrokerTimeout
 from headrace.client.wire_admin import WireAdmin
 from headrace.controller.balance import PartitionKey, Plan
 from headrace.controller.entries import BrokerRegistration, PartitionState
@@ -19,7 +20,9 @@ from headrace.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from headrace.wire.messages.describe_cluster import DescribeClusterRequest
+from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,6 +33,7 @@ from headrace.wire.messages.list_partition_reassignments import ListPartitionRea
 POLL_S = 0.5
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
+DEGRADED = "headrace.degraded"
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 
@@ -46,6 +50,16 @@ class BrokerStatus:
     leads: int
     replicas: int
     is_controller: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a plan has got."""
+
+    partitions_done: int
+    partitions: int
+    bytes_done: int
+    bytes: int
 
 
 def image_of(admin: WireAdmin) -> ClusterImage:
@@ -67,20 +81,20 @@ def image_of(admin: WireAdmin) -> ClusterImage:
 
 def broker_statuses(admin: WireAdmin) -> list[BrokerStatus]:
     """Every broker that is up or should be."""
-    image, addresses = image_of(admin), admin.brokers()
+    image, addresses = image_of(admin), _addresses(admin)
     leads, holds, lags = Counter[int](), Counter[int](), Counter[int]()
     for _, _, state in image.partitions():
         leads[state.leader] += 1
         holds.update(state.replicas)
         lags.update(broker for broker in state.replicas if broker not in state.isr)
     statuses = []
-    for broker in sorted({*image.brokers, *holds}):
+    for broker in sorted({*image.brokers, *holds, *addresses}):
         up = broker in image.brokers
-        reason = _why_degraded(admin, broker, lags[broker]) if up else f"{holds[broker]} replica(s) without it"
+        reason = _why_degraded(admin, broker, lags[broker]) if up else _why_missed(holds[broker])
         statuses.append(
             BrokerStatus(
                 broker_id=broker,
-                address=str(addresses.get(broker, "-")),
+                address=addresses.get(broker, "-"),
                 rack=image.brokers[broker].rack if up else None,
                 state="DOWN" if not up else "DEGRADED" if reason else "HEALTHY",
                 reason=reason,
@@ -92,13 +106,27 @@ def broker_statuses(admin: WireAdmin) -> list[BrokerStatus]:
     return statuses
 
 
+def _addresses(admin: WireAdmin) -> dict[int, str]:
+    """Where each broker listens, or did when it was up."""
+    try:
+        reply = admin.call(DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True))
+        return {broker.broker_id: f"{broker.host}:{broker.port}" for broker in reply.brokers}
+    except BrokerError:
+        return {number: str(endpoint) for number, endpoint in admin.brokers().items()}
+
+
+def _why_missed(replicas: int) -> str:
+    return f"not running; {replicas} replica(s) are out of sync or out of reach" if replicas else "not running"
+
+
 def _why_degraded(admin: WireAdmin, broker: int, lagging: int) -> str:
     reasons = [f"{lagging} replica(s) not in sync"] if lagging else []
+    resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=(DEGRADED,))
     try:
-        answer = admin.call(DescribeLogDirsRequest(topics=()), broker=broker)
-    except Exception as error:
+        answer = admin.call(DescribeConfigsRequest(resources=(resource,)), broker=broker)
+    except (BrokerError, BrokerTimeout) as error:
         return f"does not answer: {error}"
-    reasons += [f"{found.log_dir} is offline" for found in answer.results if found.error_code != ErrorCode.NONE]
+    reasons += [config.value for config in answer.results[0].configs if config.name == DEGRADED and config.value]
     return "; ".join(reasons)
 
 
@@ -126,15 +154,49 @@ def moving(admin: WireAdmin) -> set[PartitionKey]:
     return {(topic.name, move.partition_index) for topic in reply.topics for move in topic.partitions}
 
 
-def wait_for_moves(admin: WireAdmin, wanted: Iterable[PartitionKey], on_progress: Callable[[int, int], None]) -> None:
-    """Return when all are done; `on_progress` hears how many are, of how many."""
-    keys = set(wanted)
+def wait_for_moves(admin: WireAdmin, image: ClusterImage, plan: Plan, on_progress: Callable[[Progress], None]) -> None:
+    """Return when all are done; `on_progress` hears how far they are."""
+    keys = set(plan.targets)
+    copies = {key: set(replicas) - set(_replicas(image, key)) for key, replicas in plan.targets.items()}
+    whole = _sizes(admin, {key: {_state(image, key).leader} for key in keys})
+    size = {key: max((bytes for (at, _), bytes in whole.items() if at == key), default=0) for key in keys}
+    total = sum(size[key] * len(brokers) for key, brokers in copies.items())
     while True:
-        left = len(keys & moving(admin))
-        on_progress(len(keys) - left, len(keys))
+        left = keys & moving(admin)
+        found = _sizes(admin, {key: copies[key] for key in left})
+        missing = sum(max(0, size[key] - found.get((key, broker), 0)) for key in left for broker in copies[key])
+        on_progress(Progress(len(keys) - len(left), len(keys), total - missing, total))
         if not left:
             return
         time.sleep(POLL_S)
+
+
+def _state(image: ClusterImage, key: PartitionKey) -> PartitionState:
+    return image.topics[key[0]].partitions[key[1]]
+
+
+def _replicas(image: ClusterImage, key: PartitionKey) -> tuple[int, ...]:
+    return _state(image, key).replicas
+
+
+def _sizes(admin: WireAdmin, wanted: Mapping[PartitionKey, Iterable[int]]) -> dict[tuple[PartitionKey, int], int]:
+    """How many bytes brokers hold of partitions; what cannot be learnt is left out."""
+    by_broker: dict[int, dict[str, list[int]]] = {}
+    for (topic, index), brokers in wanted.items():
+        for broker in brokers:
+            by_broker.setdefault(broker, {}).setdefault(topic, []).append(index)
+    sizes: dict[tuple[PartitionKey, int], int] = {}
+    for broker, topics in by_broker.items():
+        asked = tuple(DescribableLogDirTopic(topic=name, partitions=tuple(indexes)) for name, indexes in topics.items())
+        try:
+            answer = admin.call(DescribeLogDirsRequest(topics=asked), broker=broker)
+        except (BrokerError, BrokerTimeout):
+            continue
+        for directory in answer.results:
+            for topic in directory.topics:
+                for found in topic.partitions:
+                    sizes[(topic.name, found.partition_index), broker] = found.partition_size
+    return sizes
 
 
 def set_throttle(admin: WireAdmin, image: ClusterImage, plan: Plan, bytes_per_second: int) -> None:

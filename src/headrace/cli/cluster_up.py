@@ -79,18 +79,22 @@ class LocalCluster:
         os.execv(SERVE[0], [*SERVE, *self._arguments(self._choices["brokers"])])
 
     def watch(self, view: View) -> None:
-        """Show the cluster until Ctrl-C, or until one of its processes ends by itself."""
+        """Show the cluster until Ctrl-C.  A broker that was killed is shown as DOWN: to see the others go on is what this is for."""
         from rich.console import Console
         from rich.live import Live
 
         try:
             with Live(console=Console(stderr=True), auto_refresh=False) as live:
-                while all(process.poll() is None for process in self._processes):
+                while self._is_alive():
                     live.update(_table(view), refresh=True)
                     time.sleep(REFRESH_S)
         except KeyboardInterrupt:
             return
-        raise Failure(f"one of the processes ended by itself; its log is in {self._directory.absolute()}.")
+        raise Failure(f"etcd, or every broker, ended by itself; their logs are in {self._directory.absolute()}.")
+
+    def _is_alive(self) -> bool:
+        etcd, *brokers = (process.poll() is None for process in self._processes)
+        return etcd and any(brokers)
 
     def _start_etcd(self) -> None:
         program = shutil.which("etcd")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.carry_out import Throttle, change_replication_factor
 from headrace.cli.connection import (
     DEFAULT_BOOTSTRAP,
     REQUEST_TIMEOUT_S,
@@ -129,19 +130,25 @@ def alter(
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="NAME", help="Back to the default; may be repeated.")
     ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "-r", min=1, help="Copies of each partition; waits until they are made.")
+    ] = None,
+    throttle: Throttle = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     property: Properties = None,
 ) -> None:
-    """Change a topic's settings or add partitions, while it is in use."""
+    """Change a topic's settings, its replication factor or its partitions (upwards), while it is in use."""
     settings = key_values(config, "--config")
-    if not (partitions or settings or unset):
-        raise typer.BadParameter("Say what to change: --partitions, --config or --unset.")
+    if not (partitions or settings or unset or replication_factor):
+        raise typer.BadParameter("Say what to change: --partitions, --replication-factor, --config or --unset.")
     admin = admin_client(bootstrap, property)
     existing_topic(admin, topic)
     if settings or unset:
         _alter_settings(admin, topic, settings, unset or [])
     if partitions:
         _grow(admin, topic, partitions)
+    if replication_factor:
+        change_replication_factor(bootstrap, topic, replication_factor, throttle)
     remark(f"Changed {topic}.")
 
 

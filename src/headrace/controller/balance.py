@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.controller.placement import walk
 from headrace.controller.reassignment import is_moving
@@ -54,6 +55,16 @@ class _Draft:
         del self.held[source][key]
         self.held.setdefault(target, {})[key] = None
 
+    def add(self, key: PartitionKey, broker: int) -> None:
+        self.replicas[key] = (*self.replicas[key], broker)
+        self.load[broker] += 1
+        self.held.setdefault(broker, {})[key] = None
+
+    def drop(self, key: PartitionKey, broker: int) -> None:
+        self.replicas[key] = tuple(other for other in self.replicas[key] if other != broker)
+        self.load[broker] -= 1
+        del self.held[broker][key]
+
     def rack(self, broker: int) -> str | int:
         rack = self.racks.get(broker)
         return broker if rack is None else rack
@@ -69,6 +80,12 @@ class _Draft:
         targets = {key: brokers for key, brokers in self.replicas.items() if brokers != self.before[key]}
         copies = sum(len(set(brokers) - set(self.before[key])) for key, brokers in targets.items())
         return Plan(targets, copies)
+
+
+def require_known(image: ClusterImage, broker: int) -> None:
+    """Raise RequestError when nobody has heard of a broker: it is not running, and nothing is placed on it."""
+    if broker not in image.brokers and not any(broker in state.replicas for _, _, state in image.partitions()):
+        raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {broker}.")
 
 
 def drain(image: ClusterImage, leaving: frozenset[int]) -> Plan:
@@ -93,6 +110,36 @@ def replace_broker(image: ClusterImage, old: int, new: int) -> Plan:
         else:
             draft.move(key, old, new)
     return draft.plan()
+
+
+def with_factor(image: ClusterImage, name: str, factor: int) -> Plan:
+    """Give every partition of a topic so many replicas: new ones where there is most room, old ones dropped from the end."""
+    usable = sorted(broker for broker, registration in image.brokers.items() if not registration.shutting_down)
+    if not 1 <= factor <= len(usable):
+        raise RequestError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas need {factor} brokers, and {len(usable)} are running."
+        )
+    draft = _Draft.of(image, usable)
+    for index, state in enumerate(image.topics[name].partitions):
+        key = (name, index)
+        while len(draft.replicas.get(key, state.replicas)) < factor:
+            draft.add(key, _best_addition(draft, key, usable))
+        while len(draft.replicas.get(key, state.replicas)) > factor:
+            draft.drop(key, _least_needed(draft.replicas[key], state))
+    return draft.plan()
+
+
+def _best_addition(draft: _Draft, key: PartitionKey, usable: list[int]) -> int:
+    candidates = [broker for broker in usable if broker not in draft.replicas[key]]
+    ring = {broker: place for place, broker in enumerate(walk(tuple(usable), f"{key[0]} {key[1]}"))}
+    return min(candidates, key=lambda b: (-draft.spread((*draft.replicas[key], b)), draft.load[b], ring[b]))
+
+
+def _least_needed(replicas: tuple[int, ...], state: PartitionState) -> int:
+    """The last one that is not in sync, or the last; never the leader."""
+    others = [broker for broker in replicas if broker != state.leader]
+    lagging = [broker for broker in others if broker not in state.isr]
+    return (lagging or others)[-1]
 
 
 def _best_target(draft: _Draft, key: PartitionKey, source: int, usable: list[int]) -> int:

@@ -105,6 +105,13 @@ _HOUSEKEEPING = (
     _fixed(
         "log.flush.start.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often log starts are written down.", minimum=1
     ),
+    _dynamic(
+        "headrace.disk.slow.ms",
+        Kind.INT,
+        500,
+        "A flush that takes longer is slow; a broker whose flushes often are counts as DEGRADED.",
+        minimum=1,
+    ),
     _fixed("producer.id.expiration.ms", Kind.INT, 86_400_000, "How long an idle producer is remembered.", minimum=1),
 )
 _GROUPS = (

@@ -174,6 +174,34 @@ def test_draining_takes_everything_off_and_keeps_racks_apart(partitions: int, le
         assert len(set(replicas) - set(state.replicas)) == (leaving in state.replicas)
 
 
+@given(partitions=st.integers(1, 12), before=st.integers(1, 5), after=st.integers(1, 5))
+def test_a_new_replication_factor_keeps_what_it_can_and_spreads_the_rest(partitions: int, before: int, after: int) -> None:
+    image = placed_image({1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}, partitions, before)
+    plan = balance.with_factor(image, "t", after)
+
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+    for index, state in enumerate(image.topics["t"].partitions):
+        replicas = plan.targets.get(("t", index), state.replicas)
+        assert len(set(replicas)) == len(replicas) == after
+        assert set(replicas) <= set(state.replicas) or set(replicas) >= set(state.replicas)
+        assert state.leader in replicas
+        assert after < before or len({racks[b] for b in replicas}) == min(after, 3)
+    assert plan.replicas_moved == partitions * max(0, after - before)
+
+
+def test_more_replicas_than_brokers_are_refused() -> None:
+    with pytest.raises(RequestError, match="4 replicas need 4 brokers, and 3 are running"):
+        balance.with_factor(placed_image(dict.fromkeys(range(1, 4)), 2, 3), "t", 4)
+
+
+def test_a_broker_that_nobody_knows_is_told_apart_from_one_that_is_empty() -> None:
+    image = placed_image(dict.fromkeys(range(1, 4)), 2, 3)
+    balance.require_known(image, 3)
+
+    with pytest.raises(RequestError, match="There is no broker 9"):
+        balance.require_known(image, 9)
+
+
 def test_draining_is_refused_when_too_few_would_be_left() -> None:
     with pytest.raises(RequestError) as refused:
         balance.drain(placed_image(dict.fromkeys(range(1, 4)), 2, 3), frozenset({1}))

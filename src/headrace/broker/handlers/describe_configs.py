@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 
+# Not a setting: what the broker says of itself, for whoever asks by this name.  The protocol has no better place for it.
+DEGRADED = "headrace.degraded"
+
+
 def handle(broker: "Broker", request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=tuple(_answer(broker, request, resource) for resource in request.resources))
 
@@ -51,8 +55,16 @@ def _describe(
             return describe_topic(topic.configs, sources, keys, synonyms=synonyms, documentation=documentation)
         case ResourceType.BROKER:
             require_broker(broker, resource.resource_name)
+            if keys == (DEGRADED,):
+                return (_why_degraded(broker),)
             return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
         case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
             return ()
         case _:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
+
+
+def _why_degraded(broker: "Broker") -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=DEGRADED, value="; ".join(broker.clustering.health.reasons()), read_only=True, is_sensitive=False
+    )

@@ -24,11 +24,12 @@ def handle(broker: "Broker", request: DescribeLogDirsRequest, context: RequestCo
     for partition in broker.replicas:
         if wanted is None or (partition.identity.topic, partition.identity.partition) in wanted:
             by_topic[partition.identity.topic].append(partition)
-    total, usable = broker.storage.space()
+    lost = broker.clustering.health.lost is not None
+    total, usable = (-1, -1) if lost else broker.storage.space()
     return DescribeLogDirsResponse(
         results=(
             DescribeLogDirsResult(
-                error_code=ErrorCode.NONE,
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NONE,
                 log_dir=broker.storage.name,
                 topics=tuple(
                     DescribeLogDirsTopic(name=name, partitions=tuple(map(_describe, partitions)))
