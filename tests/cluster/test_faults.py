@@ -14,7 +14,7 @@ from headrace.client.wire_admin import WireAdmin
 from headrace.testing.etcd import etcd_program
 from headrace.testing.network import why_no_network
 from tests.support.cluster_faults import SMALL_DISK, Stage
-from tests.support.cluster_load import (
+from headrace.testing.histories import (
     Load,
     ReadAlong,
     check,

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.testing.cluster import ProcessCluster
 from headrace.testing.etcd import etcd_program
-from tests.support.cluster_load import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
+from headrace.testing.histories import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 
 pytestmark = [
     pytest.mark.etcd,

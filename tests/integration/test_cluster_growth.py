@@ -16,7 +16,7 @@ from headrace.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from tests.support.cluster_load import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
+from headrace.testing.histories import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 
 pytestmark = [
     pytest.mark.etcd,

@@ -79,7 +79,7 @@ class LocalCluster:
         os.execv(SERVE[0], [*SERVE, *self._arguments(self._choices["brokers"])])
 
     def watch(self, view: View) -> None:
-        """Show the cluster until Ctrl-C.  A broker that was killed is shown as DOWN: to see the others go on is what this is for."""
+        """Show the cluster until Ctrl-C.  A broker that was killed is shown as DOWN, and the others go on: try it."""
         from rich.console import Console
         from rich.live import Live
 
