@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace import (
     Admin,
@@ -248,3 +249,34 @@ def test_the_plugin_gives_each_test_a_broker_and_a_topic(pytester: pytest.Pytest
     installed = any(entry.name == "headrace" for entry in entry_points(group="pytest11"))
     named = [] if installed else ["-p", "headrace.testing.plugin"]
     pytester.runpytest_subprocess("-p", "no:cacheprovider", *named).assert_outcomes(passed=2)
+
+
+def test_the_end_of_a_partition_is_asked_for_again_when_librdkafka_has_forgotten_it(
+    own: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Producer(own.bootstrap) as producer:
+        producer.send_many("orders", ["a", "b"])
+    with Consumer("orders", bootstrap=own.bootstrap) as consumer:
+        client = consumer.reader.membership.client
+        forgetful = Forgetful(client)
+        monkeypatch.setattr(consumer.reader.membership, "client", forgetful)
+
+        assert [record.value for record in consumer.to_end()] == [b"a", b"b"]
+        assert forgetful.forgot == 1
+
+
+class Forgetful:
+    """librdkafka as it is just after it has lost every broker: it does not know the partition when first asked."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.forgot = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_watermark_offsets(self, *arguments: Any, **options: Any) -> Any:
+        if not self.forgot:
+            self.forgot = 1
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        return self._client.get_watermark_offsets(*arguments, **options)

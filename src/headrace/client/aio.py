@@ -23,7 +23,7 @@ from headrace.client.consumer import Consumer
 from headrace.client.errors import BufferFull, InvalidArgument
 from headrace.client.producer import Producer
 from headrace.client.receipts import Deliveries, DeliveryFuture
-from headrace.client.record import Delivery, HeadersGiven, Record
+from headrace.client.record import Delivery, HeadersGiven, Record, Records
 from headrace.client.transaction import Transaction
 from headrace.model.identity import TopicPartition
 
@@ -196,17 +196,17 @@ class AsyncConsumer(Generic[K, V]):
         records = await self._records(1, timeout, whole=False)
         return records[0] if records else None
 
-    async def batch(self, size: int, timeout: Duration = 1.0) -> list[Record[K, V]]:
+    async def batch(self, size: int, timeout: Duration = 1.0) -> Records[K, V]:
         """Up to `size` records; fewer, perhaps none, when no more come within `timeout`."""
         return await self._records(whole_number("size", size, at_least=1), seconds("timeout", timeout), whole=True)
 
-    async def batches(self, size: int, timeout: Duration = 1.0) -> AsyncIterator[list[Record[K, V]]]:
+    async def batches(self, size: int, timeout: Duration = 1.0) -> AsyncIterator[Records[K, V]]:
         while not self.consumer.reader.stopping:
             batch = await self.batch(size, timeout)
             if batch:
                 yield batch
 
-    async def _records(self, size: int, timeout: float | None, *, whole: bool) -> list[Record[K, V]]:
+    async def _records(self, size: int, timeout: float | None, *, whole: bool) -> Records[K, V]:
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         self.consumer.finish_handed_out()

@@ -9,6 +9,7 @@ and starts where the group left off; a record whose time to live has run out is 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
@@ -18,11 +19,11 @@ from confluent_kafka import TopicPartition as Position
 
 from headrace.client.arguments import Config, Duration, Moment, bootstrap_address, callable_or_none, choice, seconds, whole_number
 from headrace.client.consumer_settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
-from headrace.client.errors import Closed, DecodeFailed, InvalidArgument, WrongState, translate
+from headrace.client.errors import NO_TOPIC, Closed, DecodeFailed, InvalidArgument, WrongState, translate
 from headrace.client.membership import Membership, PartitionsCallback
 from headrace.client.offsets import Place, Positions
-from headrace.client.reading import SLICE_S, Reader
-from headrace.client.record import Record
+from headrace.client.reading import SLICE_S, UNKNOWN_TOPIC_PATIENCE_S, Reader
+from headrace.client.record import Record, Records
 from headrace.client.serialization import Codec, Format, codec
 from headrace.client.starting_point import StartingPoint
 from headrace.model.identity import TopicPartition
@@ -198,14 +199,14 @@ class Consumer(Generic[K, V]):
         self._offsets.finish_handed_out()
         return self._reader.next(timeout)
 
-    def batches(self, size: int, timeout: Duration = 1.0) -> Iterator[list[Record[K, V]]]:
+    def batches(self, size: int, timeout: Duration = 1.0) -> Iterator[Records[K, V]]:
         """Lists of up to `size` records, each as soon as it is full or `timeout` after it was asked for; never empty ones."""
         while not self._reader.stopping:
             batch = self.batch(size, timeout)
             if batch:
                 yield batch
 
-    def batch(self, size: int, timeout: Duration = 1.0) -> list[Record[K, V]]:
+    def batch(self, size: int, timeout: Duration = 1.0) -> Records[K, V]:
         """Up to `size` records; fewer, perhaps none, when no more come within `timeout`."""
         self._check_readable()
         whole_number("size", size, at_least=1)
@@ -289,12 +290,20 @@ class Consumer(Generic[K, V]):
         return max(0, high - max(low, position if position is not None and position >= 0 else low))
 
     def _watermarks(self, place: Place) -> tuple[int, int]:
-        try:
-            with self._membership.turns:
-                low, high = self._membership.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
-            return low, high
-        except KafkaException as error:
-            raise translate(error.args[0], f"ask for the end of {place.topic}[{place.partition}]", self.bootstrap) from None
+        deadline = time.monotonic() + min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S)
+        while True:
+            try:
+                with self._membership.turns:
+                    low, high = self._membership.client.get_watermark_offsets(
+                        Position(*place), timeout=self._timeout, cached=False
+                    )
+                return low, high
+            except KafkaException as error:
+                # librdkafka forgets the partitions it knew when it has lost every broker, and knows them again in a moment.
+                if error.args[0].name() not in NO_TOPIC or time.monotonic() >= deadline:
+                    action = f"ask for the end of {place.topic}[{place.partition}]"
+                    raise translate(error.args[0], action, self.bootstrap) from None
+            time.sleep(SLICE_S)
 
     # Moving
 
@@ -412,7 +421,7 @@ class Consumer(Generic[K, V]):
         """Fetch, and hand nothing out: what a cancelled call has fetched is there for the next."""
         self._reader.fill(SLICE_S if timeout is None else max(0.0, min(SLICE_S, timeout)), size, on_top=True)
 
-    def take_ready(self, size: int) -> list[Record[K, V]]:
+    def take_ready(self, size: int) -> Records[K, V]:
         return self._reader.take(size)
 
     @property

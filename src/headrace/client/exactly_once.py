@@ -114,7 +114,7 @@ class ExactlyOnce(Generic[K, V]):
                 return 0
             raise
 
-    def _handle(self, records: list[Record[K, V]], handler: Handler[K, V], letters: DeadLetters | None) -> int:
+    def _handle(self, records: Sequence[Record[K, V]], handler: Handler[K, V], letters: DeadLetters | None) -> int:
         try:
             with self._claimed(records) as cursor:
                 for record in records:

@@ -119,17 +119,20 @@ class Membership:
                 return []
             self._come_back()
             self._commit_when_due()
+            more: list[Message] = []
             if not self.arrived and (first := self._poll_client(timeout)) is not None:
                 self.arrived.append(first)
                 if most > 1:
                     # A partition may be taken away in here as well: `_let_go` then takes `first` out again.
-                    self.arrived.extend(self.client.consume(most - 1, 0))
+                    more = self.client.consume(most - 1, 0)
             self._polled_at = time.monotonic()
-            # Before anything is taken: what was fetched stays for the next call when this one raises.
-            self.raise_callback_error()
-            messages = list(self.arrived)
+            if self._callback_error is not None:
+                # What was fetched stays for the next call when this one raises.
+                self.arrived.extend(more)
+                self.raise_callback_error()
+            more[:0] = self.arrived
             self.arrived.clear()
-        return messages
+        return more
 
     def _poll_client(self, timeout: float) -> Message | None:
         try:

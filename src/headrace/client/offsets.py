@@ -33,6 +33,10 @@ class Offsets:
         with self._lock:
             self._handed_out.update(positions)
 
+    def hand_out_one(self, place: Place, next_offset: int) -> None:
+        with self._lock:
+            self._handed_out[place] = next_offset
+
     def finish_handed_out(self) -> None:
         """Whoever asks for more has done with what they got."""
         if self._handed_out:

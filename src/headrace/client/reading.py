@@ -18,8 +18,8 @@ from confluent_kafka import TopicPartition as Position
 from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, translate
 from headrace.client.membership import Membership
 from headrace.client.offsets import Place, Positions
-from headrace.client.record import Record, decoded, expired, place_of
-from headrace.client.serialization import BYTES, Codec
+from headrace.client.record import Record, Records, decoded, expired, place_of, record_of, unexpired
+from headrace.client.serialization import BYTES, Codec, decoded_many
 from headrace.client.starting_point import StartingPoint
 from headrace.model.errors import RETRIABLE
 from headrace.model.identity import TopicPartition
@@ -75,60 +75,76 @@ class Reader:
 
     def next(self, timeout: float | None) -> Record[Any, Any] | None:
         """The next record; None when none comes within `timeout`, or when reading is stopped."""
+        record = self._take_one()
+        if record is not None:
+            return record
         deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            records = self.take(1)
-            if records:
-                return records[0]
+        while not self.stopping:
             wait = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
-            if self.stopping:
-                return None
             self.fill(max(wait, 0), CHUNK)
-            if wait <= 0 and not self.ready:
-                return None
+            record = self._take_one()
+            if record is not None or wait <= 0:
+                return record
+        return None
 
-    def batch(self, size: int, timeout: float) -> list[Record[Any, Any]]:
+    def _take_one(self) -> Record[Any, Any] | None:
+        """The next record that is here, handed out."""
+        self._drop_what_was_taken_away()
+        while self.ready:
+            message = self.ready.popleft()
+            try:
+                record = self._record(message)
+            except DecodeFailed as failure:
+                if not self._divert(failure):
+                    self._hand_out_one(message)
+                    raise
+                record = None
+            self._hand_out_one(message)
+            if record is not None:
+                return record
+        return None
+
+    def _record(self, message: Message) -> Record[Any, Any] | None:
+        """None when its time to live has run out."""
+        if message.headers() is not None and expired(message):
+            return None
+        return record_of(message, message.value()) if self._plain else decoded(message, self._keys, self._values)
+
+    def batch(self, size: int, timeout: float) -> Records[Any, Any]:
         deadline = time.monotonic() + timeout
         batch = self.take(size)
         while len(batch) < size and not self.stopping:
             wait = min(SLICE_S, deadline - time.monotonic())
+            messages = self._fetch_records(max(wait, 0), size - len(batch))
             try:
-                more = self._fetch_and_take(max(wait, 0), size - len(batch))
+                more = self._decode(messages)
             except DecodeFailed as failure:
                 if not batch:
                     raise
                 # First those before it, which are fine; the failure comes out of the next call.
                 self.ready.appendleft(failure.record.message)
                 break
-            batch = batch + more if batch else more
+            batch = batch.followed_by(more)
             if wait <= 0 and not more:
                 break
         return batch
 
-    def _fetch_and_take(self, wait: float, count: int) -> list[Record[Any, Any]]:
-        """`fill` and `take` in one: most batches are plain records in bytes, and take the short way."""
-        messages = self._fetch(wait, count)
-        if self._plain and not self._commits_first and not self.ready:
-            records: list[Record[Any, Any]] = [
-                Record(each, each.value())
-                for each in messages
-                if each.error() is None and (each.headers() is None or not expired(each))
-            ]
-            if len(records) == len(messages):
-                self._hand_out(messages)
-                return records
-        self._sort(messages)
-        return self.take(count)
+    def _fetch_records(self, wait: float, most: int) -> list[Message]:
+        """`fill` and `take_messages` in one: most of what is fetched is records that wait for nothing."""
+        messages = self._fetch(wait, most)
+        if self._commits_first or self.ready or any(map(Message.error, messages)):
+            self._sort(messages)
+            messages = self.take_messages(most)
+        return messages
 
-    def take(self, count: int) -> list[Record[Any, Any]]:
+    def take(self, count: int) -> Records[Any, Any]:
         """Up to `count` records that are here, handed out."""
-        messages = self.take_messages(count)
-        if not messages:
-            return []
-        if self._plain:
-            self._hand_out(messages)
-            return [Record(each, each.value()) for each in messages if each.headers() is None or not expired(each)]
-        return self._decode(messages)
+        return self._decode(self.take_messages(count))
+
+    def _hand_out_one(self, message: Message) -> None:
+        place = place_of(message)
+        if place in self.membership.assigned:
+            self.membership.offsets.hand_out_one(place, (message.offset() or 0) + 1)
 
     def _hand_out(self, messages: list[Message]) -> None:
         # A partition may go while its records are on their way out: then their offsets are not ours to commit.
@@ -156,13 +172,23 @@ class Reader:
             self._on_undecodable(failure)
             return None
 
-    def _decode(self, messages: list[Message]) -> list[Record[Any, Any]]:
+    def _decode(self, messages: list[Message]) -> Records[Any, Any]:
+        """Records of these messages, handed out."""
+        good = unexpired(messages)
+        try:
+            values = decoded_many(self._values, map(Message.value, good))
+            keys = decoded_many(self._keys, map(Message.key, good))
+        except Exception:
+            return self._decode_one_by_one(messages)
+        self._hand_out(messages)
+        return Records(good, values, keys)
+
+    def _decode_one_by_one(self, messages: list[Message]) -> Records[Any, Any]:
+        """The same where one of them is not what was expected, and it shows which."""
         records: list[Record[Any, Any]] = []
         for index, message in enumerate(messages):
-            if message.headers() is not None and expired(message):
-                continue
             try:
-                records.append(decoded(message, self._keys, self._values))
+                record = self._record(message)
             except DecodeFailed as failure:
                 if self._divert(failure):
                     continue
@@ -171,10 +197,17 @@ class Reader:
                 self.ready.extendleft(reversed(messages[keep:]))
                 self._hand_out(messages[:keep])
                 if records:
-                    return records
+                    return self._gathered(records)
                 raise
+            if record is not None:
+                records.append(record)
         self._hand_out(messages)
-        return records
+        return self._gathered(records)
+
+    def _gathered(self, records: list[Record[Any, Any]]) -> Records[Any, Any]:
+        values = None if self._values is BYTES else [record.value for record in records]
+        keys = None if self._keys is BYTES else [record.key for record in records]
+        return Records([record.message for record in records], values, keys)
 
     def _divert(self, failure: DecodeFailed) -> bool:
         """A record that is not what was expected goes where the user said such records go."""
@@ -189,16 +222,12 @@ class Reader:
         return False
 
     def _ends(self, messages: list[Message]) -> Positions:
-        """The position after these messages in each of their partitions.  From the back, because the last of each decides."""
-        ends: Positions = {}
-        partitions = len(self.membership.assigned)
-        for message in reversed(messages):
-            place = place_of(message)
-            if place not in ends:
-                ends[place] = (message.offset() or 0) + 1
-                if len(ends) == partitions:
-                    break
-        return ends
+        """The position after these messages in each of their partitions: the last of each decides."""
+        if messages and len(self.membership.assigned) == 1:
+            return {place_of(messages[-1]): (messages[-1].offset() or 0) + 1}
+        places = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+        last = dict(zip(places, map(Message.offset, messages), strict=True))  # no Python runs for a single message
+        return {Place(topic or "", partition or 0): (offset or 0) + 1 for (topic, partition), offset in last.items()}
 
     def fill(self, wait: float, most: int, *, on_top: bool = False) -> None:
         """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands

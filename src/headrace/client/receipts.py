@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, PENDING
+from itertools import repeat
+from operator import itemgetter
+from struct import pack
 from typing import Any, Generic, TypeVar, overload
 
 from confluent_kafka import KafkaError, Message
@@ -21,6 +24,7 @@ from headrace.client.logs import log
 from headrace.client.record import Delivery
 
 T = TypeVar("T")
+GATHERED_MAX = 250  # fewer than make the garbage collector look at them
 _making_locks = threading.Lock()
 # Set in the thread that serves delivery reports: a wait there would wait for itself.
 serving = threading.local()
@@ -147,14 +151,24 @@ class Deliveries(Sequence[Delivery]):
     Kept as bare numbers: a million of them keep neither a million messages alive nor the garbage collector busy.
     """
 
-    __slots__ = ("_numbers", "_topic")
+    __slots__ = ("_offsets", "_partitions", "_timestamps", "_topic")
 
-    def __init__(self, topic: str, numbers: array[int]) -> None:
+    def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._numbers = numbers  # partition, offset, timestamp, and so on
+        self._partitions = array("i")
+        self._offsets = array("q")
+        self._timestamps = array("q")
+
+    def note(self, messages: list[Message]) -> None:
+        """Add what these acknowledged messages say."""
+        # No Python runs for a single message, and `pack` takes many numbers faster than an array does one by one.
+        count = len(messages)
+        self._partitions.frombytes(pack(f"{count}i", *map(Message.partition, messages)))
+        self._offsets.frombytes(pack(f"{count}q", *map(Message.offset, messages)))
+        self._timestamps.frombytes(pack(f"{count}q", *map(itemgetter(1), map(Message.timestamp, messages))))
 
     def __len__(self) -> int:
-        return len(self._numbers) // 3
+        return len(self._offsets)
 
     @overload
     def __getitem__(self, index: int) -> Delivery: ...
@@ -163,15 +177,22 @@ class Deliveries(Sequence[Delivery]):
     def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        at = 3 * range(len(self))[index]
-        return Delivery(self._topic, *self._numbers[at : at + 3])
+        return Delivery(self._topic, self._partitions[index], self._offsets[index], self._timestamps[index])
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return map(Delivery, repeat(self._topic), self._partitions, self._offsets, self._timestamps)
 
     def __repr__(self) -> str:
         return f"Deliveries({len(self)} records)"
 
 
 class BatchReceipt:
-    """Counts the reports of one `send_many` and resolves its future with the last of them."""
+    """Counts the reports of one `send_many` and resolves its future with the last of them.
+
+    A report is one append; what it says is read from many at a time.  Always: a report shows its message before it looks at how
+    many are `_enough`, and that number is set before the messages are looked at; so the last report or the one who sets it
+    resolves the future.
+    """
 
     def __init__(
         self,
@@ -184,40 +205,61 @@ class BatchReceipt:
         self._topic = topic
         self._describe = describe
         self._on_failure = on_failure
-        self._delivered: array[int] = array("q")
-        self._note = self._delivered.append
+        self._delivered = Deliveries(topic)
         self._failures: list[DeliveryFailed] = []
+        self._arrived: list[Message] = []
+        self._enough = GATHERED_MAX  # so many arrived messages are to be gathered
         self._handed_over = 0
-        self._full = -1  # how long `_delivered` is when no more reports are to come; -1 while that is not known
-        self._finishing = threading.Lock()
+        self._expected: int | None = None  # None while more may be handed over
+        self._resolved = False
+        self._settling = threading.Lock()
+        self.report = self._reporter()
 
-    def report(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            note = self._note
-            note(message.partition())
-            note(message.offset())
-            note(message.timestamp()[1])
-            if len(self._delivered) != self._full:
-                return
-        else:
-            self._failures.append(self._describe(error, self._topic))
-        if self._full >= 0:
-            self.complete()
+    def _reporter(self) -> Callable[[KafkaError | None, Message], None]:
+        arrived = self._arrived
+        append = arrived.append
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                append(message)
+                if len(arrived) < self._enough:
+                    return
+            else:
+                self._failures.append(self._describe(error, self._topic))
+            self._settle()
+
+        return report
 
     def handed_over(self, count: int) -> None:
         self._handed_over += count
 
     def complete(self) -> None:
         """No more are handed over: from now on the last report resolves the future."""
-        self._full = 3 * (self._handed_over - len(self._failures))
-        if len(self._delivered) != self._full:
-            return
-        with self._finishing:
-            if self.future.done():
-                return
-            if self._failures:
-                failure = BatchFailed(self._topic, Deliveries(self._topic, self._delivered), self._failures)
-                self._on_failure(self.future, failure)
-                self.future.set_exception(failure)
-            else:
-                self.future.set_result(Deliveries(self._topic, self._delivered))
+        self._expected = self._handed_over
+        self._settle()
+
+    def _settle(self) -> None:
+        with self._settling:
+            while True:
+                self._gather()
+                missing = None if self._expected is None else self._expected - len(self._delivered) - len(self._failures)
+                self._enough = GATHERED_MAX if missing is None else min(missing, GATHERED_MAX)
+                if missing == 0 or len(self._arrived) < self._enough:
+                    break
+            resolves = missing == 0 and not self._resolved
+            self._resolved = self._resolved or resolves
+        if resolves:
+            self._resolve()
+
+    def _gather(self) -> None:
+        messages = self._arrived[:]
+        del self._arrived[: len(messages)]  # and not those that arrive meanwhile
+        self._delivered.note(messages)
+
+    def _resolve(self) -> None:
+        if self._failures:
+            failure = BatchFailed(self._topic, self._delivered, self._failures)
+            self._on_failure(self.future, failure)
+            self.future.set_exception(failure)
+        else:
+            self.future.set_result(self._delivered)

@@ -8,9 +8,10 @@ tell.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
@@ -41,11 +42,9 @@ class Record(Generic[K, V]):
     """One record: `topic`, `partition`, `offset`, `timestamp` (milliseconds), `time`, `key`, `value`, `headers`."""
 
     __slots__ = ("message", "value")
+    # Filled in by whoever makes one (`record_of`, `Records`): an `__init__` would be a third of what a reader spends on a record.
+    message: Message
     value: V
-
-    def __init__(self, message: Message, value: Any) -> None:
-        self.message = message
-        self.value = value
 
     @classmethod
     def of(
@@ -71,7 +70,7 @@ class Record(Generic[K, V]):
             headers=headers_for_sending(headers, None),
             timestamp=(TIMESTAMP_CREATE_TIME, timestamp),
         )
-        return KeyedRecord(message, key, value)
+        return keyed_record_of(message, key, value)
 
     @property
     def key(self) -> K:
@@ -140,20 +139,112 @@ class Record(Generic[K, V]):
 class KeyedRecord(Record[K, V]):
     """A record whose key is more than its bytes."""
 
-    __slots__ = ("_key",)
-
-    def __init__(self, message: Message, key: Any, value: Any) -> None:
-        super().__init__(message, value)
-        self._key = key
+    __slots__ = ("decoded_key",)
+    decoded_key: K
 
     @property
     def key(self) -> K:
-        key: K = self._key
-        return key
+        return self.decoded_key
+
+
+def record_of(message: Message, value: Any) -> Record[Any, Any]:
+    """A record whose key is bytes."""
+    record: Record[Any, Any] = Record()
+    record.message = message
+    record.value = value
+    return record
+
+
+def keyed_record_of(message: Message, key: Any, value: Any) -> Record[Any, Any]:
+    record: KeyedRecord[Any, Any] = KeyedRecord()
+    record.message = message
+    record.value = value
+    record.decoded_key = key
+    return record
+
+
+class Records(Sequence[Record[K, V]]):
+    """The records of one batch, in order: a list that is not changed.
+
+    Each is made when it is looked at.  A thousand of them kept beside their thousand messages would cost the reader more in
+    garbage collection than everything else that is done for them.
+    """
+
+    __slots__ = ("_keys", "_messages", "_values")
+
+    def __init__(self, messages: list[Message], values: list[Any] | None = None, keys: list[Any] | None = None) -> None:
+        """`values` and `keys` are None where the bytes of the messages are meant."""
+        self._messages = messages
+        self._values = values
+        self._keys = keys
+
+    def followed_by(self, other: Records[K, V]) -> Records[K, V]:
+        """Both together; they have the same formats."""
+        if not self:
+            return other
+        return Records(
+            self._messages + other._messages,
+            None if self._values is None or other._values is None else self._values + other._values,
+            None if self._keys is None or other._keys is None else self._keys + other._keys,
+        )
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        if self._keys is not None:
+            return map(keyed_record_of, self._messages, self._keys, self._values or map(Message.value, self._messages))
+        if self._values is not None:
+            return map(record_of, self._messages, self._values)
+        return self._plain()
+
+    def _plain(self) -> Iterator[Record[K, V]]:
+        for message in self._messages:
+            record: Record[K, V] = Record()  # and not `record_of`: this is the loop that most readers of much are in
+            record.message = message
+            record.value = message.value()
+            yield record
+
+    @overload
+    def __getitem__(self, index: int) -> Record[K, V]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records[K, V]: ...
+    def __getitem__(self, index: int | slice) -> Record[K, V] | Records[K, V]:
+        if isinstance(index, slice):
+            parts = (None if part is None else part[index] for part in (self._values, self._keys))
+            return Records(self._messages[index], *parts)
+        message = self._messages[index]
+        value = message.value() if self._values is None else self._values[index]
+        return record_of(message, value) if self._keys is None else keyed_record_of(message, self._keys[index], value)
+
+    def __add__(self, other: Iterable[Record[K, V]]) -> list[Record[K, V]]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Record[K, V]]) -> list[Record[K, V]]:
+        return [*other, *self]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Records | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+# There is one for each partition, and it is asked for with every record.
+_place = lru_cache(maxsize=10_000)(Place)
 
 
 def place_of(message: Message) -> Place:
-    return Place(message.topic() or "", message.partition() or 0)
+    return _place(message.topic() or "", message.partition() or 0)
+
+
+def unexpired(messages: list[Message]) -> list[Message]:
+    """Those whose time to live has not run out."""
+    if not any(map(Message.headers, messages)):
+        return messages
+    return [message for message in messages if not expired(message)]
 
 
 def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
@@ -167,10 +258,10 @@ def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
         if value is not None and values is not BYTES:
             value = values.decode(value)
     except Exception as error:
-        raw = Record[Any, Any](message, message.value())
+        raw = record_of(message, message.value())
         where = f"{raw.topic}[{raw.partition}]@{raw.offset}"
         raise DecodeFailed(f"the {part} of the record {where} is not {using.name}: {error}", raw) from error
-    return Record(message, value) if keys is BYTES else KeyedRecord(message, key, value)
+    return record_of(message, value) if keys is BYTES else keyed_record_of(message, key, value)
 
 
 def expired(message: Message, now_ms: int | None = None) -> bool:

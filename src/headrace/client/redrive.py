@@ -6,7 +6,7 @@ parked record is sent back once, also when the redrive is interrupted or run aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +140,7 @@ def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None)
         _send_back(producer, parked_record, to, counts)
 
 
-def _some(consumer: Consumer[bytes, bytes], count: int) -> list[Record[bytes, bytes]]:
+def _some(consumer: Consumer[bytes, bytes], count: int) -> Sequence[Record[bytes, bytes]]:
     """The next records; none only when every partition is at its end, which may be before all offsets are used up."""
     for _ in range(100):
         records = consumer.batch(count, 0.2)

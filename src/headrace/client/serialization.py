@@ -5,7 +5,7 @@ None is never handed to a codec: a record without a key has no key, and a record
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -84,3 +84,11 @@ def encoded(using: Codec, part: str, value: Any, topic: str) -> bytes | None:
             f"{using.name}: the encoder returned {type(data).__name__}, not bytes"
         )
     return data
+
+
+def decoded_many(using: Codec, data: Iterable[bytes | None]) -> list[Any] | None:
+    """Each of these, decoded; None where the format is bytes, and there is nothing to do.  Raises what the codec raises."""
+    if using is BYTES:
+        return None
+    decode = using.decode
+    return [None if each is None else decode(each) for each in data]

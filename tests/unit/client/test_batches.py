@@ -1,0 +1,148 @@
+"""Many records at a time: the sequence a reader gets, and the receipt a sender gets."""
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from headrace import BatchFailed, DeliveryFailed, Record
+from headrace.client.receipts import GATHERED_MAX, BatchReceipt
+from headrace.client.record import Records
+
+
+def message(offset: int, partition: int = 0) -> Message:
+    return Message(
+        topic="orders",
+        partition=partition,
+        offset=offset,
+        key=b"k",
+        value=b"%d" % offset,
+        headers=None,
+        timestamp=(1, offset + 7),
+    )
+
+
+def of_bytes(count: int) -> Records[Any, Any]:
+    return Records([message(offset) for offset in range(count)])
+
+
+def decoded(count: int) -> Records[Any, Any]:
+    return Records([message(offset) for offset in range(count)], list(range(count)), [f"key-{each}" for each in range(count)])
+
+
+def test_a_batch_is_used_like_a_list() -> None:
+    batch = of_bytes(5)
+
+    assert len(batch) == 5
+    assert bool(batch)
+    assert [record.value for record in batch] == [b"0", b"1", b"2", b"3", b"4"]
+    assert (batch[0].offset, batch[-1].offset) == (0, 4)
+    assert [record.offset for record in batch[1:3]] == [1, 2]
+    assert batch[2] in batch
+    assert batch == list(batch)
+    assert of_bytes(0) == []
+    assert not of_bytes(0)
+    with pytest.raises(IndexError):
+        batch[5]
+
+
+def test_a_batch_goes_together_with_lists() -> None:
+    gathered: list[Record[Any, Any]] = []
+    gathered += of_bytes(2)
+
+    assert gathered + of_bytes(1) == of_bytes(2) + of_bytes(1)
+    assert len(gathered) == 2
+
+
+@pytest.mark.parametrize("how", [lambda batch: list(batch), lambda batch: [batch[index] for index in range(3)]])
+def test_keys_and_values_that_were_decoded_stay_with_their_records(how: Any) -> None:
+    records = how(decoded(3))
+
+    assert [(record.offset, record.key, record.value) for record in records] == [
+        (0, "key-0", 0),
+        (1, "key-1", 1),
+        (2, "key-2", 2),
+    ]
+    assert records[1].raw_value == b"1"
+    assert [record.key for record in decoded(3)[1:]] == ["key-1", "key-2"]
+
+
+def test_a_batch_that_follows_another_keeps_what_was_decoded() -> None:
+    assert [record.value for record in decoded(2).followed_by(decoded(1))] == [0, 1, 0]
+    assert [record.value for record in of_bytes(2).followed_by(of_bytes(1))] == [b"0", b"1", b"0"]
+    assert [record.value for record in of_bytes(0).followed_by(decoded(1))] == [0]
+
+
+def receipt() -> BatchReceipt:
+    return BatchReceipt(
+        "orders", "localhost:9092", lambda error, topic: DeliveryFailed(str(error), topic=topic), lambda future, failure: None
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, GATHERED_MAX - 1, GATHERED_MAX, GATHERED_MAX + 1, 3 * GATHERED_MAX])
+@pytest.mark.parametrize("known_before", [0, 1, GATHERED_MAX])
+def test_the_last_report_resolves_the_future_whenever_the_number_becomes_known(count: int, known_before: int) -> None:
+    under_way = receipt()
+    early = min(known_before, count)
+    for offset in range(early):
+        under_way.report(None, message(offset))
+    under_way.handed_over(count)
+    under_way.complete()
+
+    for offset in range(early, count):
+        assert not under_way.future.done()
+        under_way.report(None, message(offset))
+
+    delivered = under_way.future.result(0)
+    assert len(delivered) == count
+    assert [each.offset for each in delivered] == list(range(count))
+    assert all(each == ("orders", 0, each.offset, each.offset + 7) for each in delivered)
+
+
+def test_receipts_are_read_by_index_and_by_slice() -> None:
+    under_way = receipt()
+    under_way.handed_over(4)
+    under_way.complete()
+    for offset in range(4):
+        under_way.report(None, message(offset, partition=offset % 2))
+
+    delivered = under_way.future.result(0)
+    assert delivered[1] == ("orders", 1, 1, 8)
+    assert delivered[-1].offset == 3
+    assert [each.partition for each in delivered[1:3]] == [1, 0]
+
+
+def test_one_that_failed_is_told_beside_those_that_did_not() -> None:
+    under_way = receipt()
+    under_way.handed_over(3)
+    under_way.report(None, message(0))
+    under_way.report("refused", message(-1))  # type: ignore[arg-type]
+    under_way.complete()
+    assert not under_way.future.done()
+    under_way.report(None, message(1))
+
+    with pytest.raises(BatchFailed, match="1 of 3 records for topic 'orders'") as failed:
+        under_way.future.result(0)
+    assert [each.offset for each in failed.value.delivered] == [0, 1]
+
+
+def test_reports_from_two_threads_resolve_the_future_once() -> None:
+    for _ in range(20):
+        under_way, resolved = receipt(), []
+        under_way.future.add_done_callback(resolved.append)
+
+        def reports(under_way: BatchReceipt = under_way) -> None:
+            for offset in range(600):
+                under_way.report(None, message(offset))
+
+        threads = [threading.Thread(target=reports) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        under_way.handed_over(1200)
+        under_way.complete()
+        for thread in threads:
+            thread.join()
+
+        assert len(under_way.future.result(0)) == 1200
+        assert len(resolved) == 1
