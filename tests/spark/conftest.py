@@ -27,11 +27,19 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 HERE = Path(__file__).parent
 
 
+# Java for a minute: compiling thoroughly and collecting in parallel would cost more than they gain.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+
+
+# First, so that pytest-xdist finds the groups when it looks for them.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two groups for two processes: tests that share one session, and tests that start a Java of their own."""
     for item in items:
         if HERE in Path(item.fspath).parents:
+            own_process = item.get_closest_marker("spark_processes") is not None
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))  # one session: never spread over processes
+            item.add_marker(pytest.mark.xdist_group("spark-processes" if own_process else "spark"))
 
 
 @pytest.fixture(scope="session")

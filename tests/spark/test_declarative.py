@@ -20,6 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "pipelines" / "declarative"
 
 
 @pytest.mark.slow
+@pytest.mark.spark_processes
 @pytest.mark.timeout(300)
 def test_a_declarative_pipeline_reads_and_writes_topics_without_registration(
     tmp_path: Path, bootstrap: str, make_topic: TopicMaker, produce: RecordWriter, committed_values: Callable[..., list[bytes]]

@@ -19,7 +19,7 @@ ROWS = 9000
 PARTITIONS = 2
 JOB = Path(__file__).with_name("exactly_once_job.py")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.spark_processes]
 
 
 class Job:

@@ -179,6 +179,7 @@ def test_spark_submit_gets_the_file_its_transform_and_the_rest(pipeline_file: Pa
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.spark_processes
 def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
     pipeline_file: Path,
     tmp_path: Path,
@@ -211,6 +212,7 @@ def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.spark_processes
 def test_the_same_file_runs_by_spark_submit(
     pipeline_file: Path,
     tmp_path: Path,

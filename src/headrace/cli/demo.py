@@ -77,17 +77,19 @@ def _run(
     watcher = Watcher(bootstrap, RESULTS, letters)
     watcher.start()
     started.callback(watcher.stop)
-    remark("starting Spark …")
-    spark = pipeline_session("headrace-demo", "local[2]", {"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"})
+    remark(f"events go to {bootstrap}; starting Spark …")
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
+    spark = pipeline_session("headrace-demo", "local[2]", settings, folder / "spark.log")
     started.callback(spark.stop)
     _stop_on_signals(stop)  # Spark has put its own handler there
     figures = watch(spark)
     running = start(spark, demo_pipeline(folder, bootstrap, every, window))
-    started.callback(running.stop)
+    started.callback(running.stop, 0.0)  # nothing of it is to be gone on with
     deadline = None if seconds is None else time.monotonic() + seconds
     with Live(console=Console(stderr=True), auto_refresh=False) as live:
         while not stop and (deadline is None or time.monotonic() < deadline):
-            live.update(render(generator.counts, figures.snapshot(), watcher.seen, bootstrap), refresh=True)
+            view = render(generator.counts, figures.snapshot(), watcher.seen, bootstrap, live.console.height)
+            live.update(view, refresh=True)
             failure = running.failure()
             if failure is not None:
                 raise Failure(f"the pipeline failed: {failure.splitlines()[0]}")

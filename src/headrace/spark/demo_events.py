@@ -48,11 +48,13 @@ class Generator:
     def __init__(self, bootstrap: str, per_second: int) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
         self._per_second = per_second
+        self._began = 0.0
         self._stop = threading.Event()
         self._sent = Sent()
         self._thread = threading.Thread(target=self._run, name="demo-events", daemon=True)
 
     def start(self) -> None:
+        self._began = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
@@ -62,12 +64,14 @@ class Generator:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        return dict(self._sent.counts)
+        """What was sent so far, and how many events in a second."""
+        elapsed = max(1.0, time.monotonic() - self._began)
+        return dict(self._sent.counts) | {"events/s": round(sum(self._sent.counts[topic] for topic in TOPICS) / elapsed)}
 
     def _run(self) -> None:
-        dice, number, began = random.Random(7), 0, time.monotonic()
+        dice, number = random.Random(7), 0
         while not self._stop.is_set():
-            due = int((time.monotonic() - began) * self._per_second)
+            due = int((time.monotonic() - self._began) * self._per_second)
             while number < due:
                 self._send(number, dice)
                 number += 1

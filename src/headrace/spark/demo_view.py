@@ -11,12 +11,15 @@ from confluent_kafka import Consumer, Message
 from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from headrace.client.deadletter import PREFIX
 from headrace.spark.metrics import QueryFigures
 
 WINDOWS_SHOWN = 10
 LETTERS_SHOWN = 5
+FIXED_LINES = 14  # everything but the windows and the letters themselves
+PIPELINE = "windowed-statistics"
 
 
 @dataclass(slots=True)
@@ -70,45 +73,57 @@ class Watcher:
         facts = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
         self.seen.letter_count += 1
         value = (message.value() or b"").decode(errors="backslashreplace")[:40]
-        self.seen.letters.append((facts.get(f"{PREFIX}topic", "?"), value, facts.get(f"{PREFIX}reason", "?")[:70]))
+        self.seen.letters.append((facts.get(f"{PREFIX}topic", "?"), value, facts.get(f"{PREFIX}reason", "?")))
 
 
-def render(sent: Mapping[str, int], figures: Sequence[QueryFigures], seen: Seen, address: str) -> Group:
-    """One screen."""
-    events = "  ".join(f"{name} [bold]{count:,}[/bold]" for name, count in sent.items())
+def render(sent: Mapping[str, int], figures: Sequence[QueryFigures], seen: Seen, address: str, height: int) -> Group:
+    """One screen, no taller than the terminal."""
+    events = Text("  ").join(Text.assemble(f"{name} ", (f"{count:,}", "bold")) for name, count in sent.items())
+    letters_shown = max(1, min(LETTERS_SHOWN, (height - FIXED_LINES) // 3))
+    windows_shown = max(1, min(WINDOWS_SHOWN, height - FIXED_LINES - letters_shown))
     return Group(
         Panel(events, title=f"sent to {address}", title_align="left"),
         _queries(figures),
-        _windows(seen),
-        _letters(seen),
+        _windows(seen, windows_shown),
+        _letters(seen, letters_shown),
         "Ctrl-C ends everything that was started.",
     )
 
 
-def _queries(figures: Sequence[QueryFigures]) -> Table:
-    table = Table(title="queries" if figures else "queries: Spark is starting …", title_justify="left", expand=True)
-    for column in ("query", "batch", "rows", "rows/s", "batch ms", "lag", "too late", "watermark"):
-        table.add_column(column, justify="left" if column in ("query", "watermark") else "right")
-    for one in figures:
-        numbers = (one.batch, one.rows, round(one.rows_per_second), one.batch_ms, one.lag, one.late_rows)
-        table.add_row(one.name, *(f"{number:,}" for number in numbers), one.watermark or "-")
+def _table(title: str, columns: Mapping[str, bool]) -> Table:
+    """A table with columns that stand to the right or do not."""
+    table = Table(title=title, title_justify="left", title_style="bold", expand=True, box=None, pad_edge=False)
+    for column, to_the_right in columns.items():
+        table.add_column(column, justify="right" if to_the_right else "left", overflow="ellipsis", no_wrap=True)
     return table
 
 
-def _windows(seen: Seen) -> Table:
-    table = Table(title=f"latest windows of {seen.window_count:,}", title_justify="left", expand=True)
-    for column in ("window", "key", "count", "sum", "mean", "p95"):
-        table.add_column(column, justify="left" if column in ("window", "key") else "right")
-    for one in reversed(seen.windows):
-        window = f"{one['window_start'][11:19]} – {one['window_end'][11:19]}"
+def _queries(figures: Sequence[QueryFigures]) -> Table:
+    names = ("batch", "rows", "rows/s", "batch ms", "lag", "too late")
+    columns = {"query": False, **dict.fromkeys(names, True), "watermark": True}
+    table = _table("queries" if figures else "queries: Spark is starting …", columns)
+    for one in figures:
+        numbers = (one.batch, one.rows, round(one.rows_per_second), one.batch_ms, one.lag, one.late_rows)
+        table.add_row(one.name.removeprefix(f"{PIPELINE}-"), *(f"{number:,}" for number in numbers), _time(one.watermark))
+    return table
+
+
+def _time(moment: str | None) -> str:
+    """The time of day alone: a demo does not last until tomorrow."""
+    return moment[11:19] if moment and not moment.startswith("1970") else "-"
+
+
+def _windows(seen: Seen, shown: int) -> Table:
+    columns = {"window": False, "key": False, **dict.fromkeys(("count", "sum", "mean", "p95"), True)}
+    table = _table(f"latest windows of {seen.window_count:,}", columns)
+    for one in list(reversed(seen.windows))[:shown]:
+        window = f"{_time(one['window_start'])} – {_time(one['window_end'])}"
         table.add_row(window, one["key"], str(one["count"]), *(f"{one[name]:,.2f}" for name in ("sum", "mean", "p95")))
     return table
 
 
-def _letters(seen: Seen) -> Table:
-    table = Table(title=f"latest dead letters of {seen.letter_count:,}", title_justify="left", expand=True)
-    for column in ("from", "value", "reason"):
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
-    for letter in reversed(seen.letters):
-        table.add_row(*letter)
+def _letters(seen: Seen, shown: int) -> Table:
+    table = _table(f"latest dead letters of {seen.letter_count:,}", {"from": False, "value": False, "reason": False})
+    for letter in list(reversed(seen.letters))[:shown]:
+        table.add_row(*(Text(cell) for cell in letter))
     return table

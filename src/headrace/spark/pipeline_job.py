@@ -47,7 +47,8 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metr
 
 
 def _run(pipeline: PipelineFile, master: str | None, show: Show, metrics_port: int | None, state: PipelineState) -> int:
-    spark = pipeline_session(f"headrace-{pipeline.name}", master, pipeline.spark)
+    log = None if master is None else state.log
+    spark = pipeline_session(f"headrace-{pipeline.name}", master, pipeline.spark, log)
     wanted_stop = _stop_on_signals()
     figures = watch(spark)
     exposition = Exposition(figures, metrics_port) if metrics_port is not None else None

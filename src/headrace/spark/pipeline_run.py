@@ -39,9 +39,9 @@ class Running:
     queries: list[StreamingQuery] = field(default_factory=list)
     findings: int = 0  # what a report found, for the exit code
 
-    def stop(self) -> None:
+    def stop(self, grace_seconds: float = BATCH_GRACE_SECONDS) -> None:
         """End the queries between two batches if that comes soon; else the batch that runs is dropped and will run again."""
-        deadline = time.monotonic() + BATCH_GRACE_SECONDS
+        deadline = time.monotonic() + grace_seconds
         for query in self.queries:
             try:
                 while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:

@@ -2,7 +2,9 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -22,8 +24,11 @@ SETTINGS = {
 LOCAL_SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def pipeline_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
-    """A session with the pipeline's settings on top of ours; without a master the one that spark-submit chose."""
+def pipeline_session(name: str, master: str | None, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:
+    """A session with the pipeline's settings on top of ours; without a master the one that spark-submit chose.
+
+    With `log`, what Java and the Python workers say goes there and not into the terminal's display.
+    """
     require_java()
     # Spark starts whatever python3 is on the PATH unless told otherwise, and there the packages may be missing.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -37,7 +42,26 @@ def pipeline_session(name: str, master: str | None, settings: Mapping[str, str])
         builder = builder.master(retrying(master))
     for key, value in (chosen | dict(settings)).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _errors_to(log):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _errors_to(log: Path | None) -> Iterator[None]:
+    """Standard error goes to a file.  Processes that start meanwhile keep it for life; this one gets its own back."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    own = os.dup(sys.stderr.fileno())
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), sys.stderr.fileno())
+        yield
+    finally:
+        os.dup2(own, sys.stderr.fileno())
+        os.close(own)
 
 
 def retrying(master: str) -> str:

@@ -28,6 +28,11 @@ class PipelineState:
     def shown(self) -> str:
         return "killed" if self.state == "running" and not _alive(self.pid) else self.state
 
+    @property
+    def log(self) -> Path:
+        """What Spark says while the pipeline runs here."""
+        return _folder() / f"{self.name}.log"
+
     def save(self, figures: list[QueryFigures] | None = None) -> None:
         """Write it down whole: aside first, then over the old one."""
         self.updated_at = now()
