@@ -12,8 +12,6 @@ import pytest
 from headrace.cli.cluster_moves import broker_statuses
 from headrace.client.wire_admin import WireAdmin
 from headrace.testing.etcd import etcd_program
-from headrace.testing.network import why_no_network
-from tests.support.cluster_faults import SMALL_DISK, Stage
 from headrace.testing.histories import (
     Load,
     ReadAlong,
@@ -24,6 +22,8 @@ from headrace.testing.histories import (
     wait_for_in_sync,
     wait_until_out_of_sync,
 )
+from headrace.testing.network import why_no_network
+from tests.support.cluster_faults import SMALL_DISK, Stage
 
 pytestmark = [
     pytest.mark.etcd,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.etcd import etcd_program
-from tests.support.cluster_faults import NETWORK_FAULTS, PROCESS_FAULTS, SMALL_DISK, Stage
 from headrace.testing.histories import Load, ReadAlong, check, create_topic, read_all, wait_for_in_sync
+from tests.support.cluster_faults import NETWORK_FAULTS, PROCESS_FAULTS, SMALL_DISK, Stage
 
 ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "0"))
 SEED = int(os.environ.get("HEADRACE_TORTURE_SEED", str(random.randrange(1 << 30))))

@@ -11,12 +11,12 @@ from headrace.broker.peers import Peers
 from headrace.model.errors import ErrorCode
 from headrace.testing.cluster import BrokerProcess, ProcessCluster
 from headrace.testing.etcd import etcd_program, free_port
+from headrace.testing.histories import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from headrace.testing.histories import Load, check, create_topic, leader_of, read_all, wait_for_in_sync
 
 pytestmark = [
     pytest.mark.etcd,

@@ -145,7 +145,7 @@ _GROUPS = (
         "group.consumer.assignment.interval.ms",
         Kind.INT,
         0,
-        "The least time between two target assignments of a group in the consumer protocol. Kafka waits 1000; 0 rebalances at once.",
+        "The least time between two target assignments of a group in the consumer protocol. Kafka: 1000; 0 rebalances at once.",
         minimum=0,
         maximum=15_000,
     ),

@@ -33,7 +33,7 @@ def partitions_of(bootstrap: str, topic: str) -> list[Any]:
     """The partitions as the first broker named here knows them; none when it does not answer."""
     try:
         with WireAdmin(bootstrap, timeout_s=3.0) as admin:
-            found = admin.metadata([topic]).topics[0]
+            found = admin.metadata((topic,)).topics[0]
         return sorted(found.partitions, key=lambda partition: partition.partition_index)
     except (BrokerError, BrokerTimeout):
         return []

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_ERRORS = 6
 NOT_ASKED = -(2**31)
-# Read, delete, describe, and describe and alter its settings: all that can be done to a group.  What a user may do is limited only
-# once access is.
+# Read, delete, describe, and describe and alter its settings: all that can be done to a group.  What a user may do is limited
+# only once access is.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
