@@ -8,16 +8,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from headrace.host.disk import Disk, File, SystemDisk, SystemFile
+from headrace.log.offset_index import OffsetIndex
 from headrace.log.scanning import Hole, ScannedBatch, Scanner
 from headrace.log.swapping import base_of
+from headrace.log.time_index import TimeIndex
 from headrace.model.errors import RequestError
 from headrace.records.control import read_marker
-
-OFFSET_ENTRY: Final = struct.Struct(">ii")
-TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 class ReadOnlyDisk(SystemDisk):
@@ -78,13 +76,13 @@ def _marker_note(batch: ScannedBatch) -> str:
 def offset_entries(path: Path, disk: Disk | None = None) -> list[tuple[int, int]]:
     """(offset, position) of an `.index` file."""
     base = base_of(path.name) or 0
-    return [(base + relative, position) for relative, position in _entries(path, OFFSET_ENTRY, disk)]
+    return [(base + relative, position) for relative, position in _entries(path, OffsetIndex.ENTRY, disk)]
 
 
 def time_entries(path: Path, disk: Disk | None = None) -> list[tuple[int, int]]:
     """(timestamp, offset) of a `.timeindex` file."""
     base = base_of(path.name) or 0
-    return [(timestamp, base + relative) for timestamp, relative in _entries(path, TIME_ENTRY, disk)]
+    return [(timestamp, base + relative) for timestamp, relative in _entries(path, TimeIndex.ENTRY, disk)]
 
 
 def _entries(path: Path, layout: struct.Struct, disk: Disk | None) -> list[tuple[int, int]]:

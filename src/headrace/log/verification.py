@@ -15,11 +15,13 @@ from headrace.log.directory import parse_directory_name
 from headrace.log.durable_offset import read_durable_offset
 from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
 from headrace.log.epochs import decode_epochs
-from headrace.log.inspect import OFFSET_ENTRY, TIME_ENTRY, ReadOnlyDisk, offset_entries, time_entries
+from headrace.log.inspect import ReadOnlyDisk, offset_entries, time_entries
+from headrace.log.offset_index import OffsetIndex
 from headrace.log.producer_snapshot import decode_snapshot
 from headrace.log.scanning import Scanner
 from headrace.log.segment import ABORTED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from headrace.log.swapping import base_of
+from headrace.log.time_index import TimeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class _SegmentScan:
 
 
 def _verify_indexes(scan: _SegmentScan, names: frozenset[str]) -> Iterator[Finding]:
-    for suffix, entry_bytes in ((INDEX_SUFFIX, OFFSET_ENTRY.size), (TIME_INDEX_SUFFIX, TIME_ENTRY.size)):
+    for suffix, entry_bytes in ((INDEX_SUFFIX, OffsetIndex.ENTRY.size), (TIME_INDEX_SUFFIX, TimeIndex.ENTRY.size)):
         path = scan.path.with_suffix(suffix)
         if path.name not in names:
             if scan.last_offset_at and not scan.is_last:
