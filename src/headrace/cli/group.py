@@ -164,6 +164,7 @@ def reset(
         )
     plan = plan_reset(admin, chosen, committed, place)
     if execute:
+        _require_no_members(admin, group)
         _alter_offsets(admin, group, plan)
     rows = [{"topic": at[0], "partition": at[1], "from": committed.get(at), "to": offset} for at, offset in sorted(plan.items())]
     if as_json:
@@ -188,6 +189,14 @@ def _chosen_partitions(
     return sorted(chosen)
 
 
+def _require_no_members(admin: "AdminClient", group: str) -> None:
+    """Members would commit over what is set here, so the coordinator refuses; this says so in better words."""
+    (future,) = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S).values()
+    if members := result_of(future, f"describing {group}").members:
+        count = f"{len(members)} member{'s' if len(members) > 1 else ''}"
+        raise Failure(f"group {group} has {count}: stop them, then reset. `headrace group describe {group}` shows who they are.")
+
+
 def _alter_offsets(admin: "AdminClient", group: str, plan: dict[tuple[str, int], int]) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
@@ -210,6 +219,12 @@ def delete(
     """Delete groups and the offsets they committed.  They must have no members."""
     admin = admin_client(bootstrap, property)
     confirm(f"Delete {', '.join(groups)} and the committed offsets?", yes=yes)
+    failures: list[str] = []
     for group, future in admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S).items():
-        result_of(future, f"deleting {group}")
-        remark(f"Deleted {group}.")
+        try:
+            result_of(future, f"deleting {group}")
+            remark(f"Deleted {group}.")
+        except Failure as failure:
+            failures.append(str(failure))
+    if failures:
+        raise Failure("\n".join(failures))

@@ -24,6 +24,7 @@ RETRY_S = 0.2
 # Lasts until a producer takes the transactional id up again with a time-out of its own.
 TIMEOUT_MS = 60_000
 
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 States = Annotated[
     list[str] | None,
     typer.Option("--state", "-s", metavar="STATE", help="Only this state, such as Ongoing or PrepareCommit; may be repeated."),
@@ -62,7 +63,10 @@ def list_transactions(
         for broker, reply in admin.call_every_broker(request).items():
             raise_for(reply.error_code, f"listing the transactions of broker {broker}")
             if reply.unknown_state_filters:
-                raise typer.BadParameter(f"there is no state {', '.join(reply.unknown_state_filters)}.", param_hint="--state")
+                raise typer.BadParameter(
+                    f"there is no state {', '.join(reply.unknown_state_filters)}. There are {', '.join(STATES)}.",
+                    param_hint="--state",
+                )
             rows += [
                 {
                     "transactional id": found.transactional_id,

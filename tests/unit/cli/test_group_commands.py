@@ -1,10 +1,12 @@
 """Groups from the command line: members read on where they stopped, lag is seen, offsets are moved."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 Command = Callable[..., Any]
 
@@ -69,6 +71,25 @@ def test_a_reset_shows_its_plan_and_moves_nothing_before_it_is_told_to(
     assert (planned["executed"], done["executed"]) == (False, True)
     assert untouched == 0
     assert total_lag(client, read_topic) == 5 - offset
+
+
+def test_a_reset_says_who_stands_in_its_way(client: Command, bootstrap: str, read_topic: str) -> None:
+    member = Consumer({"bootstrap.servers": bootstrap, "group.id": read_topic})
+    member.subscribe([read_topic])
+    try:
+        deadline = time.monotonic() + 30
+        while not member.assignment() and time.monotonic() < deadline:
+            member.poll(0.1)
+        reset = client("group", "reset", read_topic, "--to", "earliest", "--execute")
+        deleted = client("group", "delete", read_topic, "nobody", "--yes")
+    finally:
+        member.close()
+
+    assert (reset.code, deleted.code) == (1, 1)
+    assert f"group {read_topic} has 1 member: stop them, then reset." in reset.remarks
+    assert "NON_EMPTY_GROUP" in deleted.remarks
+    assert "GROUP_ID_NOT_FOUND" in deleted.remarks
+    assert total_lag(client, read_topic) == 0
 
 
 def test_a_reset_of_what_was_never_read_needs_a_place(client: Command, topic: str) -> None:
