@@ -41,7 +41,7 @@ lint: $(STAMPS)/test $(STAMPS)/spark ## Format, lint and types
 	@$(BIN)/mypy
 
 torture: $(STAMPS)/test $(STAMPS)/debian ## Kill, stop, cut off and fill up brokers under load again and again (ROUNDS=50)
-	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration -k kill --timeout 7200 $(ARGS)
+	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k kill --timeout 7200 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
 
 bench: $(STAMPS)/test ## Figures of the broker, as a table (ARGS=--quick for a short run)

@@ -32,13 +32,13 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_S)
 
 
-def commit(client: RawClient, topic: str, offsets: dict[int, int]) -> None:
+def commit(client: RawClient, topic: str, offsets: dict[int, int], group: str = GROUP) -> None:
     partitions = tuple(
         OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
         for partition, offset in offsets.items()
     )
     topics = (OffsetCommitRequestTopic(name=topic, partitions=partitions),)
-    reply = client.call(OffsetCommitRequest(group_id=GROUP, topics=topics), 9)
+    reply = client.call(OffsetCommitRequest(group_id=group, topics=topics), 9)
     assert {each.error_code for each in reply.topics[0].partitions} == {0}
 
 
@@ -95,16 +95,22 @@ def test_an_acknowledged_commit_survives_kill_9(tmp_path: Path, topic: str) -> N
 
 @pytest.mark.slow
 def test_a_hundred_thousand_committed_offsets_are_there_after_a_crash(tmp_path: Path, topic: str) -> None:
-    with BrokerProcess(tmp_path / "data", {**SETTINGS, "offsets.topic.num.partitions": "1"}) as broker:
-        make_topic(broker.bootstrap, topic, 1)
+    partitions, groups = 100, [f"{GROUP}-{number}" for number in range(1_000)]
+    # A thousand flushes one after the other are not the point here, and the system keeps what a killed process has written.
+    settings = {**SETTINGS, "offsets.topic.num.partitions": "1", "headrace.flush": "os"}
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        make_topic(broker.bootstrap, topic, partitions)
         with RawClient(broker.bootstrap) as client:
             client.call(FindCoordinatorRequest(key=GROUP), 3)
-            for start in range(0, 100_000, 1_000):
-                commit(client, topic, dict.fromkeys(range(start, start + 1_000), 7))
+            for group in groups:
+                commit(client, topic, dict.fromkeys(range(partitions), 7), group)
         broker.kill()
         broker.start()
         with RawClient(broker.bootstrap) as client:
-            wait_for(lambda: len(fetch(client)) == 100_000, what=lambda: len(fetch(client)))
+            request = OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups))
+            wait_for(lambda: not any(group.error_code for group in client.call(request, 9).groups))
+            answered = client.call(request, 9).groups
 
             # How long it takes is a figure of `make bench`.
-            assert set(fetch(client).values()) == {7}
+            offsets = [each.committed_offset for group in answered for found in group.topics for each in found.partitions]
+            assert (len(offsets), set(offsets)) == (100_000, {7})
