@@ -1,31 +1,99 @@
-"""The questions, each answered by rows of a table: what, and how much."""
+"""The questions, each answered by rows of a table: what, how much, and beside Spark's own connector.
+
+What is compared takes turns, round after round, so that whatever else the machine does falls on all alike; the quickest round
+of each counts.  CPU is that of the broker, Java and the Python workers together: where all share two cores, it says more than
+the clock.
+"""
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from benchmarks.spark.stage import Stage, WorkerMemory, best_of
+from benchmarks.spark.stage import Stage, WorkerMemory, cpu_seconds
 from headrace.spark.options import source_options
 from headrace.spark.rows import source_schema
 from headrace.spark.stream import StreamReader
 
-Row = tuple[str, str]
+Row = tuple[str, str, str, str]
 SIZES = (100, 1024)
-RUNS = 3
+ROUNDS = 3
+BATCHES = 10
 EMPTY_TRIGGERS = 200
+SMALL_BATCHES = 20
 
 
-def readers(stage: Stage) -> list[tuple[str, str, dict[str, str]]]:
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One of several ways to do the same.  Work that has a clock of its own gives the seconds."""
+
+    name: str
+    work: Callable[[], float | None]
+    is_peer: bool = False
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one round of it took."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def compared(rows: int, ways: Sequence[Way], rounds: int = ROUNDS) -> Iterator[Row]:
+    """Rows a second, how many times the peer's, and microseconds of CPU for a row."""
+    taken: dict[str, list[Taken]] = {way.name: [] for way in ways}
+    for _ in range(rounds):
+        for way in ways:
+            taken[way.name].append(_measured(way.work))
+    seconds = {name: min(one.seconds for one in found) for name, found in taken.items()}
+    peer = next((seconds[way.name] for way in ways if way.is_peer), None)
+    for way in ways:
+        cpu = min(one.cpu_seconds for one in taken[way.name]) / rows * 1e6
+        ratio = "" if peer is None else f"{peer / seconds[way.name]:.2f}"
+        yield way.name, f"{rows / seconds[way.name]:,.0f} rows/s", ratio, f"{cpu:.2f} µs"
+
+
+def _measured(work: Callable[[], float | None]) -> Taken:
+    cpu, began = cpu_seconds(), time.perf_counter()
+    own = work()
+    return Taken(time.perf_counter() - began if own is None else own, cpu_seconds() - cpu)
+
+
+def kinds(stage: Stage) -> list[tuple[str, str, dict[str, str]]]:
     """Name, format and options of each way to read."""
-    ways = [("headrace", "headrace", {}), ("headrace through librdkafka", "headrace", {"fetchWith": "librdkafka"})]
+    found: list[tuple[str, str, dict[str, str]]] = [
+        ("headrace", "headrace", {}),
+        ("headrace through librdkafka", "headrace", {"fetchWith": "librdkafka"}),
+    ]
     if stage.connector is not None:
-        ways.append((f"Spark's Kafka connector {stage.connector}", "kafka", {}))
-    return ways  # type: ignore[return-value]
+        found.append((peer_name(stage), "kafka", {}))
+    return found
+
+
+def peer_name(stage: Stage) -> str:
+    return f"Spark's Kafka connector {stage.connector}"
+
+
+def reading(stage: Stage) -> Iterator[Row]:
+    """Batch reads: every key and value is looked at"""
+    for size in SIZES:
+        ways = [
+            Way(name=f"{size:>5} bytes, {name}", work=_look(stage, kind, size, options), is_peer=kind == "kafka")
+            for name, kind, options in kinds(stage)
+        ]
+        path = files(stage, size)
+        ways.append(Way(name=f"{size:>5} bytes, Parquet files", work=lambda path=path: look_at(stage.spark.read.parquet(path))))  # type: ignore[misc]
+        yield from compared(stage.rows(size), ways)
+
+
+def _look(stage: Stage, kind: str, size: int, options: dict[str, str]) -> Callable[[], None]:
+    return lambda: look_at(batch_frame(stage, kind, size, options))
 
 
 def look_at(frame: DataFrame) -> None:
@@ -33,97 +101,134 @@ def look_at(frame: DataFrame) -> None:
     frame.agg(F.count(F.lit(1)), F.sum(F.length("key") + F.length("value")), F.max("offset")).collect()
 
 
-def reading(stage: Stage) -> Iterator[Row]:
-    """Batch reads: every key and value is looked at"""
-    for size in SIZES:
-        for name, kind, options in readers(stage):
-            seconds = best_of(
-                RUNS, lambda kind=kind, options=options, size=size: look_at(batch_frame(stage, kind, size, options))
-            )  # type: ignore[misc]
-            yield f"{size:>5}-byte records, {name}", per_second(stage.rows(size), seconds)
-        path = str(stage.folder / f"parquet-{size}")
-        batch_frame(stage, "headrace", size, {}).write.parquet(path)
-        seconds = best_of(RUNS, lambda path=path: look_at(stage.spark.read.parquet(path)))  # type: ignore[misc]
-        yield f"{size:>5}-byte records, the same as Parquet files", per_second(stage.rows(size), seconds)
-
-
 def batch_frame(stage: Stage, kind: str, size: int, options: dict[str, str]) -> DataFrame:
     reader = stage.spark.read.format(kind).option("kafka.bootstrap.servers", stage.bootstrap)
     return reader.option("subscribe", stage.topic(size)).options(**options).load()
 
 
+def files(stage: Stage, size: int) -> str:
+    """The same rows as Parquet files, four for each of the stream's batches."""
+    path = stage.folder / f"parquet-{size}"
+    if not path.exists():
+        batch_frame(stage, "headrace", size, {"minPartitions": str(4 * BATCHES)}).write.parquet(str(path))
+    return str(path)
+
+
 def streaming(stage: Stage) -> Iterator[Row]:
-    """Streaming reads to a sink that drops everything, ten batches"""
+    """Streaming reads to a sink that drops everything: the time of ten batches, without the query's start"""
     for size in SIZES:
-        for name, kind, options in readers(stage):
-            seconds = best_of(2, lambda kind=kind, options=options, size=size: drain(stage, kind, size, options))  # type: ignore[misc]
-            yield f"{size:>5}-byte records, {name}", per_second(stage.rows(size), seconds)
+        ways = [
+            Way(name=f"{size:>5} bytes, {name}", work=_drain(stage, kind, size, options), is_peer=kind == "kafka")
+            for name, kind, options in kinds(stage)
+        ]
+        path = files(stage, size)
+        schema = stage.spark.read.parquet(path).schema
+        reader = stage.spark.readStream.schema(schema).option("maxFilesPerTrigger", 4)
+        ways.append(
+            Way(
+                name=f"{size:>5} bytes, Parquet files",
+                work=lambda reader=reader, path=path: drain(stage, reader.parquet(path)),  # type: ignore[misc]
+            )
+        )
+        yield from compared(stage.rows(size), ways, rounds=2)
 
 
-def drain(stage: Stage, kind: str, size: int, options: dict[str, str]) -> None:
+def _drain(stage: Stage, kind: str, size: int, options: dict[str, str]) -> Callable[[], float]:
+    most = stage.rows(size) // BATCHES
+    return lambda: drain(stage, stream_frame(stage, kind, stage.topic(size), most, options))
+
+
+def stream_frame(stage: Stage, kind: str, topic: str, most: int, options: dict[str, str]) -> DataFrame:
     reader = stage.spark.readStream.format(kind).option("kafka.bootstrap.servers", stage.bootstrap).options(**options)
-    reader = reader.option("subscribe", stage.topic(size)).option("startingOffsets", "earliest")
-    frame = reader.option("maxOffsetsPerTrigger", stage.rows(size) // 10).load()
+    return reader.option("subscribe", topic).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", most).load()
+
+
+def drain(stage: Stage, frame: DataFrame) -> float:
+    """Read all there is; the seconds from each batch's trigger to its commit, together."""
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(stage.folder / uuid.uuid4().hex))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
+    return sum(one["durationMs"]["triggerExecution"] for one in query.recentProgress) / 1000
 
 
 def writing(stage: Stage) -> Iterator[Row]:
     """The sink, from rows that Spark makes up"""
-    rows = stage.rows(100) // 4
-    ways: list[tuple[str, str, dict[str, str]]] = [
-        ("headrace at least once", "headrace", {}),
-        ("headrace exactly once", "headrace", {"delivery": "exactly-once"}),
-    ]
-    if stage.connector is not None:
-        ways.append((f"Spark's Kafka connector {stage.connector}", "kafka", {}))
-    for name, kind, options in ways:
-        seconds = best_of(2, lambda kind=kind, options=options: write(stage, rows, kind, options))  # type: ignore[misc]
-        yield f"  100-byte records, {name}", per_second(rows, seconds)
+    for size in SIZES:
+        rows = stage.rows(size) // 4
+        options: list[tuple[str, str, dict[str, str]]] = [
+            ("headrace at least once", "headrace", {}),
+            ("headrace exactly once", "headrace", {"delivery": "exactly-once"}),
+        ]
+        if stage.connector is not None:
+            options.append((f"{peer_name(stage)} (at least once)", "kafka", {}))
+        ways = [
+            Way(name=f"{size:>5} bytes, {name}", work=_write(stage, rows, size, kind, given), is_peer=kind == "kafka")
+            for name, kind, given in options
+        ]
+        yield from compared(rows, ways)
 
 
-def write(stage: Stage, rows: int, kind: str, options: dict[str, str]) -> None:
+def _write(stage: Stage, rows: int, size: int, kind: str, options: dict[str, str]) -> Callable[[], None]:
     frame = stage.spark.range(0, rows, 1, 2).select(
-        F.format_string("%08d", F.col("id") % 1000).alias("key"), F.rpad(F.col("id").cast("string"), 92, "x").alias("value")
+        F.format_string("%08d", F.col("id") % 1000).alias("key"), F.rpad(F.col("id").cast("string"), size - 8, "x").alias("value")
     )
     writer = frame.write.format(kind).mode("append").option("kafka.bootstrap.servers", stage.bootstrap)
-    writer.option("topic", "bench-sink").options(**options).save()
+    return lambda: writer.option("topic", f"bench-sink-{size}").options(**options).save()
 
 
 def small(stage: Stage) -> Iterator[Row]:
-    """What a stream costs that has nothing to do, and what a worker needs"""
+    """What a stream costs that has little or nothing to do, and what a Python worker needs"""
+    yield "an empty trigger: asking for new records", f"{empty_trigger_ms(stage):.1f} ms", "", ""
+    for name, kind, options in kinds(stage):
+        if not options:
+            yield f"the start of a query, {name}", f"{start_ms(stage, kind):.0f} ms", "", ""
+    of_ours = one_record_batch_ms(stage, "headrace")
+    of_peer = one_record_batch_ms(stage, "kafka") if stage.connector is not None else None
+    ratio = "" if of_peer is None else f"{of_peer / of_ours:.2f}"
+    yield "a micro-batch of one record, whole, headrace", f"{of_ours:.0f} ms", ratio, ""
+    if of_peer is not None:
+        yield f"a micro-batch of one record, whole, {peer_name(stage)}", f"{of_peer:.0f} ms", "1.00", ""
+    for size in SIZES:
+        with WorkerMemory() as memory:
+            look_at(batch_frame(stage, "headrace", size, {}))
+        yield f"memory of a Python worker, {size} bytes", f"{memory.most_mb:.0f} MB", "", ""
+
+
+def empty_trigger_ms(stage: Stage) -> float:
     options = {"kafka.bootstrap.servers": stage.bootstrap, "subscribe": stage.topic(100), "startingoffsets": "latest"}
     reader = StreamReader(source_options(options, streaming=True), source_schema(include_headers=False))
     position = reader.initialOffset()
     began = time.perf_counter()
     for _ in range(EMPTY_TRIGGERS):
         assert reader.latestOffset(position, ReadAllAvailable()) == position
-    yield "an empty trigger: asking for new records", f"{(time.perf_counter() - began) / EMPTY_TRIGGERS * 1000:.1f} ms"
+    taken = time.perf_counter() - began
     reader.stop()
-    yield "a micro-batch of one record, whole", f"{one_record_batch(stage):.0f} ms"
-    for size in SIZES:
-        with WorkerMemory() as memory:
-            look_at(batch_frame(stage, "headrace", size, {}))
-        yield f"memory of a Python worker, {size:>5}-byte records", f"{memory.most_mb:.0f} MB"
+    return taken / EMPTY_TRIGGERS * 1000
 
 
-def one_record_batch(stage: Stage) -> float:
+def start_ms(stage: Stage, kind: str) -> float:
+    """From start() to the end of the first batch, of one record, without the batch itself: the quickest of three."""
+    found = []
+    for _ in range(3):
+        frame = stream_frame(stage, kind, stage.topic(100), 1, {})
+        began = time.perf_counter()
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(stage.folder / uuid.uuid4().hex)).start()
+        while not query.recentProgress:
+            time.sleep(0.01)
+        found.append((time.perf_counter() - began) * 1000 - query.recentProgress[0]["durationMs"]["triggerExecution"])
+        query.stop()
+    return min(found)
+
+
+def one_record_batch_ms(stage: Stage, kind: str) -> float:
     """The quickest of twenty batches of one record each, from trigger to commit."""
-    reader = stage.spark.readStream.format("headrace").option("kafka.bootstrap.servers", stage.bootstrap)
-    reader = reader.option("subscribe", stage.topic(100)).option("startingOffsets", "earliest")
-    frame = reader.option("maxOffsetsPerTrigger", "1").load()
-    writer = frame.writeStream.format("noop").option("checkpointLocation", str(stage.folder / uuid.uuid4().hex))
-    query = writer.start()
-    while len(query.recentProgress) < 20:
+    frame = stream_frame(stage, kind, stage.topic(100), 1, {})
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(stage.folder / uuid.uuid4().hex)).start()
+    while len(query.recentProgress) < SMALL_BATCHES:
         time.sleep(0.1)
     query.stop()
     progress: list[Any] = query.recentProgress
     return float(min(one["durationMs"]["triggerExecution"] for one in progress))
-
-
-def per_second(rows: int, seconds: float) -> str:
-    return f"{rows / seconds:,.0f} rows/s"
 
 
 QUESTIONS: dict[str, Callable[[Stage], Iterator[Row]]] = {

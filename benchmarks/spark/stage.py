@@ -1,11 +1,11 @@
 """What every measurement needs: a broker with data in it, a Spark session, and a watch on the workers' memory."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +41,6 @@ class Stage:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """`headrace serve` on a free port."""
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -73,28 +71,24 @@ def fill(bootstrap: str, topic: str, rows: int, record_bytes: int) -> None:
     assert producer.flush(120) == 0
 
 
-def session(folder: Path, jars: str | None, packages: str | None) -> SparkSession:
+def session(folder: Path, jars: Sequence[Path] = ()) -> SparkSession:
     """local[2], as the figures are defined; with Spark's own connector where its jars are at hand."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("headrace-bench").config("spark.driver.memory", "2g")
     for name, value in (SETTINGS | LOCAL_SETTINGS | {"spark.log.level": "OFF"}).items():
         builder = builder.config(name, value)
     if jars:
-        builder = builder.config("spark.jars", jars)
-    if packages:
-        builder = builder.config("spark.jars.packages", packages)
+        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
     return builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
 
 
-def best_of(times: int, work: Callable[[], None]) -> float:
-    """Seconds of the quickest run: what else the machine does can only slow a run down."""
-    return min(_seconds(work) for _ in range(times))
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+def cpu_seconds() -> float:
+    """What the broker, Java and the Python workers have used so far, those that have ended included."""
+    ticks = 0
+    for process in _descendants(os.getpid()):
+        fields = _read(process / "stat").rpartition(")")[2].split()
+        ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class WorkerMemory:

@@ -20,6 +20,7 @@ from headrace.spark.fetch_librdkafka import read_through_librdkafka
 from headrace.spark.options import Edge, SourceOptions
 from headrace.spark.plan import OffsetRange
 from headrace.spark.range_context import RangeRead
+from headrace.spark.worker_process import settle
 
 logger = logging.getLogger("headrace.spark")
 
@@ -41,6 +42,7 @@ def input_partitions(
 
 def read_partition(task: InputPartition, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of one task."""
+    settle()
     if not isinstance(task, RangePartition):
         return  # Spark's stand-in for "no tasks at all"
     read = RangeRead(

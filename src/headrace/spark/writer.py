@@ -13,6 +13,7 @@ from headrace.spark.errors import DeliveryError
 from headrace.spark.exactly_once import Delivery, write_exactly_once
 from headrace.spark.options import SinkOptions
 from headrace.spark.producing import RecordProducer
+from headrace.spark.worker_process import settle
 from headrace.spark.written import Written
 
 logger = logging.getLogger("headrace.spark")
@@ -36,6 +37,7 @@ class BatchWriter(DataSourceArrowWriter):
             RecordProducer(options.client).require_topic(options.topic, options.connect_timeout_ms)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        settle()
         options = self._options
         if not options.exactly_once:
             return write_at_least_once(iterator, options)
@@ -57,6 +59,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        settle()
         options = self._options
         if not options.exactly_once:
             return write_at_least_once(iterator, options)
