@@ -26,6 +26,7 @@ class Load:
         self.acknowledged: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         self.sent = 0
         self._stopping = threading.Event()
+        self._progress = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -63,6 +64,12 @@ class Load:
         assert offset is not None
         assert value is not None
         self.acknowledged[partition].append((offset, value))
+        self._progress.set()
+
+    def wait_for_progress(self) -> None:
+        """Return when something more has been acknowledged."""
+        self._progress.clear()
+        assert self._progress.wait(60), "nothing is acknowledged any more"
 
     def finish(self) -> None:
         self._stopping.set()
@@ -78,10 +85,13 @@ def test_every_acknowledged_record_survives_kill_minus_nine_in_order_and_once(tm
         admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result()
         load = Load(broker.bootstrap)
         for _ in range(ROUNDS):
-            threading.Event().wait(chance.uniform(0.05, 1.0))
+            # Mostly amid acknowledgements, now and then before there are any: while it starts, or clients come back.
+            if chance.random() < 0.8:
+                load.wait_for_progress()
+            threading.Event().wait(chance.uniform(0.0, 0.5))
             broker.kill()
             broker.start()
-        threading.Event().wait(0.3)
+        load.wait_for_progress()
         load.finish()
 
         assert load.sent > ROUNDS * 50
