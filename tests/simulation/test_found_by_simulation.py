@@ -19,6 +19,7 @@ from headrace.model.identity import NO_TOPIC_ID, TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
+from headrace.replication.leader import LeaderState
 from headrace.testing.simulation.client import TRANSACTION, ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import Node, SimulatedCluster
 from headrace.testing.simulation.disk import PAGE_BYTES, Medium, SimulatedDisk
@@ -224,3 +225,16 @@ def test_a_topic_deleted_by_its_id_does_not_take_its_namesake_along() -> None:
 async def refreshed(client: ClusterClient) -> bool | None:
     await client.refresh()
     return True if TOPIC in client.topic_ids else None
+
+
+def test_a_follower_that_left_the_in_sync_set_is_let_in_when_it_is_heard_of_again_and_not_before() -> None:
+    """One whose disk had failed left by itself, was let in for what was once known of it, left again, and so on."""
+    state = PartitionState(replicas=(1, 2, 3), leader=1, isr=(1, 2, 3))
+    leader = LeaderState.begin(1, state, end_offset=10, high_watermark=10, now=0.0, lag_time_max_s=3.0, min_insync_replicas=2)
+    for follower in (2, 3):
+        leader.on_fetch(follower, 10, 0, 10, 1.0, broker_epoch=follower)
+    leader.on_state(state.changed(isr=(1, 3)), 1.5)
+
+    assert leader.propose(10, 2.0, lambda broker, epoch: True) is None
+    leader.on_fetch(2, 10, 0, 10, 2.5, broker_epoch=2)
+    assert leader.propose(10, 2.5, lambda broker, epoch: True) == {1: -1, 2: 2, 3: 3}

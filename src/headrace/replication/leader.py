@@ -88,8 +88,12 @@ class LeaderState:
             return
         if state.partition_epoch > self.state.partition_epoch:
             self.proposed = None
+        left = self.in_sync - frozenset(state.isr)
         self.state = state
         wanted = set(self._others(state.replicas))
+        for follower in left & wanted & self.followers.keys():
+            # Whoever left, by itself perhaps, as its disk failed, is let in again when it is heard of again, and not before.
+            self.followers[follower] = FollowerProgress().starting_over(now, False)
         for gone in self.followers.keys() - wanted:
             del self.followers[gone]
         for new in wanted - self.followers.keys():
