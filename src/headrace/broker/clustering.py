@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.controller_shell import Controller
 from headrace.broker.disk_health import DiskHealth
 from headrace.broker.leadership import Leaderships
+from headrace.broker.mending import Mending
 from headrace.broker.partition import Partition
 from headrace.broker.partition_changes import change_partition
 from headrace.broker.replica_fetcher import ReplicaFetchers
@@ -42,6 +43,7 @@ class Clustering:
         self.health = DiskHealth(broker)
         self._offline: dict[Partition, None] = {}
         self._is_resigning = False
+        self.mending = Mending(broker, self.health.tell)
 
     def start(self) -> None:
         """Before the replicas are opened: their roles are decided here."""
@@ -50,7 +52,9 @@ class Clustering:
         replicas.may_lead = self.may_lead
         replicas.on_role.append(self.fetchers.on_role)
         replicas.on_role.append(self._on_role)
+        replicas.on_role.append(self.mending.on_role)
         replicas.on_removed.append(self.fetchers.on_removed)
+        replicas.on_removed.append(self.mending.on_removed)
         self.leaderships.start()
         self.controller.start()
         self.health.start()
@@ -72,6 +76,8 @@ class Clustering:
     def _on_failure(self, partition: Partition) -> None:
         """The disk failed this replica: let others lead it, and let people know."""
         self.fetchers.on_removed(partition)
+        if partition.is_set_aside:
+            return
         self._offline[partition] = None
         if not self._is_resigning:
             self._is_resigning = True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.cleaner import Cleaner
 from headrace.broker.partition import Partition
-from headrace.log.interface import PartitionLog, RemovedSegment
+from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 
@@ -62,6 +62,10 @@ class Housekeeping:
         for turn, partition in enumerate(self._online()):
             try:
                 removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
+            except CorruptBatch as error:
+                logger.error("retention cannot read %s: %s", partition.identity, error)
+                partition.note_damage()
+                continue
             except StorageError as error:
                 partition.on_storage_failure(error)
                 continue

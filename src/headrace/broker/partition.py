@@ -71,6 +71,8 @@ class Partition:
         self.replica_readers = Readers()
         self.on_high_watermark: list[Callable[[], None]] = []
         self.on_failure: list[Callable[[Partition], None]] = []
+        self.on_damage: list[Callable[[Partition], None]] = []
+        self.is_set_aside = False
         self._flusher = flusher
         self._loop = loop
         self._interval_timer: asyncio.TimerHandle | None = None
@@ -201,10 +203,30 @@ class Partition:
         """The disk failed: this partition is offline until a restart; everybody else goes on."""
         if self.failure is not None:
             return
-        self.failure = error
         logger.error("%s is offline: %s; restart the broker when the disk is well again", self.identity, error)
+        self._go_offline(error)
+
+    def set_aside(self, reason: StorageError) -> None:
+        """Parts of this replica cannot be read, and others have them: it serves nobody until it is mended."""
+        if self.failure is None:
+            logger.error("%s is set aside to be mended: %s", self.identity, reason)
+            self.is_set_aside = True
+            self._go_offline(reason)
+
+    def take_back(self) -> None:
+        """This replica is sound again, or nobody else could do its work."""
+        self.failure = None
+        self.is_set_aside = False
+
+    def _go_offline(self, reason: StorageError) -> None:
+        self.failure = reason
         self._dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
         for listener in self.on_failure:
+            listener(self)
+
+    def note_damage(self) -> None:
+        """A read found something that cannot be right."""
+        for listener in self.on_damage:
             listener(self)
 
     def _flush_at_interval(self) -> None:

@@ -180,6 +180,10 @@ class Replicas:
         for partition in self:
             self._assume_role(partition)
 
+    def reconsider(self, partition: Partition) -> None:
+        """A replica that was offline is not any more."""
+        self._assume_role(partition)
+
     def _assume_role(self, partition: Partition) -> None:
         topic = self._image().topics_by_id.get(partition.topic_id)
         if topic is None:

@@ -105,6 +105,18 @@ def without_broker(state: PartitionState, broker: int, eligible: Eligible, rules
     return _without(state, broker, eligible, rules, Memory.ALL)
 
 
+def without_damaged(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules) -> PartitionState:
+    """A replica is damaged: somebody else leads, and it vouches for nothing.  While it is the only one in sync, it stays."""
+    if not any(other != broker and eligible(other) for other in state.isr):
+        return state
+    return _without(state, broker, eligible, rules, Memory.NOTHING).state
+
+
+def vouches(state: PartitionState, broker: int) -> bool:
+    """Whether a replica counts for what was committed: as leader, as one in sync, or as one that may become leader."""
+    return broker == state.leader or broker in state.isr or broker in state.elr
+
+
 def _without(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, memory: Memory) -> Elected:
     if broker not in state.replicas:
         return Elected(state)

@@ -61,6 +61,11 @@ class PartitionLog(Protocol):
         ...
 
     @property
+    def damaged_from(self) -> int | None:
+        """Where the first segment begins of which something cannot be read any more; None while nothing is known of damage."""
+        ...
+
+    @property
     def size_bytes(self) -> int: ...
 
     @property

@@ -193,9 +193,13 @@ class Log(SegmentedLog):
     def _truncate_to(self, offset: int) -> list[RemovedSegment]:
         keep = bisect_right(self._bases, offset)
         active = self._segments[keep - 1]
-        position = self.locate(active, offset)
-        # The batch that holds the offset goes whole: half a batch cannot be kept.
-        end = min([offset, *(header.base_offset for _, header in islice(active.headers(position), 1))])
+        if offset == active.base_offset:
+            # Nothing of this segment stays, so nothing in it need be sound.
+            position, end = 0, offset
+        else:
+            position = self.locate(active, offset)
+            # The batch that holds the offset goes whole: half a batch cannot be kept.
+            end = min([offset, *(header.base_offset for _, header in islice(active.headers(position), 1))])
         if self._before_truncation is not None:
             self._before_truncation(end)
         self._durability.lower(end)

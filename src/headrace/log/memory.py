@@ -64,6 +64,10 @@ class MemoryLog(LogCore):
         return self._end_offset
 
     @property
+    def damaged_from(self) -> int | None:
+        return None
+
+    @property
     def size_bytes(self) -> int:
         return self._size
 

@@ -1,16 +1,18 @@
 """Cutting whole batches out of a segment for a reader.
 
 Batches of the active segment that this process appended were checked when they came; only their lengths are looked at, and only
-where the read has to be cut.  Every other batch is checked each time it is read: its CRC, and that its offset, which the CRC does
-not cover, lies between those of its neighbours.
+where the read has to be cut.  Every other batch is checked each time it is read: its CRC, and what the CRC does not cover: that
+its offset lies between those of its neighbours, and that its leader epoch is the one of that offset.
 """
 
 import struct
 
+from headrace.log.epochs import EpochCache
 from headrace.log.scanning import header_fault
 from headrace.log.segment import Segment
 from headrace.log.values import CorruptBatch, Read
-from headrace.records.header import FRAME, FRAME_BYTES, HEADER_BYTES, crc_matches, read_header
+from headrace.model.identity import NO_EPOCH
+from headrace.records.header import FRAME, FRAME_BYTES, HEADER_BYTES, BatchHeader, crc_matches, read_header
 
 _unpack_frame = FRAME.unpack_from
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -18,7 +20,15 @@ _LAST_OFFSET_DELTA_POSITION = 23
 
 
 def read_segment(
-    segment: Segment, position: int, offset: int, max_bytes: int, up_to: int, bound: int, *, at_least_one: bool
+    segment: Segment,
+    position: int,
+    offset: int,
+    max_bytes: int,
+    up_to: int,
+    bound: int,
+    epochs: EpochCache,
+    *,
+    at_least_one: bool,
 ) -> tuple[Read, int]:
     """Batches from a position on, and the position after them.  `bound`: no offset in this segment reaches it."""
     available = segment.size - position
@@ -36,7 +46,10 @@ def read_segment(
             return Read(b"", -1, offset), position
         wanted = first_bytes
         data = segment.log.file().read_at(position, min(wanted if trusted else wanted + HEADER_BYTES, available))
-    cut = _trusted_cut(data, wanted, up_to) if trusted else _checked_cut(segment, data, position, offset, wanted, up_to, bound)
+    if trusted:
+        cut = _trusted_cut(data, wanted, up_to)
+    else:
+        cut = _checked_cut(segment, data, position, offset, wanted, up_to, bound, epochs)
     end, first_offset, next_offset = cut
     if end == 0:
         return Read(b"", -1, offset), position
@@ -83,7 +96,7 @@ def _next_offset(data: bytes, position: int) -> int:
 
 
 def _checked_cut(
-    segment: Segment, data: bytes, start: int, offset: int, wanted: int, up_to: int, bound: int
+    segment: Segment, data: bytes, start: int, offset: int, wanted: int, up_to: int, bound: int, epochs: EpochCache
 ) -> tuple[int, int, int]:
     """The same, each batch proved.  Damage at the first batch raises; damage later ends the read before it."""
     view = memoryview(data)
@@ -97,9 +110,9 @@ def _checked_cut(
         if fault is None:
             if end > limit:
                 break
-            fault = _neighbour_fault(view, end, header.next_offset, bound) or (
-                None if crc_matches(view[position:end]) else "its CRC does not match its bytes"
-            )
+            fault = _neighbour_fault(view, end, header.next_offset, bound) or _epoch_fault(header, epochs)
+            if fault is None and not crc_matches(view[position:end]):
+                fault = "its CRC does not match its bytes"
         if fault is not None:
             hole = segment.hole_at(start + position, max(expected, offset if first_offset < 0 else 0), fault)
             if first_offset < 0:
@@ -113,6 +126,14 @@ def _checked_cut(
         expected = next_offset = header.next_offset
         position = end
     return position, first_offset, next_offset
+
+
+def _epoch_fault(header: BatchHeader, epochs: EpochCache) -> str | None:
+    """The CRC does not cover the leader epoch either: a follower that believed a wrong one could not find where logs part."""
+    known = epochs.epoch_at(header.base_offset)
+    if known in (NO_EPOCH, header.leader_epoch):
+        return None
+    return f"its leader epoch is {header.leader_epoch}, and not {known}"
 
 
 def _neighbour_fault(view: memoryview, end: int, next_offset: int, bound: int) -> str | None:

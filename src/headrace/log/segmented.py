@@ -76,6 +76,13 @@ class SegmentedLog(LogCore):
         return self._durability.flushed_offset
 
     @property
+    def damaged_from(self) -> int | None:
+        for segment in self._segments:
+            if any(hole.next_offset > self._start_offset for hole in segment.holes):
+                return max(segment.base_offset, self._start_offset)
+        return None
+
+    @property
     def size_bytes(self) -> int:
         return self._size
 
@@ -288,7 +295,9 @@ class SegmentedLog(LogCore):
         bound = self._end_offset if is_last else self._bases[index + 1]
         known = len(segment.holes)
         try:
-            read, position = read_segment(segment, position, offset, max_bytes, up_to, bound, at_least_one=at_least_one)
+            read, position = read_segment(
+                segment, position, offset, max_bytes, up_to, bound, self.epochs, at_least_one=at_least_one
+            )
         finally:
             self.corruption_count += len(segment.holes) - known
         if read.data:

@@ -5,7 +5,7 @@ import asyncio
 from headrace.broker.partition import Partition
 from headrace.broker.reading import is_warm, warm_up
 from headrace.host.disk import Disk
-from headrace.log.interface import Origin
+from headrace.log.interface import CorruptBatch, Origin
 from headrace.model.errors import ErrorCode, RequestError
 
 
@@ -61,5 +61,9 @@ class LedPartition:
         if not is_warm(self.partition, offset):
             await warm_up(self._loop, self._disk, self.partition, offset, max_bytes)
         log = self.partition.log
-        read = log.read(offset, max_bytes=max_bytes, up_to=log.end_offset, at_least_one=True)
+        try:
+            read = log.read(offset, max_bytes=max_bytes, up_to=log.end_offset, at_least_one=True)
+        except CorruptBatch:
+            self.partition.note_damage()
+            raise
         return bytes(read.data)

@@ -264,8 +264,10 @@ class _Fetch:
             return PartitionData(partition_index=wanted.partition, error_code=error.code)
         except StorageError as error:
             logger.error("a read failed: %s", error)
-            code = ErrorCode.CORRUPT_MESSAGE if isinstance(error, CorruptBatch) else ErrorCode.KAFKA_STORAGE_ERROR
-            return PartitionData(partition_index=wanted.partition, error_code=code)
+            if isinstance(error, CorruptBatch):
+                partition.note_damage()
+                return PartitionData(partition_index=wanted.partition, error_code=ErrorCode.CORRUPT_MESSAGE)
+            return PartitionData(partition_index=wanted.partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _read_partition(self, partition: Partition, wanted: FetchPartition, left: int, nothing_yet: bool) -> PartitionData:
         log = partition.log

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headrace.controller.entries import BROKERS
-from headrace.testing.simulation.cluster import Node, SimulatedCluster
+from headrace.testing.simulation.cluster import DATA, Node, SimulatedCluster
 from headrace.testing.simulation.machine import BLOCKING_S
 from headrace.testing.simulation.network import DELAY_S
+from headrace.testing.simulation.rotting import flip_bits
 from headrace.testing.simulation.store import NAME as STORE_NAME
 from headrace.testing.simulation.store import WATCH_LAG_S
 
@@ -17,6 +18,7 @@ DURATION_S = (0.2, 6.0)
 LONG_S = (2.0, 10.0)
 # How long a broker may not know that its lease is gone: it asks four times in a lease's time.
 UNAWARE_S = 2.0
+FLIPS = 3
 SLOW_DISK_S = (0.05, 0.6)
 SLOW_WATCH_S = (0.1, 2.5)
 SLOW_NETWORK_S = (0.02, 0.25)
@@ -31,6 +33,7 @@ class Faults:
     power_failures: bool = True
     disk_errors: bool = True
     store_faults: bool = True
+    rot: bool = False
 
 
 class Nemesis:
@@ -55,6 +58,10 @@ class Nemesis:
             self._choices += [self._cut_power, self._cut_power_in_a_write, self._cut_all_power]
         if faults.disk_errors:
             self._choices += [self._fail_sync]
+        # Bits flip on one disk only: of each record others have a sound copy.
+        self._rotting = self._chance.choice(list(cluster.nodes.values())) if faults.rot else None
+        if self._rotting is not None:
+            self._choices += [self._flip_bits]
         if faults.store_faults:
             self._choices += [self._lose_lease, self._lose_lease, self._store_down, self._cut_from_store]
             self._choices += [self._lag_watches, self._forget_history]
@@ -210,6 +217,17 @@ class Nemesis:
             node.disk.failing_syncs = 1
             node.needs_restart = True
             self._tell(f"a sync of {node.name} will fail")
+
+    def _flip_bits(self) -> None:
+        """While a broker is down, its disk forgets.  What runs has its files in memory, and would not see it."""
+        node = self._rotting
+        if node is None or not node.is_running or node.is_paused:
+            return
+        self._cluster.kill(node)
+        self._cluster.observer.rotten.add(node.broker_id)
+        for flipped in flip_bits(node.medium, DATA, FLIPS):
+            self._tell(f"a bit of {node.name} flips: {flipped}")
+        self._start_later(node)
 
     # -- the store
 

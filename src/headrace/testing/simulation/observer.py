@@ -74,6 +74,8 @@ class Observer:
         self._committed: dict[tuple[UUID, int], Committed] = {}
         self._leaders: dict[tuple[UUID, int, int], int] = {}
         self._alive: dict[Broker, Machine] = {}
+        # Brokers whose disks have flipped bits: what lies there is looked at when they do, not before, or they would be warned.
+        self.rotten: set[int] = set()
         # Until when a broker whose lease was taken away unfairly cannot know of it.
         self._excused_until: dict[int, float] = {}
 
@@ -96,7 +98,8 @@ class Observer:
             self._on_leader(broker.broker_id, partition)
             self._look_for_the_undead(broker, partition)
         if partition not in checked:
-            checked[partition] = partition.log.start_offset
+            is_rotten = broker.broker_id in self.rotten
+            checked[partition] = partition.high_watermark if is_rotten else partition.log.start_offset
             partition.on_high_watermark.append(lambda: self._on_high_watermark(broker.broker_id, partition, checked))
         self._on_high_watermark(broker.broker_id, partition, checked)
 

@@ -69,11 +69,13 @@ class Plan:
     def of_seed(chance: random.Random) -> "Plan":
         # Where nothing is flushed before it is acknowledged, a power failure of several brokers may lose it, and is not tried.
         flush = chance.choice(["ack", "ack", "ack", "os"])
+        # Where one broker alone may acknowledge, what its disk forgets is lost.
+        minimum = chance.choice([1, 2, 2, 2])
         return Plan(
             brokers=chance.choice([3, 3, 4]),
             partitions=chance.choice([1, 2, 3]),
             flush=flush,
-            min_insync_replicas=chance.choice([1, 2, 2, 2]),
+            min_insync_replicas=minimum,
             segment_bytes=chance.choice([1 << 20, 2048, 700]),
             careless=chance.choice([0, 1]),
             in_flight_max=chance.choice([1, 1, 4]),
@@ -86,7 +88,7 @@ class Plan:
             racks=chance.choice([True, False, False]),
             sides=tuple(chance.sample(list(SIDES), chance.choice([0, 1, 1, 2]))),
             isolated=chance.choice([True, False]),
-            faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack"),
+            faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack", rot=flush == "ack" and minimum > 1),
         )
 
 
@@ -182,7 +184,7 @@ class _Scenario:
         if await self._finished(writers) and await self._settled() and await self._finished(readers):
             final = await self._on_client("reader", self._read_all)
             brokers = [node.broker for node in cluster.nodes.values() if node.broker is not None]
-            return [*check(self._history, final, cluster.observer.committed), *disagreements(brokers)]
+            return [*check(self._history, final, cluster.observer.committed), *disagreements(brokers, cluster.observer.rotten)]
         return self._history.violations
 
     def _writers(self) -> list[Launched]:
