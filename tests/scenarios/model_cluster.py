@@ -16,6 +16,9 @@ The commands of a scenario are its methods.  Words:
     flush B              what B has is on its disk
     return B             the process starts anew and is admitted
     stop B               controlled shutdown
+    resign B / mend B    B's disk failed and it leaves the in-sync set, alive as it is / and works again
+    damage B O           B finds that it cannot read O and what follows; mended, it has given that up
+    poll B               a consumer asks B for what comes next, naming the epoch of what it has
     reassign a,b,c / cancel / balance
     log B, state, acked, moving, watermark B   print
 """
@@ -39,6 +42,14 @@ Entry = tuple[str, int]
 """A value and its leader epoch; the offset is its place in the log."""
 
 
+def _starts(entries: list[Entry]) -> list[tuple[int, int]]:
+    """Each epoch and the offset of its first record."""
+    starts: dict[int, int] = {}
+    for offset, (_, epoch) in enumerate(entries):
+        starts.setdefault(epoch, offset)
+    return list(starts.items())
+
+
 @dataclass
 class Member:
     """One broker's process and disk."""
@@ -51,11 +62,12 @@ class Member:
     leading: LeaderState | None = None
     alive: bool = True
     clean: bool = True
+    life: int = 1  # its broker epoch
+    offline: bool = False
+    damaged_from: int | None = None
 
     def epochs(self) -> list[tuple[int, int]]:
-        starts: dict[int, int] = {}
-        for offset, (_, epoch) in enumerate(self.log):
-            starts.setdefault(epoch, offset)
+        starts = dict(_starts(self.log))
         if self.leading is not None:
             starts.setdefault(self.leading.state.leader_epoch, len(self.log))
         return list(starts.items())
@@ -80,6 +92,7 @@ class ModelCluster:
         self.unclean_elections = 0
         self.waiting: list[tuple[int, int, str]] = []  # leader epoch, next offset, value: appended with acks=all
         self.acknowledged: list[str] = []
+        self.consumed: list[Entry] = []
         self.output: list[str] = []
         self.members[leader].leading = self._begin(self.members[leader])
 
@@ -171,12 +184,54 @@ class ModelCluster:
     def do_return(self, broker: str) -> None:
         member = self.members[int(broker)]
         member.alive, member.leading = True, None
+        member.life += 1
+        member.offline, member.damaged_from = False, None
         memory = Memory.ALL if member.clean else Memory.FLUSHED
         self._elected(election.restarted(self.stored, int(broker), self._eligible, self.rules, memory))
         self.admitted.add(int(broker))
         self.stopping.discard(int(broker))
         member.clean = True
         self._learn(member)
+
+    def do_resign(self, broker: str) -> None:
+        member = self.members[int(broker)]
+        member.offline, member.leading = True, None
+        self._elected(election.without_broker(self.stored, int(broker), self._eligible, self.rules))
+
+    def do_damage(self, broker: str, offset: str) -> None:
+        member = self.members[int(broker)]
+        after = election.without_damaged(self.stored, member.broker_id, self._eligible, self.rules)
+        member.damaged_from = int(offset)
+        if after != self.stored:
+            member.offline, member.leading = True, None
+            self.stored = after
+            self._learn(member)
+
+    def do_mend(self, broker: str) -> None:
+        member = self.members[int(broker)]
+        if member.damaged_from is not None:
+            if election.vouches(member.view, member.broker_id):
+                self.output.append(f"mend {broker}: the others count on it")
+                return
+            member.cut(member.damaged_from)
+            member.damaged_from = None
+        member.offline = False
+
+    def do_poll(self, broker: str) -> None:
+        source = self.members[int(broker)]
+        if source.leading is None:
+            self.output.append(f"poll {broker}: NOT_LEADER_OR_FOLLOWER")
+            return
+        last_epoch = self.consumed[-1][1] if self.consumed else -1
+        parted = follower.divergence(source.epochs(), len(source.log), len(self.consumed), last_epoch)
+        if parted is not None:
+            end = follower.truncation_point(_starts(self.consumed), len(self.consumed), parted)
+            self.output.append(f"poll {broker}: what was read from {end} on is gone")
+            del self.consumed[end:]
+            return
+        new = source.log[len(self.consumed) : source.high_watermark]
+        self.consumed += new
+        self.output.append(f"poll {broker}: " + (" ".join(f"{value}@{epoch}" for value, epoch in new) or "nothing"))
 
     def do_stop(self, broker: str) -> None:
         self.stopping.add(int(broker))
@@ -230,6 +285,9 @@ class ModelCluster:
     def _eligible(self, broker: int) -> bool:
         return broker in self.admitted and broker not in self.stopping
 
+    def _may_join(self, broker: int, life: int) -> bool:
+        return self._eligible(broker) and life in (-1, self.members[broker].life)
+
     def _elected(self, elected: election.Elected) -> None:
         self.stored = elected.state
         self.unclean_elections += elected.cleanliness is Cleanliness.UNCLEAN
@@ -239,7 +297,7 @@ class ModelCluster:
 
     def _learn(self, member: Member) -> None:
         state = member.view = self.stored
-        if state.leader != member.broker_id or member.broker_id not in self.admitted:
+        if state.leader != member.broker_id or member.broker_id not in self.admitted or member.offline:
             member.leading = None
         elif member.leading is None or member.leading.state.leader_epoch != state.leader_epoch:
             member.leading = self._begin(member)
@@ -265,7 +323,7 @@ class ModelCluster:
     def _advance(self, member: Member) -> None:
         if member.leading is None:
             return
-        member.high_watermark = member.leading.advance(len(member.log), self.now, lambda broker, _: self._eligible(broker))
+        member.high_watermark = member.leading.advance(len(member.log), self.now, self._may_join)
         epoch = member.leading.state.leader_epoch
         for waiting in list(self.waiting):
             if waiting[0] == epoch and member.leading.is_acknowledged(waiting[1]):
@@ -278,7 +336,7 @@ class ModelCluster:
             return
         source = self.members[view.leader]
         reachable = {member.broker_id, source.broker_id}.isdisjoint(self.isolated)
-        if not source.alive or not member.alive or not reachable:
+        if not source.alive or not member.alive or not reachable or member.offline:
             return
         offset = len(member.log)
         last_epoch = member.log[-1][1] if member.log else -1
@@ -297,7 +355,7 @@ class ModelCluster:
             return FetchAnswer(diverging=parted, high_watermark=source.high_watermark), []
         if offset > len(source.log):
             return FetchAnswer(error=ErrorCode.OFFSET_OUT_OF_RANGE), []
-        source.leading.on_fetch(who, offset, 0, len(source.log), self.now)
+        source.leading.on_fetch(who, offset, 0, len(source.log), self.now, self.members[who].life)
         self._advance(source)
         return FetchAnswer(high_watermark=source.high_watermark), source.log[offset:]
 
@@ -316,7 +374,7 @@ class ModelCluster:
 
     def _propose(self, member: Member) -> frozenset[int] | None:
         assert member.leading is not None
-        wanted = member.leading.propose(len(member.log), self.now, lambda broker, _: self._eligible(broker))
+        wanted = member.leading.propose(len(member.log), self.now, self._may_join)
         return frozenset(wanted) if wanted is not None else None
 
     def _commit(self, member: Member, answer_lost: bool = False) -> None:

@@ -33,6 +33,9 @@ STEP = st.one_of(
     st.tuples(st.just("kill"), BROKER),
     st.tuples(st.just("return"), BROKER),
     st.tuples(st.just("stop"), BROKER),
+    st.tuples(st.just("resign"), BROKER),
+    st.tuples(st.just("damage"), BROKER),
+    st.tuples(st.just("mend"), BROKER),
     st.tuples(st.just("power"), st.just(0)),
     st.tuples(st.just("settle"), st.just(0)),
     st.tuples(st.just("balance"), st.just(0)),
@@ -67,6 +70,8 @@ class Story:
                 self._run(f"kill {broker}")
             case "return" if broker not in cluster.admitted and broker not in cluster.isolated:
                 self._run(f"return {broker}")
+            case "damage" | "resign" | "mend" if member is not None and member.alive and broker not in cluster.isolated:
+                self._disk(step, broker)
             case "wait" | "isolate":
                 self._run(f"{step} {broker}")
             case "heal" | "settle" | "power" | "balance":
@@ -77,6 +82,15 @@ class Story:
         if leading is None or broker in self.cluster.isolated or (leading.proposed is None) != (step == "propose"):
             return
         self._run(f"{step.replace(' ', '-')} {broker}")
+
+    def _disk(self, step: str, broker: int) -> None:
+        member = self.cluster.members[broker]
+        if step == "mend" and member.damaged_from is not None and member.offline:
+            self._run(f"mend {broker}")
+        elif step == "resign" and not member.offline and broker in self.cluster.admitted:
+            self._run(f"resign {broker}")
+        elif step == "damage" and not member.offline and member.leading is not None and broker in self.cluster.admitted:
+            self._run(f"damage {broker} {len(member.log) // 2}")
 
     def _run(self, command: str) -> None:
         try:

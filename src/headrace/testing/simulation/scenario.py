@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ Result = TypeVar("Result")
 Launched = tuple[Worker, "asyncio.Task[None]"]
 HEALING_SECONDS_MAX = 120.0
 SETTLE_LOOK_S = 0.25
+VIOLATIONS_TOLD = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +118,13 @@ class Outcome:
     def report(self, lines: int) -> str:
         """For people: the seed, what was broken, and the end of the story."""
         head = f"seed {self.seed}: {len(self.violations)} rule(s) broken; replay with: make simulate SEED={self.seed}"
-        broken = [f"  {each}" for each in self.violations]
-        return "\n".join([head, *broken, f"the last {lines} events:", *self.history.story[-lines:]])
+        return "\n".join([head, *self.broken(), f"the last {lines} events:", *self.history.story[-lines:]])
+
+    def broken(self) -> list[str]:
+        """The broken rules in the order in which they were noticed, each once, the first few."""
+        counts = Counter(self.violations)
+        told = [f"  {text}" + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()]
+        return told if len(told) <= VIOLATIONS_TOLD else [*told[:VIOLATIONS_TOLD], f"  and {len(told) - VIOLATIONS_TOLD} more"]
 
 
 def run_seed(seed: int, plan: Plan | None = None) -> Outcome:
