@@ -77,6 +77,15 @@ def test_a_coordinator_is_found_for_transactions_but_not_for_kinds_that_do_not_e
     assert client.call(asked(coordinator_keys=("t",), key_type=9), 5).coordinators[0].error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_member_that_was_assigned_a_topic_asks_for_it_by_its_id(client: RawClient, topic: str, name: str | None) -> None:
+    topic_id = make_topic(client, topic)
+
+    reply = client.call(MetadataRequest(topics=(MetadataRequestTopic(topic_id=topic_id, name=name),)), 12)
+
+    assert [(each.error_code, each.name, len(each.partitions)) for each in reply.topics] == [(NONE, topic, 2)]
+
+
 # --- the classic protocol ---------------------------------------------------------------------------------------------------
 
 

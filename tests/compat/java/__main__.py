@@ -76,7 +76,7 @@ def class_path(project: str, goal: str) -> str:
 def dump_all(class_path: str, data: Path) -> int:
     """Dump every segment with its indexes; how many of the dumps have something to complain about."""
     complaints = 0
-    for directory in sorted(path for path in data.iterdir() if path.is_dir() and list(path.glob("*.log"))):
+    for directory in sorted(path for path in data.iterdir() if any(log.stat().st_size for log in path.glob("*.log"))):
         for suffix in ("log", "index", "timeindex", "txnindex", "snapshot"):
             files = sorted(path for path in directory.glob(f"*.{suffix}") if suffix == "log" or path.stat().st_size)
             if files:

@@ -48,7 +48,8 @@ def controller_of(broker: "Broker") -> int:
 
 
 async def _answer(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
-    if wanted.name is None:
+    # The Java client puts an empty name, not a null one, beside an id.
+    if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
         topic = broker.image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _refusal(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)

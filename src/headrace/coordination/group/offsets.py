@@ -133,10 +133,11 @@ def accept(
     retention_ms = request.retention_ms if isinstance(request, Commit) else -1
     expire_ms = -1 if retention_ms < 0 else now.wall_ms + retention_ms
     for each in request.offsets:
-        if len(each.value.metadata) > settings.offset_metadata_max_bytes:
+        asked = each.value
+        if len(asked.metadata) > settings.offset_metadata_max_bytes:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
-        value = each.value._replace(commit_timestamp_ms=now.wall_ms, expire_timestamp_ms=expire_ms)
+        value = CommittedOffset(asked.offset, asked.leader_epoch, asked.metadata, now.wall_ms, expire_ms, asked.topic_id)
         entries.append(OffsetEntry(request.group_id, each.topic, each.partition, value))
         errors.append(ErrorCode.NONE)
     return tuple(errors), entries

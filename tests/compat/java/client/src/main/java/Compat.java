@@ -52,6 +52,17 @@ public final class Compat {
             compat.tell("a group reads and goes on where it stopped, protocol " + protocol, () -> compat.group(protocol));
         }
         compat.tell("read_committed shows what was committed and not what was aborted", compat::transactions);
+        Coordination coordination = new Coordination(arguments[0]);
+        for (String protocol : List.of("classic", "consumer")) {
+            compat.tell("members share and take over, protocol " + protocol, () -> coordination.share(protocol));
+            compat.tell("a static member comes back, protocol " + protocol, () -> coordination.staticMember(protocol));
+        }
+        compat.tell("a group moves between the protocols", coordination::migrate);
+        compat.tell("a pattern is resolved by the broker", coordination::pattern);
+        compat.tell("groups and their offsets are administered", coordination::administerGroups);
+        compat.tell("consume, transform, produce in transactions", coordination::transform);
+        compat.tell("a second producer fences the first", coordination::fence);
+        compat.tell("an open transaction is seen and ended by force", coordination::administerTransactions);
         System.exit(compat.failures == 0 ? 0 : 1);
     }
 
