@@ -20,7 +20,7 @@ PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SOURCES := src tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint torture bench bench-spark bench-peers compat-java demo docs references simulate simulate-long clean
+.PHONY: help run test check lint torture bench bench-cluster bench-spark bench-peers compat-java demo docs references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -44,8 +44,13 @@ torture: $(STAMPS)/test $(STAMPS)/debian ## Kill, stop, cut off and fill up brok
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k kill --timeout 7200 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
 
-bench: $(STAMPS)/test ## Figures of the broker, as a table (ARGS=--quick for a short run)
+bench: $(STAMPS)/test $(STAMPS)/debian ## Figures of the broker, the SDK and a cluster of three, as tables (ARGS=--quick for a short run)
 	@$(BIN)/python -m benchmarks.broker $(ARGS)
+	@$(BIN)/python -m benchmarks.sdk $(ARGS)
+	@$(BIN)/python -m benchmarks.cluster $(ARGS)
+
+bench-cluster: $(STAMPS)/test $(STAMPS)/debian ## Only those of a cluster (ARGS='--quick --only failover --move-gib 1')
+	@$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 bench-spark: $(STAMPS)/test $(STAMPS)/spark ## Figures of the Spark source and sink
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
