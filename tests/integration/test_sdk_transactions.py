@@ -1,11 +1,14 @@
 """Transactions: records and offsets together, or not at all."""
 
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from headrace import Consumer, DeliveryFailed, Fenced, Producer, TopicPartition, TransactionAborted
+from headrace.testing import Broker
 
 
 def committed_values(bootstrap: str, topic: str) -> list[str]:
@@ -112,3 +115,33 @@ def test_a_program_that_died_in_a_transaction_leaves_nothing_for_its_successor(b
 
     assert committed_values(bootstrap, topic) == ["whole"]
     died.close()
+
+
+def test_offsets_reach_the_transaction_after_the_only_broker_was_away() -> None:
+    with Broker(memory=False) as broker:
+        with Producer(broker.bootstrap) as producer:
+            producer.send_many("in", [str(number) for number in range(10)])
+        with (
+            Consumer[bytes, str]("in", bootstrap=broker.bootstrap, group="g", values=str, delivery="exactly_once") as consumer,
+            Producer(broker.bootstrap, transactional_id="copier") as producer,
+        ):
+
+            def copy(while_open: Callable[[], None]) -> None:
+                with producer.transaction(consumer):
+                    for record in consumer.batch(5, 10):
+                        producer.send("out", record.value)
+                    while_open()
+
+            def restart() -> None:
+                broker.abandon()
+                # Long enough for librdkafka to give up every broker it knew.
+                time.sleep(3)
+                broker.start()
+
+            copy(lambda: None)
+            copying = threading.Thread(target=copy, args=(restart,), daemon=True)
+            copying.start()
+            copying.join(60)
+
+            assert not copying.is_alive(), "librdkafka waits for a coordinator it has forgotten"
+        assert committed_values(broker.bootstrap, "out") == [str(number) for number in range(10)]

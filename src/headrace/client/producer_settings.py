@@ -62,6 +62,9 @@ def configuration(
         config["transactional.id"] = transactional_id
         config["transaction.timeout.ms"] = transaction_timeout_ms
         config["delivery.timeout.ms"] = min(config["delivery.timeout.ms"], transaction_timeout_ms)
+        # Otherwise librdkafka, when no broker answers for a while, forgets those it knew and may then wait for ever for a group's
+        # coordinator among them, whatever the time-out (its issues 5511 and 5456).
+        config["metadata.recovery.strategy"] = "none"
     return merged(config, extra)
 
 
