@@ -289,12 +289,18 @@ def test_what_does_not_fit_is_refused_by_name(bootstrap: str, topic: str, tmp_pa
     by_itself.close()
 
 
+def postgres_program(name: str) -> str:
+    """Debian keeps the server's programs out of the PATH, in a directory for each version."""
+    kept_aside = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    found = shutil.which(name) or (str(kept_aside[-1]) if kept_aside else None)
+    return found or pytest.skip(f"PostgreSQL is not installed: no {name} (Debian: apt install postgresql)")
+
+
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     """A PostgreSQL of our own, where one is installed."""
     psycopg = pytest.importorskip("psycopg", reason="the Python driver for PostgreSQL (psycopg) is not installed")
-    if shutil.which("initdb") is None or shutil.which("postgres") is None:
-        pytest.skip("PostgreSQL (initdb, postgres) is not installed")
+    initdb, program = postgres_program("initdb"), postgres_program("postgres")
     # PostgreSQL refuses to run as root: then it runs as nobody, in a directory that is nobody's.
     with tempfile.TemporaryDirectory(prefix="headrace-postgres-") as directory:
         as_user: dict[str, Any] = {"cwd": directory}
@@ -303,13 +309,13 @@ def postgres() -> Iterator[str]:
             as_user["user"] = "nobody"
         data, where = f"{directory}/data", f"host={directory} user=headrace dbname=postgres"
         subprocess.run(
-            ["initdb", "-D", data, "-U", "headrace", "-A", "trust", "--no-sync"],
+            [initdb, "-D", data, "-U", "headrace", "-A", "trust", "--no-sync"],
             check=True,
             capture_output=True,
             timeout=60,
             **as_user,
         )
-        command = ["postgres", "-D", data, "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
+        command = [program, "-D", data, "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user)
         try:
             deadline = time.monotonic() + 30
