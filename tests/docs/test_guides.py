@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
-PAGES = sorted(path for path in GUIDES.glob("*.md") if "```" in path.read_text())
+PAGES = [GUIDES.parent / "index.md", *sorted(path for path in GUIDES.glob("*.md") if "```" in path.read_text())]
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,26 +1,36 @@
 """`import headrace` is quick, and every name it promises is there."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import headrace
 
 SCRIPT = """
 import sys, time
-begin = time.perf_counter()
+begin = time.process_time()
 import headrace
-took = time.perf_counter() - begin
+took = time.process_time() - begin
 assert "confluent_kafka" not in sys.modules, "imported too early"
 assert not [name for name in sys.modules if name.startswith("headrace.")], "imported too early"
 print(took)
 """
 
 
-def test_importing_headrace_loads_neither_librdkafka_nor_anything_of_ours() -> None:
-    took = min(float(subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True).stdout) for _ in range(3))
+def seconds_to_import() -> float:
+    return float(subprocess.run([sys.executable, "-S", "-c", SCRIPT], capture_output=True, check=True, env=environment()).stdout)
 
-    # Measured at 2 ms alone; the bound is what was promised, on a machine that does other things too.
-    assert took < 0.05
+
+def environment() -> dict[str, str]:
+    """Without `site` (-S) the child starts in a third of the time; then it has to be told where we are."""
+    home = str(Path(headrace.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([home, os.environ.get("PYTHONPATH", "")])}
+
+
+def test_importing_headrace_loads_neither_librdkafka_nor_anything_of_ours() -> None:
+    # Measured at 2 ms; the bound is what was promised.  CPU time, because other programs on the machine are not our doing.
+    assert seconds_to_import() < 0.05
 
 
 def test_every_promised_name_is_there_and_is_what_it_says() -> None:
