@@ -45,9 +45,9 @@ torture: $(STAMPS)/test $(STAMPS)/debian ## Kill, stop, cut off and fill up brok
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
 
 bench: $(STAMPS)/test $(STAMPS)/debian ## Figures of the broker, the SDK and a cluster of three, as tables (ARGS=--quick for a short run)
-	@$(BIN)/python -m benchmarks.broker $(ARGS)
-	@$(BIN)/python -m benchmarks.sdk $(ARGS)
-	@$(BIN)/python -m benchmarks.cluster $(ARGS)
+	@$(BIN)/python -m benchmarks.broker $(filter --quick,$(ARGS))
+	@$(BIN)/python -m benchmarks.sdk $(filter --quick,$(ARGS))
+	@$(BIN)/python -m benchmarks.cluster $(filter --quick,$(ARGS))
 
 bench-cluster: $(STAMPS)/test $(STAMPS)/debian ## Only those of a cluster (ARGS='--quick --only failover --move-gib 1')
 	@$(BIN)/python -m benchmarks.cluster $(ARGS)
