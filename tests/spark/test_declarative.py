@@ -14,7 +14,7 @@ import pytest
 from tests.spark.conftest import RecordWriter, TopicMaker
 
 for needed in ("pandas", "grpc", "grpc_status", "yaml", "zstandard"):
-    pytest.importorskip(needed, reason="declarative pipelines need pyspark[pipelines]")
+    pytest.importorskip(needed, reason="declarative pipelines need what headrace[spark] installs")
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "declarative"
 

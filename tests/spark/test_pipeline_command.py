@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,15 @@ class TestFile:
         assert set(ready_pipelines()) == names
         for name in names:
             assert callable(load_transform(load_pipeline_file(find_pipeline(name))).transform)
+
+    def test_an_installed_package_has_them(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        build = pytest.importorskip("hatchling.build")
+        monkeypatch.chdir(Path(__file__).parents[2])
+        with zipfile.ZipFile(tmp_path / build.build_wheel(str(tmp_path))) as wheel:
+            packed = set(wheel.namelist())
+
+        assert {f"headrace/spark/ready/{path.name}" for path in ready_pipelines().values()} <= packed
+        assert "headrace/spark/ready/windowed_statistics.py" in packed
 
     def test_values_are_changed_from_the_command_line_and_keep_their_type(self) -> None:
         changed = load_pipeline_file(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.conftest import RecordWriter, TopicMaker, committed_messages
+from tests.spark.conftest import RecordWriter, TopicMaker, Transaction, committed_messages
 from tests.spark.pipelines import Pipelines, Values, parsed
 
 NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
@@ -28,10 +28,12 @@ class Events:
 
     def send(self, *events: tuple[str, float, float], arrived: float | None = None) -> None:
         """Events of a key, a value and a time in minutes after noon; they arrive at their time unless told otherwise."""
-        for key, value, minute in events:
-            text = json.dumps({"key": key, "value": value, "time": _iso(NOON + int(minute * MINUTE))}).encode()
-            moment = NOON + int((minute if arrived is None else arrived) * MINUTE)
-            self._produce(self.source, [text], partition=hash(key) % 2, timestamps=[moment])
+        self._produce(
+            self.source,
+            [event_text(*event) for event in events],
+            partition=[ord(key[0]) % 2 for key, _, _ in events],
+            timestamps=[NOON + int((minute if arrived is None else arrived) * MINUTE) for _, _, minute in events],
+        )
 
     def send_raw(self, *values: bytes | None) -> None:
         self._produce(self.source, list(values), timestamps=[NOON] * len(values))
@@ -53,6 +55,10 @@ class Events:
         by_window = {(one["key"], (_millis(one["window_start"]) - NOON) // MINUTE): one for one in found}
         assert len(by_window) == len(found), "a window is given out once"
         return by_window
+
+
+def event_text(key: str, value: float, minute: float) -> bytes:
+    return json.dumps({"key": key, "value": value, "time": _iso(NOON + int(minute * MINUTE))}).encode()
 
 
 def _iso(milliseconds: int) -> str:
@@ -115,6 +121,16 @@ def test_windows_without_events_and_keys_that_come_and_go_give_no_rows_of_their_
     events.process()
 
     assert set(events.windows) == {("a", 0), ("b", 20)}
+
+
+def test_events_of_aborted_transactions_do_not_count(events: Events, transact: Transaction, bootstrap: str) -> None:
+    transact(events.source, [event_text("a", 1, 1), b"{broken"], commit=False, partition=1)
+    transact(events.source, [event_text("a", 2, 1)], commit=True, partition=1)
+    events.send(("a", 1, 60))
+    events.process()
+
+    assert (events.windows["a", 0]["count"], events.windows["a", 0]["sum"]) == (1, 2)
+    assert committed_messages(bootstrap, events.letters) == []
 
 
 def test_what_does_not_parse_is_put_aside_with_the_reason_and_nothing_stops(events: Events, bootstrap: str) -> None:

@@ -90,6 +90,7 @@ def _source(spark: SparkSession, pipeline: PipelineFile, *, group: str | None) -
         return _archive(spark, pipeline, options)
     if pipeline.source_format == "headrace":
         options.setdefault("includeHeaders", "true")
+        options.setdefault("kafka.isolation.level", "read_committed")
         if group is not None:
             options.setdefault("startingOffsets", "earliest")
             options["group.id"] = group
