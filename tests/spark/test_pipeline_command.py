@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -250,6 +251,23 @@ def test_the_same_file_runs_by_spark_submit(
 
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert committed_values(sink) == [b"> a"]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.spark_processes
+def test_a_run_that_ends_by_itself_tells_what_it_did(
+    pipeline_file: Path, tmp_path: Path, bootstrap: str, make_topic: TopicMaker, produce: RecordWriter
+) -> None:
+    source, sink = make_topic(), make_topic()
+    pipeline_file.write_text(pipeline_file.read_text().replace("SOURCE", source).replace("SINK", sink))
+    produce(source, [b"a", b"b"])
+    command = [HEADRACE, "pipeline", "run", str(pipeline_file), "-b", bootstrap, "-s", "trigger.available_now=true"]
+    environment = os.environ | {"HEADRACE_STATE": str(tmp_path / "state")}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert re.fullmatch(r"copy: starting Spark\ncopy-main: batch 0, 2 rows, .* lag 0\n", ended.stderr), ended.stderr
+    assert (tmp_path / "state" / "pipelines" / "copy.log").exists()
 
 
 def test_a_pipeline_that_fails_says_why_in_one_sentence(

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ from headrace.spark.pipeline_session import pipeline_session
 from headrace.spark.pipeline_state import PipelineState, now
 
 REFRESH_SECONDS = 0.5
+REPORT_SECONDS = 5.0
 FINDINGS_EXIT_CODE = 3
 
 Show = Callable[[list[QueryFigures]], None]
@@ -63,6 +65,7 @@ def _run(pipeline: PipelineFile, master: str | None, show: Show, metrics_port: i
     finally:
         if running is not None:
             running.stop()
+            _hear_out(running, figures)
         if exposition is not None:
             exposition.close()
         show(figures.snapshot())
@@ -77,6 +80,17 @@ def _wait(running: Running, wanted_stop: threading.Event, figures: Watch, show: 
         found = figures.snapshot()
         show(found)
         state.save(found)
+
+
+def _hear_out(running: Running, figures: Watch) -> None:
+    """Spark reports to listeners a little after the fact: a run that was short would end without having shown anything."""
+    deadline = time.monotonic() + REPORT_SECONDS
+    last = running.last_batches()
+    while time.monotonic() < deadline:
+        heard = {one.query_id: one.batch for one in figures.snapshot()}
+        if all(heard.get(query_id, -1) >= batch for query_id, batch in last.items()):
+            return
+        time.sleep(0.05)
 
 
 def _stop_on_signals() -> threading.Event:

@@ -51,6 +51,18 @@ class Running:
                 # Whoever ended us may have ended Java before us: then there is nothing left to stop.
                 logger.info("query %s was gone already: %s", query.name, error)
 
+    def last_batches(self) -> dict[str, int]:
+        """The last batch of each query that had one, by the query's id."""
+        found: dict[str, int] = {}
+        for query in self.queries:
+            try:
+                progress: Any = query.lastProgress
+            except Py4JError:
+                continue
+            if progress is not None:
+                found[str(query.id)] = int(progress["batchId"])
+        return found
+
     @property
     def active(self) -> bool:
         return any(query.isActive for query in self.queries)
