@@ -63,7 +63,7 @@ class Plan:
     racks: bool = False
     sides: tuple[str, ...] = ()
     isolated: bool = True
-    fault_seconds: float = 12.0
+    fault_seconds: float = 9.0
     pause_s: tuple[float, float] = (0.2, 0.9)
     faults: Faults = field(default_factory=Faults)
 
