@@ -70,11 +70,11 @@ references: $(STAMPS)/run ## Write docs/settings.md, wire.md and commands.md ane
 docs: $(STAMPS)/docs references ## Build the documentation site into ./site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
 
-simulate: $(STAMPS)/test ## Replay one simulated cluster and tell its story: SEED=7
+simulate: $(STAMPS)/test ## Replay one simulated cluster and tell its story: SEED=7 (ARGS=--all: what clients did, too; ARGS="--about events-0")
 	@$(BIN)/python -m headrace.testing.simulation --seed $(SEED) $(ARGS)
 
-simulate-long: $(STAMPS)/test ## Simulate seed after seed, from SEED on, until stopped
-	@$(BIN)/python -m headrace.testing.simulation --forever --keep-going --seed $(SEED) $(ARGS)
+simulate-long: $(STAMPS)/test ## Simulate seed after seed, on all cores, from SEED on, until stopped; those of make test come first
+	@$(BIN)/python -m headrace.testing.simulation --forever --keep-going --jobs $$(nproc) --seed $(SEED) $(ARGS)
 
 clean: ## Remove what was built, not ./data
 	rm -rf $(VENV) $(CACHE) build dist site .mypy_cache .ruff_cache .hypothesis

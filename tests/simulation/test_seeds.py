@@ -38,8 +38,10 @@ SIGNS = (
     "cleaned table-",
     "cleaned __consumer_offsets-",
     "unclean election: risky-",
-    "took group=group-heartbeating",
+    "takes events-0 of group-heartbeating",
     "is sent to ",
+    "a bit of broker-",
+    "is set aside to be mended",
 )
 
 

@@ -132,6 +132,7 @@ class Leaderships:
 
     async def _submit(self, leadership: FollowedLeadership, wanted: Mapping[int, int]) -> None:
         partition, leader = leadership.partition, leadership.leader
+        before = leader.state.isr
         change = InSyncChange(
             topic_id=partition.topic_id,
             index=partition.identity.partition,
@@ -155,7 +156,7 @@ class Leaderships:
                 await asyncio.sleep(RETRY_S)
                 continue
             if taken:
-                logger.info("%s: in sync are %s, before %s", partition.identity, after.isr, leader.state.isr)
+                logger.info("%s: in sync are %s, before %s", partition.identity, after.isr, before)
             else:
                 leader.on_refused()
             return

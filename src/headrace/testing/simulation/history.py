@@ -25,6 +25,10 @@ class Fact:
     order: int = 0
     at: float = 0.0
 
+    def sentence(self) -> str:
+        """For people; who it is about stands before it."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent(Fact):
@@ -34,6 +38,10 @@ class Sent(Fact):
     partition: TopicPartition
     value: str
     transaction: str | None = None
+
+    def sentence(self) -> str:
+        within = f" in transaction {self.transaction}" if self.transaction is not None else ""
+        return f"sends {self.value} to {self.partition}{within}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,9 @@ class Acknowledged(Fact):
     offset: int
     broker: int
 
+    def sentence(self) -> str:
+        return f"hears from broker {self.broker} that {self.value} is at {self.partition}@{self.offset}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Fact):
@@ -56,6 +67,9 @@ class Refused(Fact):
     value: str
     reason: str
 
+    def sentence(self) -> str:
+        return f"is refused {self.value} by {self.partition}: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Fact):
@@ -63,6 +77,9 @@ class Ended(Fact):
 
     transaction: str
     outcome: str
+
+    def sentence(self) -> str:
+        return f"transaction {self.transaction} ended: {self.outcome}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +92,9 @@ class Polled(Fact):
     value: str
     isolated: bool  # read_committed
 
+    def sentence(self) -> str:
+        return f"reads {self.value} at {self.partition}@{self.offset}" + (" (committed only)" if self.isolated else "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed(Fact):
@@ -84,6 +104,9 @@ class Passed(Fact):
     partition: TopicPartition
     start: int
     end: int
+
+    def sentence(self) -> str:
+        return f"has all of {self.partition} [{self.start}, {self.end})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +118,10 @@ class OffsetCommitting(Fact):
     offset: int
     transaction: str | None = None
 
+    def sentence(self) -> str:
+        within = f" in transaction {self.transaction}" if self.transaction is not None else ""
+        return f"commits offset {self.offset} of {self.partition} for {self.group}{within}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(Fact):
@@ -103,6 +130,9 @@ class OffsetCommitted(Fact):
     group: str
     partition: TopicPartition
     offset: int
+
+    def sentence(self) -> str:
+        return f"hears that offset {self.offset} of {self.partition} is committed for {self.group}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +144,9 @@ class OffsetRefused(Fact):
     offset: int
     reason: str
 
+    def sentence(self) -> str:
+        return f"is refused offset {self.offset} of {self.partition} for {self.group}: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned(Fact):
@@ -124,6 +157,9 @@ class Assigned(Fact):
     member: str
     partition: TopicPartition
 
+    def sentence(self) -> str:
+        return f"is given {self.partition} in generation {self.generation} of {self.group}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took(Fact):
@@ -132,6 +168,9 @@ class Took(Fact):
     group: str
     member: str
     partition: TopicPartition
+
+    def sentence(self) -> str:
+        return f"takes {self.partition} of {self.group}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +181,9 @@ class GaveUp(Fact):
     member: str
     partition: TopicPartition
 
+    def sentence(self) -> str:
+        return f"gives {self.partition} of {self.group} up"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard(Fact):
@@ -150,6 +192,9 @@ class Heard(Fact):
     group: str
     member: str
     sent_at: float
+
+    def sentence(self) -> str:
+        return f"is a member of {self.group}, as of {self.sent_at:.4f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +206,9 @@ class OffsetRead(Fact):
     offset: int
     asked: int
 
+    def sentence(self) -> str:
+        return f"is told that {self.group} has offset {self.offset} of {self.partition}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Led(Fact):
@@ -169,6 +217,9 @@ class Led(Fact):
     partition: TopicPartition
     leader_epoch: int
     broker: int
+
+    def sentence(self) -> str:
+        return f"leads {self.partition} in epoch {self.leader_epoch}"
 
 
 Kind = TypeVar("Kind", bound=Fact)
@@ -199,7 +250,7 @@ class History:
         object.__setattr__(fact, "order", self.next_order)
         object.__setattr__(fact, "at", self._loop.now)
         self.facts.append(fact)
-        self.tell(_sentence(fact))
+        self.tell(fact.sentence())
 
     def tell(self, text: str, who: str | None = None) -> None:
         """Add a line to the story."""
@@ -217,11 +268,6 @@ class History:
 
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.story).encode()).hexdigest()
-
-
-def _sentence(fact: Fact) -> str:
-    names = [name for kind in type(fact).__mro__ for name in getattr(kind, "__slots__", ()) if name not in ("order", "at")]
-    return f"{type(fact).__name__.lower()} " + " ".join(f"{name}={getattr(fact, name)}" for name in names)
 
 
 class StoryHandler(logging.Handler):

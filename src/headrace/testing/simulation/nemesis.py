@@ -181,6 +181,7 @@ class Nemesis:
 
         def mend() -> None:
             network.delay_s = DELAY_S
+            self._tell("the network is fast again")
 
         self._later(mend)
 
@@ -193,6 +194,7 @@ class Nemesis:
 
             def mend() -> None:
                 machine.blocking_seconds = BLOCKING_S
+                self._tell(f"the disk of {node.name} is fast again")
 
             self._later(mend)
 
@@ -249,6 +251,7 @@ class Nemesis:
         def mend() -> None:
             store.is_down = False
             store.on_healed()
+            self._tell("the store answers again")
 
         self._later(mend)
 
@@ -259,6 +262,7 @@ class Nemesis:
 
         def mend() -> None:
             store.watch_lag_s = WATCH_LAG_S
+            self._tell("watches do not lag any more")
 
         self._later(mend)
 

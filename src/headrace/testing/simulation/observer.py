@@ -73,6 +73,7 @@ class Observer:
         self.committed: dict[TopicPartition, Committed] = {}
         self._committed: dict[tuple[UUID, int], Committed] = {}
         self._leaders: dict[tuple[UUID, int, int], int] = {}
+        self._led: set[tuple[UUID, int, int]] = set()
         self._alive: dict[Broker, Machine] = {}
         # Brokers whose disks have flipped bits: what lies there is looked at when they do, not before, or they would be warned.
         self.rotten: set[int] = set()
@@ -108,8 +109,10 @@ class Observer:
         first = self._leaders.setdefault(key, broker_id)
         if first != broker_id:
             self._history.violate(f"{partition.identity} is led by {first} and by {broker_id} in epoch {partition.leader_epoch}")
-        fact = Led(partition=partition.identity, leader_epoch=partition.leader_epoch, broker=broker_id)
-        self._history.record(fact)
+        if key not in self._led:
+            self._led.add(key)
+            fact = Led(partition=partition.identity, leader_epoch=partition.leader_epoch, broker=broker_id)
+            self._history.record(fact)
 
     def _look_for_the_undead(self, broker: "Broker", partition: Partition) -> None:
         """Whom this leader has seen die must not believe to lead any more."""

@@ -67,6 +67,23 @@ class Plan:
     pause_s: tuple[float, float] = (0.2, 0.9)
     faults: Faults = field(default_factory=Faults)
 
+    def described(self) -> list[str]:
+        """For people."""
+        clients = {
+            "producers": self.producers,
+            "careless producers": self.careless,
+            f"transactional producers (version {self.transaction_version})": self.transactors,
+            "consumers": self.consumers,
+            "members of a classic group": self.members,
+            "members of a KIP-848 group": self.heartbeating,
+        }
+        return [
+            f"{self.brokers} brokers{', in racks' if self.racks else ''}; {TOPIC} has {self.partitions} partition(s), "
+            f"min.insync.replicas {self.min_insync_replicas}, flush {self.flush}, segments of {self.segment_bytes} bytes",
+            "clients: " + ", ".join(f"{count} {what}" for what, count in clients.items() if count),
+            f"beside it: {', '.join(self.sides) or 'nothing'}; faults: {self.faults}",
+        ]
+
     @staticmethod
     def of_seed(chance: random.Random) -> "Plan":
         # Where nothing is flushed before it is acknowledged, a power failure of several brokers may lose it, and is not tried.
@@ -133,7 +150,9 @@ def run_seed(seed: int, plan: Plan | None = None) -> Outcome:
     history = History(loop)
     chosen = plan or Plan.of_seed(loop.random)
     with _story_of(history):
-        history.tell(f"seed {seed}: {chosen}")
+        history.tell(f"seed {seed}")
+        for line in chosen.described():
+            history.tell(line)
         scenario = _Scenario(loop, history, chosen)
         try:
             violations = loop.run(scenario.run())
