@@ -43,8 +43,9 @@ def measure(target: Target, quick: bool) -> Iterator[tuple[object, ...]]:
             joined, left = asyncio.run(classic_rebalance(target, members))
             yield "rebalance when one more joins, classic", target.name, members, f"{joined * 1000:,.0f}", "ms"
             yield "from a member's leave to a new generation, classic", target.name, members, f"{left * 1000:,.0f}", "ms"
-            seconds_taken = asyncio.run(modern_rebalance(target, topic, members))
-            yield "rebalance when one more joins, KIP-848", target.name, members, f"{seconds_taken * 1000:,.0f}", "ms"
+            joined, left = asyncio.run(modern_rebalance(target, topic, members))
+            yield "rebalance when one more joins, KIP-848", target.name, members, f"{joined * 1000:,.0f}", "ms"
+            yield "from a member's leave to its partitions owned, KIP-848", target.name, members, f"{left * 1000:,.0f}", "ms"
         death = asyncio.run(classic_death(target))
         yield f"from a member's death to a new generation, session {SESSION_MS} ms", target.name, 2, f"{death * 1000:,.0f}", "ms"
 
@@ -121,17 +122,22 @@ async def classic_death(target: Target) -> float:
     return taken
 
 
-async def modern_rebalance(target: Target, topic: str, count: int) -> float:
-    """From one more member's first heartbeat until all have their share, with members that beat all the time."""
+async def modern_rebalance(target: Target, topic: str, count: int) -> tuple[float, float]:
+    """From one more member's first heartbeat until all have their share, then from its leaving until the others have it, with
+    members that beat all the time."""
     group = f"modern-{count}"
     members = [ModernMember(await found(target, group), group, topic, f"member-{number}") for number in range(count)]
     await until_shared(members)
-    members.append(ModernMember(await found(target, group), group, topic, "late"))
+    late = ModernMember(await found(target, group), group, topic, "late")
     began = time.perf_counter()
+    await until_shared([*members, late])
+    joined = time.perf_counter() - began
+    began = time.perf_counter()
+    await late.leave()
     await until_shared(members)
-    taken = time.perf_counter() - began
+    left = time.perf_counter() - began
     await together(members, lambda member: member.leave())
-    return taken
+    return joined, left
 
 
 async def until_shared(members: list[ModernMember]) -> None:
