@@ -13,6 +13,7 @@ from headrace import (
     AsyncAdmin,
     AsyncConsumer,
     AsyncProducer,
+    BrokerTimeout,
     BufferFull,
     Closed,
     DeadLetters,
@@ -24,6 +25,8 @@ from headrace import (
     TopicPartition,
 )
 from headrace.client import redrive
+
+NOWHERE = "127.0.0.1:1"
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -306,3 +309,64 @@ def test_seek_pause_and_the_rest_are_there(bootstrap: str, topic: str) -> None:
             await admin.delete_topic(topic)
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: AsyncProducer(NOWHERE, delivery_timeout=0.5, linger=0).send("t", "x"),
+        lambda: AsyncConsumer("t", bootstrap=NOWHERE, group="g", timeout=0.5).poll(30),
+        lambda: AsyncConsumer("t", bootstrap=NOWHERE, timeout=0.5).poll(30),
+        lambda: AsyncAdmin(NOWHERE, timeout=0.5).topics(),
+    ],
+)
+def test_a_broker_that_is_away_is_a_time_out_with_its_address(use: Any) -> None:
+    async def main() -> None:
+        await use()
+
+    with pytest.raises(BrokerTimeout, match=NOWHERE):
+        asyncio.run(main())
+
+
+def test_closing_twice_is_nothing_and_use_after_it_is_refused(bootstrap: str, topic: str) -> None:
+    async def main() -> None:
+        producer, consumer = AsyncProducer(bootstrap), AsyncConsumer[bytes, bytes](topic, bootstrap=bootstrap, group=topic)
+        for each in (producer, consumer):
+            await each.close()
+            await each.close()
+
+        with pytest.raises(Closed, match="this producer is closed"):
+            await producer.send(topic, "x")
+        with pytest.raises(Closed, match="this consumer is closed"):
+            await consumer.poll(1)
+        with pytest.raises(Closed, match="this consumer is closed"):
+            async for _ in consumer:
+                pass
+        with pytest.raises(Closed, match="this consumer is closed"):
+            async for _ in consumer.batches(10):
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_is_blocked_for_longer_than_the_poll_interval_does_not_cost_the_membership(
+    bootstrap: str, topic: str
+) -> None:
+    lost: list[Any] = []
+    limits = {"max.poll.interval.ms": 2500}
+
+    async def main() -> None:
+        async with AsyncProducer(bootstrap) as producer:
+            await producer.send_many(topic, ["a", "b", "c"])
+        async with AsyncConsumer[bytes, str](
+            topic, bootstrap=bootstrap, group=topic, values=str, session_timeout=2, on_revoked=lost.append, librdkafka=limits
+        ) as consumer:
+            first = await consumer.poll(10)
+            time.sleep(4)  # noqa: ASYNC251 - somebody's code that computes
+            rest = await consumer.batch(2, 10)
+
+            assert first is not None
+            assert [first.value, *(record.value for record in rest)] == ["a", "b", "c"]
+            assert lost == []
+
+    asyncio.run(main())

@@ -56,6 +56,10 @@ def test_a_closed_producer_says_so(bootstrap: str, topic: str, use: Any) -> None
     [
         lambda consumer: consumer.poll(0),
         lambda consumer: consumer.batch(1),
+        lambda consumer: iter(consumer),
+        lambda consumer: consumer.records(timeout=1),
+        lambda consumer: consumer.batches(10),
+        lambda consumer: next(consumer.to_end()),
         lambda consumer: consumer.commit(),
         lambda consumer: consumer.lag(),
         lambda consumer: consumer.seek(TopicPartition("t", 0), 1),
@@ -292,6 +296,38 @@ PROGRAMS = {
                 print("ready", flush=True)
                 async for record in consumer:
                     pass
+        asyncio.run(main())
+    """,
+    "asyncio, sending to nowhere": """
+        import asyncio
+        from headrace import AsyncProducer
+        async def main():
+            async with AsyncProducer("127.0.0.1:1") as producer:
+                print("ready", flush=True)
+                await producer.send({topic!r}, "x")
+        asyncio.run(main())
+    """,
+    "asyncio, pushing": """
+        import asyncio
+        from headrace import AsyncConsumer
+        async def handle(record):
+            await asyncio.sleep(0.1)
+        async def main():
+            async with AsyncConsumer({topic!r}, bootstrap={bootstrap!r}, group={topic!r}) as consumer:
+                async with consumer.on_message(handle, workers=4) as subscription:
+                    print("ready", flush=True)
+                    await subscription.wait()
+        asyncio.run(main())
+    """,
+    "asyncio, in a transaction": """
+        import asyncio
+        from headrace import AsyncProducer
+        async def main():
+            async with AsyncProducer({bootstrap!r}, transactional_id={topic!r}) as producer:
+                async with producer.transaction() as transaction:
+                    await transaction.send({topic!r}, "never seen")
+                    print("ready", flush=True)
+                    await asyncio.sleep(60)
         asyncio.run(main())
     """,
 }

@@ -185,7 +185,8 @@ class AsyncConsumer(Generic[K, V]):
         self._subscription: AsyncSubscription | None = None
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        while (record := await self._next(None)) is not None:
+        self.consumer.finish_handed_out()  # which refuses when it is closed already; closed later, the loop ends
+        while not self.consumer.reader.stopping and (record := await self._next(None)) is not None:
             yield record
 
     async def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
@@ -201,6 +202,7 @@ class AsyncConsumer(Generic[K, V]):
         return await self._records(whole_number("size", size, at_least=1), seconds("timeout", timeout), whole=True)
 
     async def batches(self, size: int, timeout: Duration = 1.0) -> AsyncIterator[Records[K, V]]:
+        self.consumer.finish_handed_out()
         while not self.consumer.reader.stopping:
             batch = await self.batch(size, timeout)
             if batch:

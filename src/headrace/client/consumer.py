@@ -152,7 +152,10 @@ class Consumer(Generic[K, V]):
 
     def records(self, timeout: Duration | None = None) -> Iterator[Record[K, V]]:
         """Records as they come; ends when none has come for `timeout`, or when the consumer is closed."""
-        limit = None if timeout is None else seconds("timeout", timeout)
+        self._check_readable()
+        return self._records(None if timeout is None else seconds("timeout", timeout))
+
+    def _records(self, limit: float | None) -> Iterator[Record[K, V]]:
         while not self._reader.stopping and (record := self._next(limit)) is not None:
             yield record
         if not self._reader.stopping:
@@ -200,7 +203,12 @@ class Consumer(Generic[K, V]):
         return self._reader.next(timeout)
 
     def batches(self, size: int, timeout: Duration = 1.0) -> Iterator[Records[K, V]]:
-        """Lists of up to `size` records, each as soon as it is full or `timeout` after it was asked for; never empty ones."""
+        """Sequences of up to `size` records, each as soon as it is full or `timeout` after it was asked for; never empty ones."""
+        self._check_readable()
+        whole_number("size", size, at_least=1)
+        return self._batches(size, seconds("timeout", timeout))
+
+    def _batches(self, size: int, timeout: float) -> Iterator[Records[K, V]]:
         while not self._reader.stopping:
             batch = self.batch(size, timeout)
             if batch:

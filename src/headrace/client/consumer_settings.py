@@ -34,6 +34,7 @@ def configuration(
     choice("isolation", isolation, ("read_committed", "read_uncommitted"))
     choice("assignor", assignor, ASSIGNORS)
     choice("protocol", protocol, ("classic", "consumer"))
+    session_timeout_ms = milliseconds("session_timeout", session_timeout, at_least=1)
     if group is not None and (not isinstance(group, str) or not group):
         raise InvalidArgument(f"group={group!r} is not accepted; accepted: a name, or None to read without a group")
     config: Config = {
@@ -61,8 +62,8 @@ def configuration(
             config["group.instance.id"] = instance_id
         if protocol == "classic":
             config["partition.assignment.strategy"] = assignor
-            config["session.timeout.ms"] = milliseconds("session_timeout", session_timeout, at_least=1)
-            config["heartbeat.interval.ms"] = max(100, min(3000, config["session.timeout.ms"] // 3))
+            config["session.timeout.ms"] = session_timeout_ms
+            config["heartbeat.interval.ms"] = max(100, min(3000, session_timeout_ms // 3))
     elif instance_id is not None:
         raise InvalidArgument(f"instance_id={instance_id!r} does not go without a group; accepted then: None")
     return merged(config, extra)

@@ -33,7 +33,7 @@ def _encode_bytes(value: Any) -> bytes:
         return value.encode()
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"a {type(value).__name__} is not bytes or str; for other values give the format, such as values='json'")
+    raise TypeError(f"a {type(value).__name__} is not bytes or str")
 
 
 def _encode_str(value: Any) -> bytes:
@@ -77,7 +77,10 @@ def encoded(using: Codec, part: str, value: Any, topic: str) -> bytes | None:
     try:
         data = using.encode(value)
     except Exception as error:
-        raise EncodeFailed(f"the {part} of a record for topic '{topic}' could not be written as {using.name}: {error}") from error
+        hint = f"; for others give the format, such as {part}s='json'" if using is BYTES else ""
+        raise EncodeFailed(
+            f"the {part} of a record for topic '{topic}' could not be written as {using.name}: {error}{hint}"
+        ) from error
     if not isinstance(data, bytes):
         raise EncodeFailed(
             f"the {part} of a record for topic '{topic}' could not be written as "

@@ -116,3 +116,8 @@ def test_a_record_is_expired_from_its_timestamp_plus_its_time_to_live(now: int, 
 @pytest.mark.parametrize("text", [b"", b"soon", b"-5", b"1.5"])
 def test_a_header_that_is_no_number_is_no_time_to_live(text: bytes) -> None:
     assert not expired(Record.of("t", b"v", timestamp=0, headers={"headrace-ttl-ms": text}).message, 10**15)
+
+
+def test_a_key_that_is_no_bytes_is_told_of_the_keys_format() -> None:
+    with pytest.raises(EncodeFailed, match="the key of a record .* such as keys='json'"):
+        encoded(BYTES, "key", 3, "orders")
