@@ -10,15 +10,16 @@ from headrace.testing import Broker
 
 MESSAGES = 12
 printing = Lock()
-received: list[str] = []
+received: set[str] = set()
 
 
 def consume(consumer_id: str, bootstrap: str) -> None:
-    with Consumer("queue", bootstrap=bootstrap, group="workers", values=str, start="earliest") as consumer:
-        for record in consumer.records(timeout=3):
-            with printing:
-                print(f"{consumer_id} received {record.value}", flush=True)
-                received.append(record.value)
+    with Consumer("queue", bootstrap=bootstrap, group="workers", values=str) as consumer:
+        while len(received) < MESSAGES:
+            if (record := consumer.poll(timeout=0.1)) is not None:
+                with printing:
+                    print(f"{consumer_id} received {record.value}", flush=True)
+                    received.add(record.value)
 
 
 with Broker(memory=True) as broker:
@@ -33,4 +34,4 @@ with Broker(memory=True) as broker:
     for thread in consumers:
         thread.join()
 
-print(f"{len(set(received))} of {MESSAGES} messages received")
+print(f"{len(received)} of {MESSAGES} messages received")

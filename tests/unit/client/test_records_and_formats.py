@@ -119,5 +119,5 @@ def test_a_header_that_is_no_number_is_no_time_to_live(text: bytes) -> None:
 
 
 def test_a_key_that_is_no_bytes_is_told_of_the_keys_format() -> None:
-    with pytest.raises(EncodeFailed, match="the key of a record .* such as keys='json'"):
+    with pytest.raises(EncodeFailed, match=r"the key of a record .* such as keys='json'"):
         encoded(BYTES, "key", 3, "orders")
