@@ -23,7 +23,7 @@ def seconds_to_import() -> float:
 
 
 def environment() -> dict[str, str]:
-    """Without `site` (-S) the child starts in a third of the time; then it has to be told where we are."""
+    """Without `site` (-S) the child starts sooner; then it has to be told where we are."""
     home = str(Path(headrace.__file__).parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([home, os.environ.get("PYTHONPATH", "")])}
 
