@@ -18,6 +18,7 @@ from headrace.host.disk import Disk
 from headrace.log.aborted_index import AbortedEntry
 from headrace.log.checksums import Checksums
 from headrace.log.durable_offset import read_durable_offset
+from headrace.log.epoch_recovery import EpochRecovery
 from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
 from headrace.log.epochs import EpochCache, decode_epochs
 from headrace.log.files import FilePool
@@ -80,6 +81,7 @@ class Recovery:
         self._clock = clock
         self._pool = pool
         self._epochs = epochs
+        self._found_epochs = EpochRecovery()
         self._producers = producers
         self._names: frozenset[str] = frozenset()
         self._producers_known_to = 0
@@ -106,9 +108,8 @@ class Recovery:
         result.unsure_from = first_unsure
         self._load_producers(first_unsure)
         epochs_known = self._load_epochs() and self._epochs_reach(min(suspects, default=len(result.segments)) - 1)
-        # Scanned batches say again what the checkpoint may have missed; what it says of them would only contradict.
-        self._epochs.truncate_from_end(first_unsure)
         self._settle_segments(suspects, epochs_known)
+        self._found_epochs.settle(self._epochs, first_unsure if epochs_known else 0)
         self._go_on_behind_damage()
         self._epochs.truncate_from_end(result.end_offset)
         self._remove_stray_snapshots()
@@ -221,11 +222,11 @@ class Recovery:
     def _load_epochs(self) -> bool:
         """Whether the checkpoint could be believed; if not, every batch's header has to say."""
         try:
-            text = self._result.checksums.read(EPOCHS_FILE_NAME)
+            # Synced with every record that needs it, which the checksums are not.
+            text = self._result.checksums.read(EPOCHS_FILE_NAME, unchecked=True)
             if text is None:
                 return self._result.segments[0].size == 0
-            for entry in decode_epochs(text):
-                self._epochs.assign(*entry)
+            self._found_epochs.claims = decode_epochs(text)
             return True
         except ValueError as error:
             self._report(f"leader epochs are read from the batches: {error}")
@@ -240,9 +241,8 @@ class Recovery:
             *_, (_, last) = segment.headers(segment.last_indexed())
         except (IndexMismatch, CorruptBatch):
             return False
-        if last.leader_epoch > self._epochs.latest:
+        if last.leader_epoch > self._found_epochs.latest_claim:
             self._report("the checkpoint of leader epochs is older than the log; they are read from the batches")
-            self._epochs.clear()
             return False
         return True
 
@@ -294,7 +294,7 @@ class Recovery:
         for position, header in segment.headers(start, skip_damage=True):
             self._take(header, None, segment, position)
             if not epochs_known:
-                self._epochs.assign(header.leader_epoch, header.base_offset)
+                self._found_epochs.see(header.leader_epoch, header.base_offset)
         self._report_holes(segment)
 
     def _scan(self, index: int) -> bool:
@@ -320,7 +320,7 @@ class Recovery:
                 scanner.holes.remove(torn)
                 break
             segment.note(stored(header), position)
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+            self._found_epochs.see(header.leader_epoch, header.base_offset)
             entry = self._take(header, data, segment, position)
             if entry is not None:
                 aborted.append(entry)

@@ -210,6 +210,7 @@ class SegmentedLog(LogCore):
         with self._sync_lock:
             self._require_working()
             try:
+                self._write_epochs()
                 return self._durability.sync(self._end_offset)
             except OSError as error:
                 raise self._fail("flushing", self._durability.path, error) from error
@@ -225,6 +226,15 @@ class SegmentedLog(LogCore):
             except OSError as error:
                 raise self._fail("writing a checkpoint", self._durability.path, error) from error
             return recovery_point
+
+    def _write_epochs(self) -> None:
+        """An epoch is durable with its first record: once that is compacted away, nothing else tells where the epoch began."""
+        version = self.epochs.version
+        if version != self._epochs_written:
+            self._checksums.write({EPOCHS_FILE_NAME: self.epochs.encode()}, durable=False)
+            self._durability.companion_written(self.directory / EPOCHS_FILE_NAME)
+            self._durability.small_file_written(self.directory / CHECKSUMS_FILE_NAME)
+            self._epochs_written = version
 
     def _write_small_files(self, *, durable: bool) -> None:
         version = self.epochs.version

@@ -54,7 +54,7 @@ def produce(log: PartitionLog, *values: bytes, epoch: int = 0, **options: Any) -
 
 def end_transaction(log: PartitionLog, producer_id: int, *, committed: bool, epoch: int = 0, timestamp: int = TIME) -> int:
     marker = build_end_marker(producer_id, epoch, committed, 0, timestamp)
-    return log.append(marker, 0, origin=Origin.COORDINATOR).base_offset
+    return log.append(marker, max(0, log.epochs.latest), origin=Origin.COORDINATOR).base_offset
 
 
 def read_all(log: PartitionLog, start: int | None = None, up_to: int | None = None, max_bytes: int = 1000) -> list[Record]:

@@ -151,6 +151,7 @@ def test_a_log_that_cannot_be_opened_says_which() -> None:
 
 def test_a_failed_checkpoint_takes_the_log_offline() -> None:
     disk, log = working_log()
+    log.epochs.assign(log.epochs.latest + 1, log.end_offset)
     disk.fail("write", "leader-epoch-checkpoint.tmp", error=errno.ENOSPC)
     with pytest.raises(StorageError):
         log.checkpoint()
