@@ -238,3 +238,28 @@ def test_a_follower_that_left_the_in_sync_set_is_let_in_when_it_is_heard_of_agai
     assert leader.propose(10, 2.0, lambda broker, epoch: True) is None
     leader.on_fetch(2, 10, 0, 10, 2.5, broker_epoch=2)
     assert leader.propose(10, 2.5, lambda broker, epoch: True) == {1: -1, 2: 2, 3: 3}
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("offset", [0, 5])
+def test_a_power_failure_amid_a_truncation_leaves_a_shorter_log_and_not_a_later_one(seed: int, offset: int) -> None:
+    medium = Medium(random.Random(seed))
+    clock = SimulatedClock(SimulatedLoop(0), Machine("any"))
+    disk = SimulatedDisk(medium, clock.wall_ms, lambda: None)
+    disk.make_directory(Path("log"))
+    disk.sync_directory(Path())
+    config = LogConfig(segment_bytes=200)
+    log = Log.open(Path("log"), config, disk=disk, clock=clock, clean=True)
+    for _ in range(12):
+        log.append(build_batch([Record(0, 1, None, b"x" * 30)]), 0)
+    log.sync()
+    removed = log.truncate_to(offset) if offset else log.truncate_fully_and_start_at(0)
+    medium.lose_power()
+
+    again = Log.open(Path("log"), config, disk=disk, clock=clock, clean=False)
+
+    assert len(removed) > 1
+    assert again.start_offset == 0
+    bases = [segment.base_offset for segment in again.segments]
+    assert bases[0] == 0
+    assert bases == list(range(0, 2 * len(bases), 2))

@@ -205,7 +205,8 @@ class Log(SegmentedLog):
         self._durability.lower(end)
         self._visited.clear()
         self._end_offset = end
-        removed = [self._remove(segment, "truncation") for segment in self._segments[keep:]]
+        # From the end: a power failure half way leaves a shorter log, and no gap.
+        removed = [self._remove(segment, "truncation") for segment in reversed(self._segments[keep:])]
         del self._segments[keep:], self._bases[keep:]
         if position < active.size:
             self._size -= active.size - position
@@ -238,7 +239,7 @@ class Log(SegmentedLog):
             if self._before_truncation is not None:
                 self._before_truncation(min(offset, self._end_offset))
             self._durability.lower(offset)
-            removed = [self._remove(segment, "truncation") for segment in self._segments]
+            removed = [self._remove(segment, "truncation") for segment in reversed(self._segments)]
             for stray in snapshot_offsets(self.disk.list_names(self.directory)):
                 self.disk.remove(segment_path(self.directory, stray, SNAPSHOT_SUFFIX))
             segment = self._new_segment(offset, self.clock.wall_ms())
