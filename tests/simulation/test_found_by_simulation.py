@@ -4,11 +4,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from headrace.broker.flushing import Flusher
+from headrace.broker.housekeeping import Housekeeping
+from headrace.broker.partition import Partition
 from headrace.controller.entries import PartitionState, Put, TopicEntry, partition_key, topic_key
 from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory
@@ -263,3 +267,17 @@ def test_a_power_failure_amid_a_truncation_leaves_a_shorter_log_and_not_a_later_
     bases = [segment.base_offset for segment in again.segments]
     assert bases[0] == 0
     assert bases == list(range(0, 2 * len(bases), 2))
+
+
+def test_a_high_watermark_is_written_down_only_as_far_as_the_log_is_flushed() -> None:
+    """Else a power failure brings back what a follower gave up, below a high watermark that is about something else."""
+    flusher = Flusher(SimulatedLoop(0))
+    log = Log.in_memory(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
+    follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=flusher, loop=SimulatedLoop(0))
+    follower.high_watermark = 38
+    broker: Any = SimpleNamespace(replicas=[follower])
+
+    high_watermarks, _ = Housekeeping(broker).positions()
+
+    assert log.flushed_offset == 0
+    assert high_watermarks == {PARTITIONS[0]: 0}

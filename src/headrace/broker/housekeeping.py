@@ -91,8 +91,19 @@ class Housekeeping:
         await self._broker.loop.run_in_executor(None, self._broker.storage.checkpoint, high_watermarks, logs)
 
     def positions(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionLog]]:
+        """How far each partition is, as the next start may believe it.
+
+        A follower hears of a high watermark before it has flushed what lies below: a power failure could bring back what it had
+        given up there.
+        """
         online = list(self._online())
-        return {p.identity: p.high_watermark for p in online}, {p.identity: p.log for p in online}
+        return {p.identity: min(p.high_watermark, _safe_end(p)) for p in online}, {p.identity: p.log for p in online}
 
     def _online(self) -> Iterator[Partition]:
         return (partition for partition in self._broker.replicas if partition.failure is None)
+
+
+def _safe_end(partition: Partition) -> int:
+    """How far a partition's log survives what its topic wants it to survive."""
+    log = partition.log
+    return log.flushed_offset if log.config.flush == "ack" else log.end_offset
