@@ -13,6 +13,7 @@ import pytest
 from headrace.broker.flushing import Flusher
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.partition import Partition
+from headrace.broker.replica_fetcher import Fetcher
 from headrace.controller.entries import PartitionState, Put, TopicEntry, partition_key, topic_key
 from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory
@@ -37,6 +38,7 @@ from headrace.testing.simulation.topics import TopicSpec
 from headrace.testing.simulation.topics import create_topic as create
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.messages.fetch import PartitionData
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 
 TOPIC = "events"
@@ -281,3 +283,18 @@ def test_a_high_watermark_is_written_down_only_as_far_as_the_log_is_flushed() ->
 
     assert log.flushed_offset == 0
     assert high_watermarks == {PARTITIONS[0]: 0}
+
+
+def test_what_its_leader_has_not_any_more_goes_before_a_follower_s_high_watermark_passes_it() -> None:
+    """Nobody can tell any more whether it was ever committed: below the leader's log start, logs are not compared."""
+    log = Log.in_memory(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
+    for _ in range(4):
+        log.append(build_batch([Record(0, 1, None, b"written by nobody else")]), 0)
+    follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=Flusher(SimulatedLoop(0)), loop=SimulatedLoop(0))
+    seen: list[tuple[int, int]] = []
+    follower.on_high_watermark.append(lambda: seen.append((log.start_offset, follower.high_watermark)))
+    fetcher: Any = SimpleNamespace(_broker=SimpleNamespace(housekeeping=SimpleNamespace(unlink_soon=lambda removed: None)))
+
+    Fetcher._append(fetcher, follower, PartitionData(partition_index=0, error_code=0, high_watermark=4, log_start_offset=4))
+
+    assert seen == [(4, 4)]

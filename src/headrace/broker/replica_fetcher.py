@@ -239,10 +239,11 @@ class Fetcher:
             log.append_as_follower(data.records)
             self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
             partition.after_append()
-        partition.follow_high_watermark(data.high_watermark)
-        start = min(data.log_start_offset, partition.high_watermark)
+        # First what the leader has not any more: it may differ here, and must not lie below a high watermark.
+        start = min(data.log_start_offset, max(partition.high_watermark, min(data.high_watermark, log.end_offset)))
         if start > log.start_offset:
             self._broker.housekeeping.unlink_soon(log.delete_before(start))
+        partition.follow_high_watermark(data.high_watermark)
         return grown
 
     def _truncate(self, partition: Partition, offset: int) -> None:
