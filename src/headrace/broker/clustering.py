@@ -14,6 +14,7 @@ from headrace.broker.mending import Mending
 from headrace.broker.partition import Partition
 from headrace.broker.partition_changes import change_partition
 from headrace.broker.replica_fetcher import ReplicaFetchers
+from headrace.broker.replica_sessions import ReplicaSessions
 from headrace.broker.replication_throttle import LEADER, ReplicationThrottle
 from headrace.controller.election import ElectionRules, eligible_in, without_broker
 from headrace.controller.entries import PartitionState
@@ -40,6 +41,7 @@ class Clustering:
         self.leaderships = Leaderships(broker)
         self.fetchers = ReplicaFetchers(broker)
         self.served = ReplicationThrottle(broker, LEADER)
+        self.sessions = ReplicaSessions(broker)
         self.health = DiskHealth(broker)
         self._offline: dict[Partition, None] = {}
         self._is_resigning = False
@@ -70,6 +72,8 @@ class Clustering:
     def _on_role(self, partition: Partition) -> None:
         if self._on_failure not in partition.on_failure:
             partition.on_failure.append(self._on_failure)
+        if partition.is_leader:
+            self.sessions.remind(partition)
         if partition.failure is not None:
             self._on_failure(partition)
 

@@ -6,7 +6,7 @@ how far this replica has got, waits until everything appended is flushed: what a
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from headrace.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
     ReplicaState,
 )
@@ -42,6 +43,8 @@ LIST_OFFSETS_VERSION = 7
 LATEST, EARLIEST = -1, -2
 LANE = "replication"
 ANSWER_SLACK_S = 5.0
+THROTTLE_PAUSE_S = 0.05
+EPOCH_MAX = 2**31 - 1
 
 
 class ReplicaFetchers:
@@ -78,7 +81,7 @@ class ReplicaFetchers:
 
 
 class Fetcher:
-    """Follows one leader."""
+    """Follows one leader, in a fetch session: each request names only what has changed since the one before."""
 
     def __init__(self, broker: "Broker", leader: int, throttle: ReplicationThrottle) -> None:
         self._broker = broker
@@ -86,17 +89,23 @@ class Fetcher:
         self._leader = leader
         self._partitions: dict[TopicPartition, Partition] = {}
         self._not_before: dict[TopicPartition, float] = {}
+        # Not yet known to the session as they are now: new, grown, cut, or led in another epoch.
+        self._touched: dict[TopicPartition, None] = {}
+        self._session = _Session(broker.membership.epoch)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"follow {leader}")
 
     def add(self, partition: Partition) -> None:
         self._partitions[partition.identity] = partition
         self._not_before.pop(partition.identity, None)
+        self._touched[partition.identity] = None
         self._changed.set()
 
     def remove(self, partition: Partition) -> None:
         self._partitions.pop(partition.identity, None)
         self._not_before.pop(partition.identity, None)
+        self._touched.pop(partition.identity, None)
+        self._session.drop(partition.identity)
 
     async def close(self) -> None:
         self._task.cancel()
@@ -117,60 +126,83 @@ class Fetcher:
                 failures += 1
                 # Once for each time it goes away, not once for each attempt.
                 logger.log(logging.INFO if failures == 1 else logging.DEBUG, "cannot follow broker %d: %s", self._leader, error)
+                self._start_session()
                 await asyncio.sleep(self._back_off_s)
             except Exception:
                 logger.exception("following broker %d failed", self._leader)
+                self._start_session()
                 await asyncio.sleep(self._back_off_s)
 
     async def _fetch_once(self) -> None:
-        ready = self._ready()
-        if not ready:
+        if self._session.broker_epoch != self._broker.membership.epoch:
+            self._start_session()  # the leader knows us in another life
+        named = self._to_name()
+        if not named and not self._session:
             await self._wait_for_work()
             return
-        epochs = {partition.identity: partition.leader_epoch for partition in ready}
         wait_ms: int = self._broker.config["replica.fetch.wait.max.ms"]
+        request = self._request(named, wait_ms)
+        self._session.name(named)
         response: FetchResponse = await self._broker.peers.call(
-            self._leader,
-            self._request(ready, wait_ms),
-            FETCH_VERSION,
-            timeout=wait_ms / 1000 + ANSWER_SLACK_S,
-            lane=LANE,
+            self._leader, request, FETCH_VERSION, timeout=wait_ms / 1000 + ANSWER_SLACK_S, lane=LANE
         )
+        if response.error_code in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
+            self._start_session()
+            return
         if response.error_code != ErrorCode.NONE:
             raise PeerUnreachable(f"broker {self._leader} answers {ErrorCode(response.error_code).name}")
-        appended = await self._take_all(response, ready, epochs)
+        self._session.on_answer(response.session_id)
+        appended = await self._take_all(response, self._session.epochs)
         await _flushed(appended)
+        if response.session_id == 0:
+            self._start_session()  # a leader that keeps none is told everything each time
 
-    def _ready(self) -> list[Partition]:
+    def _start_session(self) -> None:
+        self._session = _Session(self._broker.membership.epoch)
+        self._touched = dict.fromkeys(self._partitions)
+
+    def _to_name(self) -> list[Partition]:
+        """What the next request says anew; what may not be fetched for now leaves the session."""
         now = self._broker.loop.time()
-        return [
-            partition
-            for identity, partition in self._partitions.items()
-            if partition.failure is None
-            and not partition.is_leader
-            and self._not_before.get(identity, 0.0) <= now
-            and not self._throttle.holds_back(partition, self._broker.broker_id)
-        ]
+        for identity in [identity for identity, moment in self._not_before.items() if moment <= now]:
+            del self._not_before[identity]
+            self._touched[identity] = None
+        named = []
+        for identity in self._touched:
+            partition = self._partitions[identity]
+            if partition.failure is not None or partition.is_leader or identity in self._not_before:
+                self._session.drop(identity)
+            elif self._throttle.holds_back(partition, self._broker.broker_id):
+                self._session.drop(identity)
+                self._not_before[identity] = now + THROTTLE_PAUSE_S
+            else:
+                named.append(partition)
+        self._touched = {}
+        return named
 
     async def _wait_for_work(self) -> None:
         self._changed.clear()
+        pause = min(self._back_off_s, THROTTLE_PAUSE_S) if self._not_before else self._back_off_s
         try:
-            async with asyncio.timeout(self._back_off_s if self._partitions else None):
+            async with asyncio.timeout(pause if self._partitions else None):
                 await self._changed.wait()
         except TimeoutError:
             return
 
-    def _request(self, partitions: Iterable[Partition], wait_ms: int) -> FetchRequest:
+    def _request(self, named: Iterable[Partition], wait_ms: int) -> FetchRequest:
         config = self._broker.config
         by_topic: dict[UUID, list[FetchPartition]] = {}
-        for partition in partitions:
+        for partition in named:
             by_topic.setdefault(partition.topic_id, []).append(self._wanted(partition, config["replica.fetch.max.bytes"]))
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._broker.broker_id, replica_epoch=self._broker.membership.epoch),
             max_wait_ms=wait_ms,
             min_bytes=config["replica.fetch.min.bytes"],
             max_bytes=config["replica.fetch.response.max.bytes"],
+            session_id=self._session.session_id,
+            session_epoch=self._session.epoch,
             topics=tuple(FetchTopic(topic_id=topic_id, partitions=tuple(wanted)) for topic_id, wanted in by_topic.items()),
+            forgotten_topics_data=self._session.forgotten(named),
         )
 
     def _wanted(self, partition: Partition, max_bytes: int) -> FetchPartition:
@@ -184,16 +216,17 @@ class Fetcher:
             partition_max_bytes=max_bytes,
         )
 
-    async def _take_all(
-        self, response: FetchResponse, asked: list[Partition], epochs: dict[TopicPartition, int]
-    ) -> list[Partition]:
+    async def _take_all(self, response: FetchResponse, epochs: Mapping[TopicPartition, tuple[UUID, int]]) -> list[Partition]:
         """Act on each partition's part; answer those that have grown."""
-        by_id = {(partition.topic_id, partition.identity.partition): partition for partition in asked}
         grown = []
         for topic in response.responses:
+            known = self._broker.image.topics_by_id.get(topic.topic_id)
+            if known is None:
+                continue
             for data in topic.partitions:
-                partition = by_id.get((topic.topic_id, data.partition_index))
-                if partition is None or not self._still_follows(partition, epochs[partition.identity]):
+                identity = TopicPartition(known.name, data.partition_index)
+                partition, asked = self._partitions.get(identity), epochs.get(identity)
+                if partition is None or asked is None or not self._still_follows(partition, asked[1]):
                     continue
                 try:
                     if await self._take(partition, data):
@@ -223,8 +256,10 @@ class Fetcher:
             case Next.APPEND:
                 return self._append(partition, data)
             case Next.TRUNCATE:
+                self._touch(partition)
                 self._truncate(partition, step.offset)
             case Next.START_OVER:
+                self._touch(partition)
                 self._start_over(partition, step.offset)
             case _:
                 logger.debug("%s: broker %d answers %s", partition.identity, self._leader, answer.error.name)
@@ -235,6 +270,7 @@ class Fetcher:
         log = partition.log
         grown = bool(data.records)
         if data.records:
+            self._touch(partition)
             assert not isinstance(data.records, list), "records of a reply that was read are one buffer"
             log.append_as_follower(data.records)
             self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
@@ -281,8 +317,51 @@ class Fetcher:
         answer = response.topics[0].partitions[0]
         return answer.offset if answer.error_code == ErrorCode.NONE else -1
 
+    def _touch(self, partition: Partition) -> None:
+        if partition.identity in self._partitions:
+            self._touched[partition.identity] = None
+
     def _back_off(self, partition: Partition) -> None:
-        self._not_before[partition.identity] = self._broker.loop.time() + self._back_off_s
+        if partition.identity in self._partitions:
+            self._not_before[partition.identity] = self._broker.loop.time() + self._back_off_s
+            self._touched[partition.identity] = None
+
+
+class _Session:
+    """What the leader was told (KIP-227).  A request that goes unanswered ends it: nobody knows what the leader heard."""
+
+    def __init__(self, broker_epoch: int) -> None:
+        self.broker_epoch = broker_epoch
+        self.session_id = 0
+        self.epoch = 0
+        self.epochs: dict[TopicPartition, tuple[UUID, int]] = {}  # topic id and leader epoch, as named
+        self._leaving: dict[tuple[UUID, int], None] = {}
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    def name(self, partitions: Iterable[Partition]) -> None:
+        """These are told, and with them whatever was to be forgotten."""
+        for partition in partitions:
+            self.epochs[partition.identity] = (partition.topic_id, partition.leader_epoch)
+        self._leaving = {}
+
+    def drop(self, identity: TopicPartition) -> None:
+        if (told := self.epochs.pop(identity, None)) is not None:
+            self._leaving[told[0], identity.partition] = None
+
+    def forgotten(self, named: Iterable[Partition]) -> tuple[ForgottenTopic, ...]:
+        """What the leader should forget: all that left, unless it comes back in the same request."""
+        back = {(partition.topic_id, partition.identity.partition) for partition in named}
+        by_topic: dict[UUID, list[int]] = {}
+        for topic_id, index in self._leaving:
+            if (topic_id, index) not in back:
+                by_topic.setdefault(topic_id, []).append(index)
+        return tuple(ForgottenTopic(topic_id=topic_id, partitions=tuple(indexes)) for topic_id, indexes in by_topic.items())
+
+    def on_answer(self, session_id: int) -> None:
+        self.session_id = session_id
+        self.epoch = self.epoch % EPOCH_MAX + 1
 
 
 def _epochs(log: PartitionLog) -> list[tuple[int, int]]:

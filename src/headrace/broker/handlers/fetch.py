@@ -1,8 +1,8 @@
 """Fetch: whole batches to consumers and followers, waiting for new ones where there are too few.
 
 The handler is direct: records go from the log to the socket without being looked at.  A reply is made only when every earlier
-request of the connection is answered, so a client holds at most one large reply.  Fetch sessions are declined, as the protocol
-allows: session id 0 tells the client to name its partitions each time.
+request of the connection is answered, so a client holds at most one large reply.  Followers have fetch sessions; those of
+consumers are declined, as the protocol allows: session id 0 tells the client to name its partitions each time.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from headrace.broker.leader_hints import leader_hint
 from headrace.broker.nearest import is_enabled, nearer_replica, require_readable
 from headrace.broker.partition import Partition
 from headrace.broker.reading import is_warm, warm_up
+from headrace.broker.replica_sessions import NO_SESSION, ReplicaSession, divergence
 from headrace.broker.throttling import after_fetch
 from headrace.broker.waiting import Readers
 from headrace.host.disk import Buffer
@@ -24,7 +25,6 @@ from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER
 from headrace.wire.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -51,10 +51,18 @@ READ_COMMITTED = 1
 def start(broker: "Broker", frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
     """Begin a Fetch request."""
     request = read_fetch_request(frame, position, context.api_version)
-    if request.session_id != 0:
-        _send(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=()), context, reply)
+    follower = request.replica_state.replica_id
+    try:
+        if follower >= 0 and request.session_epoch != NO_SESSION and context.api_version >= REPLICA_STATE_FROM:
+            session = broker.clustering.sessions.resume(follower, request)
+            fetch: _Fetch = _SessionFetch(broker, request, context, reply, session)
+        elif request.session_id != 0:
+            raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        else:
+            fetch = _Fetch(broker, request, context, reply)
+    except RequestError as error:
+        _send(FetchResponse(error_code=error.code, responses=()), context, reply)
         return
-    fetch = _Fetch(broker, request, context, reply)
     fetch.note_follower()
     reply.when_at_head(fetch.begin)
 
@@ -100,7 +108,7 @@ class _Fetch:
                 try:
                     partition = self._find(topic, wanted.partition)
                     partition.require_leader(wanted.current_leader_epoch)
-                    parted = _divergence(partition, wanted)
+                    parted = divergence(partition, wanted)
                 except RequestError:
                     continue
                 if parted is None and wanted.fetch_offset <= partition.log.end_offset:
@@ -279,7 +287,7 @@ class _Fetch:
             log_start_offset=log.start_offset,
             aborted_transactions=None,
         )
-        if (parted := _divergence(partition, wanted)) is not None:
+        if (parted := divergence(partition, wanted)) is not None:
             data.diverging_epoch = parted
             return data
         if not self._is_replica and self._request.rack_id:
@@ -320,18 +328,65 @@ class _Fetch:
         return tuple(hints.values())
 
 
+class _SessionFetch(_Fetch):
+    """A follower's request within its session: only what is due is looked at, and only what is news is answered."""
+
+    __slots__ = ("_evaluated", "_session", "_waiting")
+
+    def __init__(
+        self, broker: "Broker", request: FetchRequest, context: RequestContext, reply: PendingReply, session: ReplicaSession
+    ) -> None:
+        super().__init__(broker, request, context, reply)
+        self._session = session
+        self._waiting = False
+        self._evaluated = 0
+
+    def begin(self) -> None:
+        self._evaluated = len(self._session.due)
+        self._request.topics = self._session.topics()
+        super().begin()
+
+    def _wait(self, size: int) -> None:
+        self._woken = False
+        if not self._waiting:
+            self._waiting = True
+            self._session.on_wake = self.wake
+            self._timer = self._broker.loop.call_later(self._request.max_wait_ms / 1000, self._time_over)
+        if len(self._session.due) > self._evaluated:
+            self.wake()  # something came while a file was read
+
+    def _try_again(self) -> None:
+        if not self._reply.is_wanted:
+            self._leave()
+        elif self._waiting and not self._reading:
+            self.begin()
+
+    def _is_over(self) -> bool:
+        return self._request.max_wait_ms <= 0 or (self._waiting and self._timer is None)
+
+    def _partitions_named(self) -> bool:
+        return len(self._session) > 0
+
+    def _answer(self, results: list[FetchableTopicResponse]) -> None:
+        self._leave()
+        hints = self._hints(results)
+        news = []
+        for topic in results:
+            told = tuple(data for data in topic.partitions if self._session.is_worth_telling(topic.topic_id, data))
+            if told:
+                news.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=told))
+        response = FetchResponse(responses=tuple(news), node_endpoints=hints, session_id=self._session.session_id)
+        _send(response, self._context, self._reply)
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            self._waiting = False
+            self._session.on_wake = None
+
+
 def _must_be_told(data: PartitionData) -> bool:
     """Whether an answer has something to say besides records, which does not wait for them."""
     return bool(data.error_code) or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica != NO_BROKER
-
-
-def _divergence(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
-    """Where the reader's log parts from ours (KIP-595, KIP-320), or None when what it has is a prefix of ours."""
-    if wanted.last_fetched_epoch < 0:
-        return None
-    epoch, end = partition.log.epochs.end_offset_for(wanted.last_fetched_epoch)
-    if epoch < 0:
-        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end)
-    return None
