@@ -14,6 +14,8 @@ COLUMNS = ("partitions", "create s", "until served s", "list all ms", "stop s", 
 LEADER = 1
 SECONDS_MAX = 300.0
 LATEST = -1
+SESSION_S = 3.0  # a dead broker is missed after this: `broker.session.timeout.ms`
+POLL_S = 0.1  # asking about ten thousand partitions is work for the brokers, too
 
 
 def rows(quick: bool) -> Iterator[tuple[object, ...]]:
@@ -41,13 +43,12 @@ def measure(cluster: ProcessCluster, count: int) -> tuple[object, ...]:
         leader.start()
         leader.wait_until_ready()
         started = time.monotonic() - started
-    session_s = 3.0
     return (
         count,
         *(f"{seconds:.2f}" for seconds in (created, served)),
         f"{listed * 1000:.0f}",
         *(f"{seconds:.2f}" for seconds in (stopped, started, failed_over)),
-        f"{session_s:.0f}",
+        f"{SESSION_S:.0f}",
     )
 
 
@@ -92,7 +93,7 @@ def until(holds: Callable[[], bool], began: float) -> float:
     while not holds():
         if time.monotonic() - began > SECONDS_MAX:
             raise SystemExit("it took too long: the figures would be wrong")
-        time.sleep(0.02)
+        time.sleep(POLL_S)
     return time.monotonic() - began
 
 

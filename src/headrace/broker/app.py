@@ -193,9 +193,17 @@ class Broker:
         self.peers.close()
         await self.membership.leave()
         await self.cluster.close()
+        await self._flush_everything()
         high_watermarks, logs = self.housekeeping.positions()
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         await self.store.close()
+
+    async def _flush_everything(self) -> None:
+        """In many lanes at once: logs are closed one after the other, and would be flushed so too."""
+        for partition in self.replicas:
+            if partition.failure is None and partition.log.unflushed_messages:
+                self.flusher.request(partition)
+        await self.flusher.drain()
 
     async def abandon(self) -> None:
         """Let go of everything as a crash would: nothing is flushed, finished or written down."""

@@ -84,7 +84,7 @@ class Controller:
     async def _work(self) -> bool:
         """Do one thing that is due.  False when nothing is."""
         image = self._broker.image
-        if not self._broker.membership.is_valid:
+        if not self._broker.membership.is_valid or not self._is_registered(image):
             return False
         if image.controller_id == NO_BROKER:
             return await self._claim(image)
@@ -98,6 +98,11 @@ class Controller:
                     await self._on_arrived(broker)
             return True
         return await self._hand_over() or await self._elect_missing() or await self._balance() or await self._clean_up()
+
+    def _is_registered(self, image: ClusterImage) -> bool:
+        """Whether the others know this life of the broker.  One whose lease has ended would only be refused, again and again."""
+        known = image.brokers.get(self._broker.broker_id)
+        return known is not None and known.epoch == self._broker.membership.epoch
 
     async def _claim(self, image: ClusterImage) -> bool:
         membership = self._broker.membership

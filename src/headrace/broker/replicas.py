@@ -165,7 +165,7 @@ class Replicas:
     async def _open(self, wanted: list[tuple[str, UUID, int]]) -> None:
         for start in range(0, len(wanted), OPEN_CHUNK):
             chunk = wanted[start : start + OPEN_CHUNK]
-            configs = {name: self._config_of(name) for name, _, _ in chunk}
+            configs = {name: self._config_of(name) for name in {name for name, _, _ in chunk}}
             opened = await self._loop.run_in_executor(None, self._storage.open_many, chunk, configs)
             for (name, topic_id, index), (log, failure) in zip(chunk, opened, strict=True):
                 partition = Partition(TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop)

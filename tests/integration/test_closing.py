@@ -1,0 +1,57 @@
+"""A broker that stops flushes many partitions at once, not one after the other."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from headrace.broker.app import Host
+from headrace.host.disk import File, SystemDisk, SystemFile
+from headrace.testing import Broker
+from tests.integration.test_fetch_and_produce import create
+from tests.support.raw import RawClient, batch, produce
+
+PARTITIONS = 32
+
+
+class Gauge:
+    """How many flushes are under way at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+
+class GaugedDisk(SystemDisk):
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        gauge = self._gauge
+
+        class GaugedFile(SystemFile):
+            def sync(self) -> None:
+                with gauge.lock:
+                    gauge.now += 1
+                    gauge.most = max(gauge.most, gauge.now)
+                time.sleep(0.01)
+                super().sync()
+                with gauge.lock:
+                    gauge.now -= 1
+
+        return GaugedFile(path, os.open(path, flags, 0o644))
+
+
+def test_what_is_not_flushed_yet_is_flushed_in_many_lanes_at_the_end(tmp_path: Path) -> None:
+    gauge = Gauge()
+    broker = Broker(data=tmp_path / "data", host=Host(disk=GaugedDisk(gauge)), settings={"headrace.flush": "os"})
+    with broker:
+        with RawClient(broker.bootstrap) as client:
+            create(client, "t", partitions=PARTITIONS)
+            for index in range(PARTITIONS):
+                client.call(produce("t", batch(b"x"), partition=index), 9)
+        gauge.most = 0
+        broker.stop()
+
+    assert gauge.most >= 8

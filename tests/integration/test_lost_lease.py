@@ -1,0 +1,36 @@
+"""A broker whose lease has ended, and which has not noticed yet."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from memory_cluster import MemoryCluster, play
+
+from headrace.metadata.memory import MemoryStore
+
+
+def test_it_leaves_the_store_alone_until_it_is_registered_again() -> None:
+    async def story() -> None:
+        async with MemoryCluster(1, settings={"broker.session.timeout.ms": "60000"}) as cluster:
+            broker = cluster.brokers[1]
+            await cluster.store.revoke(broker.membership.lease)
+            await cluster.until(lambda: not broker.image.brokers)
+            asked = 0
+            transact = MemoryStore.transact
+
+            async def count(store: MemoryStore, *arguments: object) -> object:
+                nonlocal asked
+                asked += 1
+                return await transact(store, *arguments)  # type: ignore[arg-type]
+
+            MemoryStore.transact = count  # type: ignore[method-assign, assignment]
+            try:
+                await asyncio.sleep(0.3)
+            finally:
+                MemoryStore.transact = transact  # type: ignore[method-assign]
+
+            assert asked <= 3
+
+    play(story)
