@@ -1,0 +1,101 @@
+"""Quotas as librdkafka meets them: throttle times in the replies, a rate that holds, a topic that is full."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+
+from headrace.client.wire_admin import WireAdmin
+from headrace.model.errors import ErrorCode
+from headrace.testing import Broker
+from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+
+RECORD = bytes(10_000)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+def limit(broker: Broker, kind: str, name: str, quota: str, value: float) -> None:
+    entry = EntryData(
+        entity=(EntityData(entity_type=kind, entity_name=name),), ops=(OpData(key=quota, value=value, remove=False),)
+    )
+    with WireAdmin(broker.bootstrap) as admin:
+        reply = admin.call(AlterClientQuotasRequest(entries=(entry,), validate_only=False))
+    assert reply.entries[0].error_code == ErrorCode.NONE, reply
+
+
+def produce(broker: Broker, client_id: str, count: int) -> tuple[float, list[float], list[KafkaError]]:
+    """How long it took, which throttle times were told, and what failed."""
+    throttled: list[float] = []
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "client.id": client_id,
+            "linger.ms": 0,
+            "batch.num.messages": 1,
+            "throttle_cb": lambda event: throttled.append(event.throttle_time),
+        }
+    )
+    began = time.monotonic()
+    for _ in range(count):
+        producer.produce("t", RECORD, on_delivery=delivered)
+    assert producer.flush(30) == 0
+    return time.monotonic() - began, throttled, failed
+
+
+def test_a_producer_is_held_to_its_rate_and_others_are_not(broker: Broker) -> None:
+    limit(broker, "client-id", "greedy", "producer_byte_rate", 100_000)
+    free, told, _ = produce(broker, "modest", 30)
+    assert told == []
+    held, told, failed = produce(broker, "greedy", 30)
+
+    # 300 kB at 100 kB/s, the first second's worth for free.
+    assert held > 1.5
+    assert held > free
+    assert max(told) > 0
+    assert failed == []
+
+
+def test_a_consumer_is_held_to_its_rate(broker: Broker) -> None:
+    produce(broker, "anybody", 40)
+    limit(broker, "client-id", "hungry", "consumer_byte_rate", 150_000)
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "client.id": "hungry", "group.id": "g", "fetch.message.max.bytes": 50_000}
+    )
+    consumer.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
+    began, read = time.monotonic(), 0
+    while read < 40:
+        read += sum(message.error() is None for message in consumer.consume(40, timeout=0.5))
+        assert time.monotonic() - began < 30
+    seconds = time.monotonic() - began
+    consumer.close()
+
+    assert seconds > 1.0
+
+
+def test_a_topic_is_held_to_its_rate_whoever_writes(broker: Broker) -> None:
+    limit(broker, "topic", "t", "producer_byte_rate", 100_000)
+    first, _, _ = produce(broker, "one", 15)
+    second, told, _ = produce(broker, "another", 15)
+
+    assert first + second > 1.5
+    assert max(told) > 0
+
+
+def test_a_topic_that_used_up_its_storage_takes_no_more(broker: Broker) -> None:
+    limit(broker, "topic", "t", "storage_bytes", 100_000)
+    _, _, failed = produce(broker, "one", 20)
+
+    assert 5 <= len(failed) <= 12
+    assert {error.code() for error in failed} == {KafkaError.POLICY_VIOLATION}
