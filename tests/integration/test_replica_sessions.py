@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from memory_cluster import MemoryCluster, play
 
-from headrace.broker import replica_sessions
+from headrace.broker import replica_fetcher, replica_sessions
 from headrace.broker.app import Broker
 from headrace.broker.replica_sessions import ReplicaSession
 from headrace.model.errors import ErrorCode
@@ -51,6 +51,31 @@ def test_idle_partitions_are_in_the_session_and_not_in_the_requests() -> None:
             assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
             assert end_offset(follower, "t", led[0]) == 2
             assert max(named) <= 2
+
+    play(story)
+
+
+def test_many_partitions_are_named_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_fetcher, "NAMED_MAX", 7)
+    sizes: list[int] = []
+    take = ReplicaSession.take
+
+    def count(session: ReplicaSession, request: FetchRequest) -> None:
+        sizes.append(sum(len(topic.partitions) for topic in request.topics))
+        take(session, request)
+
+    monkeypatch.setattr(ReplicaSession, "take", count)
+
+    async def story() -> None:
+        async with MemoryCluster(2) as cluster:
+            await cluster.create_topic("t", partitions=60, factor=2)
+            led = [index for index, state in enumerate(cluster.image.topics["t"].partitions) if state.leader == 1]
+            await cluster.until(lambda: is_settled(cluster.brokers[1], len(led)))
+
+            assert max(sizes) == 7
+            for index in led:
+                response = await cluster.produce(1, "t", "a", partition=index)
+                assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     play(story)
 

@@ -7,6 +7,7 @@ how far this replica has got, waits until everything appended is flushed: what a
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -44,6 +45,7 @@ LATEST, EARLIEST = -1, -2
 LANE = "replication"
 ANSWER_SLACK_S = 5.0
 THROTTLE_PAUSE_S = 0.05
+NAMED_MAX = 500  # in one request, so that ten thousand new partitions are not one long silence, here and at the leader
 EPOCH_MAX = 2**31 - 1
 
 
@@ -140,7 +142,8 @@ class Fetcher:
         if not named and not self._session:
             await self._wait_for_work()
             return
-        wait_ms: int = self._broker.config["replica.fetch.wait.max.ms"]
+        # With more to say, there is nothing to wait for yet.
+        wait_ms: int = 0 if self._touched else self._broker.config["replica.fetch.wait.max.ms"]
         request = self._request(named, wait_ms)
         self._session.name(named)
         response: FetchResponse = await self._broker.peers.call(
@@ -168,7 +171,9 @@ class Fetcher:
             del self._not_before[identity]
             self._touched[identity] = None
         named = []
-        for identity in self._touched:
+        touched = list(islice(self._touched, NAMED_MAX))
+        for identity in touched:
+            del self._touched[identity]
             partition = self._partitions[identity]
             if partition.failure is not None or partition.is_leader or identity in self._not_before:
                 self._session.drop(identity)
@@ -177,7 +182,6 @@ class Fetcher:
                 self._not_before[identity] = now + THROTTLE_PAUSE_S
             else:
                 named.append(partition)
-        self._touched = {}
         return named
 
     async def _wait_for_work(self) -> None:
