@@ -38,9 +38,12 @@ def values(size: int) -> list[bytes]:
     return made
 
 
-def produce(bootstrap: str, topic: str, partitions: int, count: int, size: int, codec: str, acks: str = "all") -> dict[str, Any]:
-    """Send `count` messages as fast as they go; evenly over the partitions."""
-    producer = Producer({**FAST, "bootstrap.servers": bootstrap, "acks": acks, "compression.type": codec})
+def produce(
+    bootstrap: str, topic: str, partitions: int, count: int, size: int, codec: str, acks: str = "all", batch: int | None = None
+) -> dict[str, Any]:
+    """Send `count` messages as fast as they go; evenly over the partitions, and at most so many in one batch."""
+    settings = {**FAST, "batch.num.messages": batch} if batch is not None else FAST
+    producer = Producer({**settings, "bootstrap.servers": bootstrap, "acks": acks, "compression.type": codec})
     producer.list_topics(topic, timeout=10)
     prepared = values(size)
     call = [

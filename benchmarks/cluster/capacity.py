@@ -77,12 +77,12 @@ def throughput_gb(costs: Costs, brokers: int, factor: int, cores_each: float, re
 
 
 @cache
-def measured_costs(quick: bool) -> Costs:
-    """From one broker and from three, with messages of 1 KiB and flush mode `os`: durable by replication."""
+def measured_costs(quick: bool, size: int = 1024, batch: int | None = None) -> Costs:
+    """From one broker and from three, with flush mode `os`: durable by replication."""
     from benchmarks.cluster.replication import figures
 
-    count = 50_000 if quick else 200_000
-    alone, three = figures(1, "os", 1024, count, 1), figures(3, "os", 1024, count, 1)
+    count = (50_000 if quick else 200_000) * 1024 // (size if batch is None else 1024)
+    alone, three = figures(1, "os", size, count, 1, batch), figures(3, "os", size, count, 1, batch)
     return Costs(take_in=alone.cpu_per_gb, copy=(three.cpu_per_gb - alone.cpu_per_gb) / 2, read=alone.read_cpu_per_gb)
 
 

@@ -59,12 +59,12 @@ def cluster_of(brokers: int, flush: str) -> Iterator[ProcessCluster]:
         yield cluster
 
 
-def figures(brokers: int, flush: str, size: int, count: int, seconds: int) -> Figures:
+def figures(brokers: int, flush: str, size: int, count: int, seconds: int, batch: int | None = None) -> Figures:
     with cluster_of(brokers, flush) as cluster:
         create_topic(cluster.bootstrap, "t", PARTITIONS, min(3, brokers))
         settled = cpu_seconds(cluster)
         shape = {"bootstrap": cluster.bootstrap, "topic": "t", "partitions": PARTITIONS}
-        produced = run_client("produce", **shape, count=count, size=size, codec="none")
+        produced = run_client("produce", **shape, count=count, size=size, codec="none", batch=batch)
         if produced["unacknowledged"]:
             raise SystemExit(f"{produced['unacknowledged']} messages were not acknowledged: the figures would be wrong")
         spent = cpu_seconds(cluster) - settled

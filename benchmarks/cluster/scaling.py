@@ -18,10 +18,12 @@ from headrace.testing.histories import create_topic
 COLUMNS = ("brokers", "factor", "core each", "MB/s", "to one", "model MB/s", "off by")
 GROUPS = Path("/sys/fs/cgroup/cpu")  # version 1
 UNIFIED = Path("/sys/fs/cgroup")  # version 2
-PERIOD_US = 50_000
-SHARE = 0.04  # so small that the client, which has what is left of the machine, is not what is scarce
+PERIOD_US = 20_000
+SHARE = 0.15
 PARTITIONS = 12
-MESSAGE_BYTES = 1024
+# Small batches cost brokers much and the client little, which has only what is left of the machine.
+MESSAGE_BYTES = 100
+BATCH = 20
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,16 @@ def rows(quick: bool) -> Iterator[tuple[object, ...]]:
     if (reason := why_no_shares()) is not None:
         yield (reason, *("-",) * (len(COLUMNS) - 1))
         return
-    costs = measured_costs(quick)
+    costs = measured_costs(quick, MESSAGE_BYTES, BATCH)
     first = 0.0
     for point in POINTS:
-        megabytes = measure(point, 30_000 if quick else 150_000)
+        # As many for each broker, so that every point lasts about as long and its beginning weighs the same.
+        megabytes = measure(point, (150_000 if quick else 600_000) * point.brokers // point.factor)
         first = first or megabytes
         model = throughput_gb(costs, point.brokers, point.factor, cores_each=SHARE) * 1000
         yield (
-            *(point.brokers, point.factor, SHARE, f"{megabytes:.0f}", f"{megabytes / first:.2f}"),
-            *(f"{model:.0f}", f"{(megabytes - model) / model:+.0%}"),
+            *(point.brokers, point.factor, SHARE, f"{megabytes:.1f}", f"{megabytes / first:.2f}"),
+            *(f"{model:.1f}", f"{(megabytes - model) / model:+.0%}"),
         )
 
 
@@ -55,7 +58,7 @@ def measure(point: Point, count: int) -> float:
         create_topic(cluster.bootstrap, "t", PARTITIONS, point.factor)
         with held_back(cluster):
             shape = {"bootstrap": cluster.bootstrap, "topic": "t", "partitions": PARTITIONS}
-            done = run_client("produce", **shape, count=count, size=MESSAGE_BYTES, codec="none")
+            done = run_client("produce", **shape, count=count, size=MESSAGE_BYTES, codec="none", batch=BATCH)
     return float(done["messages"] * MESSAGE_BYTES / done["seconds"] / 1e6)
 
 
