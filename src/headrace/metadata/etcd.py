@@ -26,7 +26,7 @@ from headrace.controller.entries import (
     Put,
 )
 from headrace.host.entropy import Entropy
-from headrace.metadata.etcd_http import ATTEMPT_TIMEOUT_S, EtcdAddress, EtcdError, EtcdHttp, Unanswered
+from headrace.metadata.etcd_http import EtcdAddress, EtcdError, EtcdHttp, Unanswered
 from headrace.metadata.store import (
     OPERATIONS_MAX,
     LeaseLost,
@@ -44,7 +44,7 @@ SETTLE_TIMEOUT_S = 30.0
 PAGE_KEYS = 2_000
 TOKENS = "~tokens/"  # sorts after all other keys
 TOKEN_LEASE_S = 120.0
-KEEP_ALIVE_ATTEMPT_S = 0.6  # so short that a member which went silent does not cost the lease: the next one is asked in time
+KEEP_ALIVE_STAGGER_S = 0.6  # so short that a member which went silent does not cost the lease: the next one is asked in time
 WATCH_IDLE_S = 5.0  # after silence the watch is opened anew: a connection that was cut without a word would stay silent for ever
 WATCH_PAUSE_S, WATCH_PAUSE_S_MAX = 0.1, 1.0
 NOT_FOUND = 5
@@ -140,7 +140,8 @@ class EtcdStore:
         return int(answer["ID"])
 
     async def keep_alive(self, lease: int) -> float:
-        answer = await self._call("/v3/lease/keepalive", {"ID": str(lease)}, attempt_timeout_s=KEEP_ALIVE_ATTEMPT_S)
+        self._require_open()
+        answer = await self._http.call_quickest("/v3/lease/keepalive", {"ID": str(lease)}, KEEP_ALIVE_STAGGER_S)
         ttl_s = int(answer.get("result", {}).get("TTL", 0))
         if ttl_s <= 0:
             raise LeaseLost(f"lease {lease} has ended")
@@ -190,16 +191,13 @@ class EtcdStore:
         self._closed = True
         await self._http.close()
 
-    async def _call(
-        self,
-        path: str,
-        body: dict[str, Any],
-        timeout_s: float = CALL_TIMEOUT_S,
-        attempt_timeout_s: float = ATTEMPT_TIMEOUT_S,
-    ) -> dict[str, Any]:
+    def _require_open(self) -> None:
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        return await self._http.call(path, body, timeout_s, attempt_timeout_s)
+
+    async def _call(self, path: str, body: dict[str, Any], timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
+        self._require_open()
+        return await self._http.call(path, body, timeout_s)
 
     def _encode(self, key: str) -> str:
         return _base64(self._root + key)

@@ -69,16 +69,14 @@ class EtcdHttp:
     def rotate(self) -> None:
         self._current = (self._current + 1) % len(self._endpoints)
 
-    async def call(
-        self, path: str, body: dict[str, Any], timeout_s: float, attempt_timeout_s: float = ATTEMPT_TIMEOUT_S
-    ) -> dict[str, Any]:
+    async def call(self, path: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Ask until somebody answers: for what may be asked twice.  Raises EtcdError, StoreUnavailable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         attempt = 0
         while True:
             try:
-                return await self.call_once(path, body, attempt_timeout_s)
+                return await self.call_once(path, body)
             except Unanswered as error:
                 attempt += 1
                 if attempt % len(self._endpoints) == 0:
@@ -86,11 +84,53 @@ class EtcdHttp:
                 if loop.time() >= deadline:
                     raise StoreUnavailable(f"etcd does not answer: {error}") from error
 
-    async def call_once(self, path: str, body: dict[str, Any], timeout_s: float = ATTEMPT_TIMEOUT_S) -> dict[str, Any]:
-        """Ask the current member once; move on to the next when it does not answer."""
-        endpoint = self._endpoints[self._current]
+    async def call_quickest(self, path: str, body: dict[str, Any], stagger_s: float) -> dict[str, Any]:
+        """Ask one member, and the next whenever that takes long, without giving up on those before: the first answer counts.
+
+        For what may be asked twice and must not wait for a member that went silent.  Raises EtcdError, StoreUnavailable."""
+        first = self._current
+        attempts: dict[asyncio.Task[dict[str, Any]], str] = {}
+        failures: list[str] = []
         try:
-            async with asyncio.timeout(timeout_s):
+            for number in range(len(self._endpoints)):
+                endpoint = self._endpoints[(first + number) % len(self._endpoints)]
+                attempts[asyncio.create_task(self._call_at(endpoint, path, body))] = endpoint
+                is_last = number == len(self._endpoints) - 1
+                answer = await self._first_answer(attempts, failures, None if is_last else stagger_s)
+                if answer is not None:
+                    return answer
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+        raise StoreUnavailable(f"etcd does not answer: {'; '.join(failures)}")
+
+    async def _first_answer(
+        self, attempts: "dict[asyncio.Task[dict[str, Any]], str]", failures: list[str], timeout_s: float | None
+    ) -> dict[str, Any] | None:
+        """The first good answer among attempts under way; None when the time is over or all have failed."""
+        while attempts:
+            done, _ = await asyncio.wait(attempts, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                return None
+            for attempt in done:
+                endpoint = attempts.pop(attempt)
+                error = attempt.exception()
+                if error is None:
+                    if endpoint != self._endpoints[self._current]:
+                        self._rotate_from(self._endpoints[self._current], to=endpoint)
+                    return attempt.result()
+                if not isinstance(error, Unanswered):
+                    raise error
+                failures.append(str(error))
+        return None
+
+    async def call_once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask the current member once; move on to the next when it does not answer."""
+        return await self._call_at(self._endpoints[self._current], path, body)
+
+    async def _call_at(self, endpoint: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
                 await self._prepare(endpoint)
                 return await self._post(endpoint, path, body)
         except Unanswered:
@@ -131,10 +171,13 @@ class EtcdHttp:
             self._rotate_from(endpoint)
             raise Unanswered(f"{endpoint}: {error}", reached=True) from error
 
-    def _rotate_from(self, endpoint: str) -> None:
+    def _rotate_from(self, endpoint: str, to: str | None = None) -> None:
         # Several requests may fail on one member at once: only the first moves on.
         if self._endpoints[self._current] == endpoint:
-            self.rotate()
+            if to is None:
+                self.rotate()
+            else:
+                self._current = self._endpoints.index(to)
         # A stream from there would say nothing for as long as nobody notices; and this has just been noticed.
         for stream, source in list(self._streams.items()):
             if source == endpoint:

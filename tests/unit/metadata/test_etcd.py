@@ -118,6 +118,38 @@ def test_a_member_that_went_silent_costs_neither_a_lease_nor_the_watch(three: Et
     asyncio.run(run())
 
 
+def test_members_that_are_slow_are_not_given_up(etcd: EtcdCluster) -> None:
+    """Each takes longer than the next one is kept waiting: whoever gave up on them in turn would never be answered."""
+
+    async def run() -> None:
+        async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay_s: float) -> None:
+            while data := await source.read(65_536):
+                await asyncio.sleep(delay_s)
+                target.write(data)
+            target.close()
+
+        async def delayed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            answers, requests = await asyncio.open_connection("127.0.0.1", int(etcd.endpoints[0].rpartition(":")[2]))
+            await asyncio.gather(pass_on(reader, requests, 1.0), pass_on(answers, writer, 0.0))
+
+        servers = [await asyncio.start_server(delayed, "127.0.0.1", 0) for _ in range(2)]
+        slow = tuple(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers)
+        store, quick = open_store(etcd, "slow", slow), open_store(etcd, "slow")
+        store._http._checked.update(slow)
+        lease = await quick.grant_lease(60)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        assert await store.keep_alive(lease) > 0
+        assert loop.time() - began < 2.0
+        for each in (store, quick):
+            await each.close()
+        for server in servers:
+            server.close()
+
+    asyncio.run(run())
+
+
 def test_a_member_without_a_leader_is_not_believed(three: EtcdCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_module, "CALL_TIMEOUT_S", 4.0)
 
@@ -149,7 +181,7 @@ def test_a_transaction_whose_answer_was_lost_is_reported_as_done(etcd: EtcdClust
         store = open_store(etcd, "lost-answer")
         real, lost = store._http.call_once, []
 
-        async def call_once(path: str, body: dict[str, Any], *timeout: float) -> dict[str, Any]:
+        async def call_once(path: str, body: dict[str, Any]) -> dict[str, Any]:
             answer = await real(path, body)
             if path == "/v3/kv/txn" and not lost:
                 lost.append(answer)
@@ -174,7 +206,7 @@ def test_a_transaction_that_never_arrived_is_sent_again_and_happens_once(etcd: E
         store = open_store(etcd, "lost-request")
         real, held = store._http.call_once, list[dict[str, Any]]()
 
-        async def call_once(path: str, body: dict[str, Any], *timeout: float) -> dict[str, Any]:
+        async def call_once(path: str, body: dict[str, Any]) -> dict[str, Any]:
             if path == "/v3/kv/txn" and not held:
                 held.append(body)
                 raise Unanswered("lost on the way", reached=True)
