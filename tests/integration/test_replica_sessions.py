@@ -89,9 +89,11 @@ def test_a_leader_that_stopped_and_went_on_knows_how_far_its_followers_are() -> 
             before = cluster.image.topics["t"].partitions[0]
             may_lead, leader.replicas.may_lead = leader.replicas.may_lead, lambda: False
             # Both in one turn of the loop: no follower hears of it.
-            leader.replicas.reconsider_roles()
+            partition = leader.replicas.find("t", 0)
+            leader.replicas._assume_role(partition)
+            assert not partition.is_leader
             leader.replicas.may_lead = may_lead
-            leader.replicas.reconsider_roles()
+            leader.replicas._assume_role(partition)
             await asyncio.sleep(1.5)
 
             # The in-sync set was not even doubted.

@@ -7,6 +7,7 @@ replaced without noticing writes nothing.  All it knows is in the image: a new c
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from headrace.broker.leadership import election_rules
@@ -174,12 +175,10 @@ class Controller:
 
     async def _decide(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> bool:
         """Write what `decide` makes of each partition; False when somebody changed one meanwhile, and all is to be redone."""
-        transactions = list(self._transactions(partitions, decide))
-        for start in range(0, len(transactions), TRANSACTIONS_AT_ONCE):
-            results = await asyncio.gather(
-                *(self._broker.cluster.commit(transaction) for transaction in transactions[start : start + TRANSACTIONS_AT_ONCE])
-            )
-            if not all(results):
+        # A few at a time are decided and written, so that ten thousand partitions are not one long silence.
+        transactions = self._transactions(partitions, decide)
+        while some := list(islice(transactions, TRANSACTIONS_AT_ONCE)):
+            if not all(await asyncio.gather(*(self._broker.cluster.commit(transaction) for transaction in some))):
                 return False
         return True
 
@@ -201,9 +200,13 @@ class Controller:
         conditions: list[Condition] = [fence]
         operations: list[Operation] = []
         rules: dict[str, ElectionRules] = {}
-        for topic, index, state in partitions:
+        for topic, index, _ in partitions:
+            if topic.topic_id not in image.topics_by_id:
+                continue
             if topic.name not in rules:
                 rules[topic.name] = self._rules(topic)
+            # As it is now, like the revision below: others may have changed it since this began.
+            state = topic.partitions[index]
             elected = decide(state, rules[topic.name])
             self._count(topic, index, elected)
             if elected.state == state:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+LOOKS_PER_TURN = 100  # between so many partitions the loop gets a turn
 
 
 def election_rules(config: LogConfig) -> ElectionRules:
@@ -118,8 +119,10 @@ class Leaderships:
     async def _look_for_laggards(self) -> None:
         while True:
             await asyncio.sleep(self._lag_time_max_s / 4)
-            for leadership in self.followed():
+            for turn, leadership in enumerate(self.followed()):
                 self.propose(leadership)
+                if turn % LOOKS_PER_TURN == LOOKS_PER_TURN - 1:
+                    await asyncio.sleep(0)
 
     def propose(self, leadership: FollowedLeadership) -> None:
         """Ask the store for the in-sync set that should be, if it is not what is."""

@@ -7,6 +7,7 @@ every other partition go on meanwhile.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.flushing import Flusher
@@ -33,7 +34,15 @@ logger = logging.getLogger(__name__)
 # Logs are opened in a thread this many at a time, so that a topic of thousands is not one long silence.
 OPEN_CHUNK = 100
 
+# Between so many partitions the loop gets a turn: a lease must be renewed however many there are.
+ROLES_PER_TURN = 50
+
 Lead = Callable[[Partition, PartitionState], Leadership]
+
+
+@dataclass(frozen=True, slots=True)
+class RightToLeadChanged:
+    """This broker lost its lease, or has one again."""
 
 
 class Replicas:
@@ -55,7 +64,7 @@ class Replicas:
         self._config_of = config_of
         self._loop = loop
         self._topics: dict[str, dict[int, Partition]] = {}
-        self._changes: asyncio.Queue[Change] = asyncio.Queue()
+        self._changes: asyncio.Queue[Change | RightToLeadChanged] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         # How a leader keeps track of its followers; a broker of its own has none.
         self.lead: Lead = lambda partition, state: Alone()
@@ -129,7 +138,7 @@ class Replicas:
             finally:
                 self._changes.task_done()
 
-    async def _carry_out(self, change: Change) -> None:
+    async def _carry_out(self, change: Change | RightToLeadChanged) -> None:
         match change:
             case TopicCreated(name, topic_id, count):
                 await self._open(self._placed_here(name, topic_id, range(count)))
@@ -143,7 +152,9 @@ class Replicas:
                 for name in list(self._topics):
                     self._reconfigure(name)
             case BrokerAdmitted(broker_id, _) if broker_id == self._broker_id:
-                self.reconsider_roles()
+                await self._reconsider_roles()
+            case RightToLeadChanged():
+                await self._reconsider_roles()
             case PartitionChanged(name, topic_id, index, _, after):
                 await self._on_partition_changed(name, topic_id, index, after)
 
@@ -176,9 +187,17 @@ class Replicas:
                 self._assume_role(partition)
 
     def reconsider_roles(self) -> None:
-        """Whether this broker may lead has changed: take up or give up what it leads."""
-        for partition in self:
-            self._assume_role(partition)
+        """Whether this broker may lead has changed: have it take up or give up what it leads, soon.
+
+        Nothing unsafe happens until then: a leader without a lease acknowledges nothing that needs others."""
+        self._changes.put_nowait(RightToLeadChanged())
+
+    async def _reconsider_roles(self) -> None:
+        for turn, partition in enumerate(self):
+            if self._topics.get(partition.identity.topic, {}).get(partition.identity.partition) is partition:
+                self._assume_role(partition)
+            if turn % ROLES_PER_TURN == ROLES_PER_TURN - 1:
+                await asyncio.sleep(0)
 
     def reconsider(self, partition: Partition) -> None:
         """A replica that was offline is not any more."""
