@@ -55,6 +55,28 @@ def test_idle_partitions_are_in_the_session_and_not_in_the_requests() -> None:
     play(story)
 
 
+def test_what_was_cut_behind_the_sessions_back_leaves_no_hole() -> None:
+    async def story() -> None:
+        async with MemoryCluster(2) as cluster:
+            await cluster.create_topic("t", factor=2)
+            leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
+            follower = cluster.brokers[3 - leader.broker_id].replicas.find("t", 0)
+            for value in ("a", "b", "c"):
+                await cluster.produce(leader.broker_id, "t", value)
+            await cluster.until(lambda: is_settled(leader, 1))
+            # As mending does it.  The leader goes on to believe that everything up to 3 is there.
+            follower.log.truncate_to(1)
+            follower.on_truncated()
+            await cluster.produce(leader.broker_id, "t", "d")
+            await cluster.until(lambda: follower.log.end_offset == 4)
+
+            ours = leader.replicas.find("t", 0).log
+            whole = follower.log.read(0, max_bytes=1 << 20, up_to=4, at_least_one=True)
+            assert bytes(whole.data) == bytes(ours.read(0, max_bytes=1 << 20, up_to=4, at_least_one=True).data)
+
+    play(story)
+
+
 def test_many_partitions_are_named_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_fetcher, "NAMED_MAX", 7)
     sizes: list[int] = []

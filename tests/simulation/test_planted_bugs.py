@@ -29,7 +29,7 @@ def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     monkeypatch.setattr(Partition, "require_leader", require_leader)
-    monkeypatch.setattr(fetch, "_divergence", lambda partition, wanted: None)
+    monkeypatch.setattr(fetch, "divergence", lambda partition, wanted: None)
 
 
 def acknowledge_before_the_followers(monkeypatch: pytest.MonkeyPatch) -> None:

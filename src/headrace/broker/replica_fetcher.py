@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from headrace.broker.partition import Partition
@@ -155,7 +155,7 @@ class Fetcher:
         if response.error_code != ErrorCode.NONE:
             raise PeerUnreachable(f"broker {self._leader} answers {ErrorCode(response.error_code).name}")
         self._session.on_answer(response.session_id)
-        appended = await self._take_all(response, self._session.epochs)
+        appended = await self._take_all(response, self._session.named)
         await _flushed(appended)
         if response.session_id == 0:
             self._start_session()  # a leader that keeps none is told everything each time
@@ -220,7 +220,7 @@ class Fetcher:
             partition_max_bytes=max_bytes,
         )
 
-    async def _take_all(self, response: FetchResponse, epochs: Mapping[TopicPartition, tuple[UUID, int]]) -> list[Partition]:
+    async def _take_all(self, response: FetchResponse, named: "Mapping[TopicPartition, _Named]") -> list[Partition]:
         """Act on each partition's part; answer those that have grown."""
         grown = []
         for topic in response.responses:
@@ -229,8 +229,12 @@ class Fetcher:
                 continue
             for data in topic.partitions:
                 identity = TopicPartition(known.name, data.partition_index)
-                partition, asked = self._partitions.get(identity), epochs.get(identity)
-                if partition is None or asked is None or not self._still_follows(partition, asked[1]):
+                partition, asked = self._partitions.get(identity), named.get(identity)
+                if partition is None or asked is None or not self._still_follows(partition, asked.leader_epoch):
+                    continue
+                if partition.log.end_offset != asked.offset:
+                    # It was cut while this was under way, or has grown since it was named: what came does not follow what it has.
+                    self._touch(partition)
                     continue
                 try:
                     if await self._take(partition, data):
@@ -331,6 +335,14 @@ class Fetcher:
             self._touched[partition.identity] = None
 
 
+class _Named(NamedTuple):
+    """What the leader was last told of a partition: it sends what follows this offset."""
+
+    topic_id: UUID
+    leader_epoch: int
+    offset: int
+
+
 class _Session:
     """What the leader was told (KIP-227).  A request that goes unanswered ends it: nobody knows what the leader heard."""
 
@@ -338,21 +350,21 @@ class _Session:
         self.broker_epoch = broker_epoch
         self.session_id = 0
         self.epoch = 0
-        self.epochs: dict[TopicPartition, tuple[UUID, int]] = {}  # topic id and leader epoch, as named
+        self.named: dict[TopicPartition, _Named] = {}
         self._leaving: dict[tuple[UUID, int], None] = {}
 
     def __len__(self) -> int:
-        return len(self.epochs)
+        return len(self.named)
 
     def name(self, partitions: Iterable[Partition]) -> None:
         """These are told, and with them whatever was to be forgotten."""
         for partition in partitions:
-            self.epochs[partition.identity] = (partition.topic_id, partition.leader_epoch)
+            self.named[partition.identity] = _Named(partition.topic_id, partition.leader_epoch, partition.log.end_offset)
         self._leaving = {}
 
     def drop(self, identity: TopicPartition) -> None:
-        if (told := self.epochs.pop(identity, None)) is not None:
-            self._leaving[told[0], identity.partition] = None
+        if (told := self.named.pop(identity, None)) is not None:
+            self._leaving[told.topic_id, identity.partition] = None
 
     def forgotten(self, named: Iterable[Partition]) -> tuple[ForgottenTopic, ...]:
         """What the leader should forget: all that left, unless it comes back in the same request."""
