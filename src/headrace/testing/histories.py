@@ -49,7 +49,7 @@ def leader_of(bootstrap: str, topic: str, partition: int = 0) -> int:
         time.sleep(0.05)
 
 
-def wait_for_in_sync(bootstrap: str, topic: str, count: int, timeout_s: float = 30) -> None:
+def wait_for_in_sync(bootstrap: str, topic: str, count: int, timeout_s: float = 50) -> None:
     """Return when every partition has so many replicas in sync."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -60,7 +60,7 @@ def wait_for_in_sync(bootstrap: str, topic: str, count: int, timeout_s: float = 
         time.sleep(0.1)
 
 
-def wait_until_out_of_sync(bootstrap: str, topic: str, broker: int, timeout_s: float = 30) -> None:
+def wait_until_out_of_sync(bootstrap: str, topic: str, broker: int, timeout_s: float = 50) -> None:
     """Return when the cluster has noticed that a broker is not what it was: no partition counts it as in sync."""
     deadline = time.monotonic() + timeout_s
     while True:
