@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headrace.broker import replica_sessions
 from headrace.broker.handlers import fetch
 from headrace.broker.leadership import FollowedLeadership
 from headrace.broker.partition import Partition
@@ -29,7 +30,8 @@ def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     monkeypatch.setattr(Partition, "require_leader", require_leader)
-    monkeypatch.setattr(fetch, "divergence", lambda partition, wanted: None)
+    for module in (fetch, replica_sessions):
+        monkeypatch.setattr(module, "divergence", lambda partition, wanted: None)
 
 
 def acknowledge_before_the_followers(monkeypatch: pytest.MonkeyPatch) -> None:

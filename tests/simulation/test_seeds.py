@@ -13,7 +13,7 @@ SEEDS = 200
 PER_TEST = 5
 LAST_EVENTS = 60
 TOLD_AGAIN = 8
-WORTH_SEEDS = 16
+WORTH_SEEDS = 20
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST), ids=lambda first: f"from-{first}")
