@@ -124,6 +124,10 @@ class Load:
                 number += 1
             except BufferError:
                 self._producer.poll(0.05)
+            except KafkaException as error:
+                # The producer has given up for good, and says why.
+                self.failures.append(str(error))
+                return
             self._producer.poll(0)
             time.sleep(self._pause)
             before, turn = turn, time.monotonic()
