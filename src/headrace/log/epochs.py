@@ -4,7 +4,7 @@ Always: epochs and start offsets both increase along the list.  Every batch carr
 rebuilt from the log; the file, in the text form of Kafka's checkpoints, only spares the scan.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -56,7 +56,11 @@ class EpochCache:
         if epoch < 0 or (entries and epoch == entries[-1].epoch):
             return
         if entries and epoch < entries[-1].epoch:
-            del entries[bisect_left(entries, epoch, key=lambda entry: entry.epoch) :]
+            # A replica that led and wrote nothing goes on in the epoch before: that one began where it began.
+            del entries[bisect_right(entries, epoch, key=lambda entry: entry.epoch) :]
+            if entries and entries[-1].epoch == epoch:
+                self.version += 1
+                return
         while entries and entries[-1].start_offset >= start_offset:
             entries.pop()
         entries.append(EpochStart(epoch, start_offset))
