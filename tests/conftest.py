@@ -41,3 +41,11 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 def topic() -> str:
     """A topic name no other test uses.  The topic itself is not created."""
     return f"t-{uuid.uuid4().hex[:12]}"
+
+
+LONGEST = ("tests/spark/", "tests/cluster/", "tests/integration/test_cluster", "tests/compat/test_groups_churn")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What keeps one worker busy for minutes begins first, so that nobody waits for it in the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))

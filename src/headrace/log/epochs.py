@@ -1,7 +1,7 @@
 """Which leader epoch began at which offset: how replicas find where their histories part (KIP-101, KIP-279).
 
-Always: epochs and start offsets both increase along the list.  Every batch carries its epoch in its header, so the list can be
-rebuilt from the log; the file, in the text form of Kafka's checkpoints, only spares the scan.
+Always: epochs and start offsets both increase along the list.  Every batch carries its epoch in its header, but an epoch whose
+records were compacted away is in the file only, which has the text form of Kafka's checkpoints (see epoch_recovery.py).
 """
 
 from bisect import bisect_right
