@@ -31,15 +31,12 @@ HERE = Path(__file__).parent
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
 
 
-# First, so that pytest-xdist finds the groups when it looks for them.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two groups for two processes: tests that share one session, and tests that start a Java of their own."""
-    for item in items:
-        if HERE in Path(item.fspath).parents:
-            own_process = item.get_closest_marker("spark_processes") is not None
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark-processes" if own_process else "spark"))
+# When an item is made, not when all are: by then pytest-xdist has looked for groups.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Two groups for two workers: tests that share one session, and tests that start a Java of their own."""
+    own_process = item.get_closest_marker("spark_processes") is not None
+    item.add_marker(pytest.mark.spark)
+    item.add_marker(pytest.mark.xdist_group("spark-processes" if own_process else "spark"))
 
 
 @pytest.fixture(scope="session")
