@@ -168,6 +168,7 @@ def test_a_member_without_a_leader_is_not_believed(three: EtcdCluster, monkeypat
         finally:
             for member in three.members[1:]:
                 member.resume()
+        monkeypatch.undo()
         for member in three.members:
             await wait_healthy(member.client_url)
         assert (await only_first.get("a")) is not None
