@@ -115,6 +115,8 @@ class Member(threading.Thread):
         }
 
 
+# One after the other, and not beside the clusters: sixty clients at once starve each other.
+@pytest.mark.xdist_group("cluster")
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])

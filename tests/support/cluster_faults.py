@@ -17,7 +17,7 @@ from headrace.testing.cluster import ProcessCluster
 from headrace.testing.network import Network, why_no_network
 
 SMALL_DISK = 3  # the machine whose disk can be filled
-SMALL_DISK_BYTES = 96 * 1024 * 1024
+SMALL_DISK_BYTES = 512 * 1024 * 1024  # so much that the loads before do not fill it by themselves
 
 
 @dataclass(slots=True)
