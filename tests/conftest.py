@@ -49,3 +49,19 @@ LONGEST = ("tests/spark/", "tests/cluster/", "tests/integration/test_cluster", "
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What keeps one worker busy for minutes begins first, so that nobody waits for it in the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+_tried_again: list[pytest.TestReport] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if str(report.outcome) == "rerun":
+        _tried_again.append(report)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Why a test was tried again: it passed in the end, but somebody should know what went wrong before."""
+    for report in _tried_again:
+        terminalreporter.section(f"tried again: {report.nodeid}")
+        lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+        terminalreporter.write_line("\n".join(lines[:20]))
