@@ -33,7 +33,7 @@ test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node ## Every te
 	@$(PYTEST) --reruns 2 --reruns-delay 2 -rR $(ARGS)
 
 check: lint ## Format, lint, types, architecture and the quicker unit tests, in a minute
-	@$(PYTEST) tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
+	@$(BIN)/python -m pytest -n 2 tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
 
 lint: $(STAMPS)/test $(STAMPS)/spark ## Format, lint and types
 	@$(BIN)/ruff format --check $(SOURCES)

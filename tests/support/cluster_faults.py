@@ -7,8 +7,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -83,47 +83,34 @@ class Stage:
         finally:
             self.cluster.brokers[broker].resume()
 
-    @contextmanager
-    def isolated(self, broker: int) -> Iterator[None]:
+    def isolated(self, broker: int) -> AbstractContextManager[None]:
         """Everything that the machine sends or is sent is lost."""
-        assert self.network is not None
-        self.network.isolate(broker)
-        try:
-            yield
-        finally:
-            self.network.heal()
+        return self._until_healed(lambda network: network.isolate(broker))
 
-    @contextmanager
-    def muted(self, broker: int) -> Iterator[None]:
+    def muted(self, broker: int) -> AbstractContextManager[None]:
         """The other machines hear nothing from this one, which hears them."""
-        assert self.network is not None
-        for other in range(1, 4):
-            if other != broker:
-                self.network.cut(broker, other)
-        try:
-            yield
-        finally:
-            self.network.heal()
+        return self._cut((broker, other) for other in range(1, 4) if other != broker)
 
-    @contextmanager
-    def deafened(self, broker: int) -> Iterator[None]:
+    def deafened(self, broker: int) -> AbstractContextManager[None]:
         """This machine hears nothing from the others, which hear it."""
-        assert self.network is not None
-        for other in range(1, 4):
-            if other != broker:
-                self.network.cut(other, broker)
-        try:
-            yield
-        finally:
-            self.network.heal()
+        return self._cut((other, broker) for other in range(1, 4) if other != broker)
+
+    def parted(self, broker: int) -> AbstractContextManager[None]:
+        """The link between two machines is cut both ways; the third reaches both."""
+        other = self.another(broker)
+        return self._cut([(broker, other), (other, broker)])
+
+    def _cut(self, links: Iterable[tuple[int, int]]) -> AbstractContextManager[None]:
+        def cut(network: Network) -> None:
+            for sender, receiver in links:
+                network.cut(sender, receiver)
+
+        return self._until_healed(cut)
 
     @contextmanager
-    def parted(self, broker: int) -> Iterator[None]:
-        """The link between two machines is cut both ways; the third reaches both."""
+    def _until_healed(self, cut: Callable[[Network], None]) -> Iterator[None]:
         assert self.network is not None
-        other = self.another(broker)
-        self.network.cut(broker, other)
-        self.network.cut(other, broker)
+        cut(self.network)
         try:
             yield
         finally:
@@ -134,13 +121,10 @@ class Stage:
         """The small disk has no byte left; afterwards it has, and the broker is started anew, as an operator would."""
         assert self.disk is not None
         filler = self.disk / "filler"
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(bytes(1 << 16))
-                    file.flush()
-            except OSError:
-                pass
+        # Without a buffer: its rest would be written, and fail, when the file is closed.
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
         try:
             yield
         finally:

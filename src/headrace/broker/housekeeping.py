@@ -97,13 +97,7 @@ class Housekeeping:
         given up there.
         """
         online = list(self._online())
-        return {p.identity: min(p.high_watermark, _safe_end(p)) for p in online}, {p.identity: p.log for p in online}
+        return {p.identity: min(p.high_watermark, p.safe_end) for p in online}, {p.identity: p.log for p in online}
 
     def _online(self) -> Iterator[Partition]:
         return (partition for partition in self._broker.replicas if partition.failure is None)
-
-
-def _safe_end(partition: Partition) -> int:
-    """How far a partition's log survives what its topic wants it to survive."""
-    log = partition.log
-    return log.flushed_offset if log.config.flush == "ack" else log.end_offset

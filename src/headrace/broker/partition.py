@@ -251,6 +251,12 @@ class Partition:
     # -- watermarks
 
     @property
+    def safe_end(self) -> int:
+        """How far this replica alone would let readers see: what survives what its topic wants it to survive."""
+        log = self.log
+        return log.flushed_offset if log.config.flush == "ack" else log.end_offset
+
+    @property
     def last_stable_offset(self) -> int:
         unstable = self.log.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
@@ -261,10 +267,7 @@ class Partition:
     def advance(self) -> None:
         """Let the high watermark catch up with the in-sync replicas."""
         if self.is_leader and self.failure is None:
-            log = self.log
-            # How far this replica alone would let readers see.
-            safe_end = log.flushed_offset if log.config.flush == "ack" else log.end_offset
-            self._move_high_watermark(self.leadership.high_watermark(safe_end))
+            self._move_high_watermark(self.leadership.high_watermark(self.safe_end))
 
     def follow_high_watermark(self, leader_high_watermark: int) -> None:
         """As follower: learn how far the leader's high watermark is."""
