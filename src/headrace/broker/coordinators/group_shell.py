@@ -4,7 +4,6 @@ Follows leadership and the cluster's topics, and brings each request to the shar
 when the group is looked after elsewhere, is being loaded, or refuses.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +12,7 @@ from uuid import UUID
 from headrace.broker.coordinators.group_entries import GroupEntryCodec
 from headrace.broker.coordinators.group_settings import group_settings
 from headrace.broker.coordinators.partition_log import LedPartition
-from headrace.broker.coordinators.placement import partition_for
+from headrace.broker.coordinators.placement import coordinating_partition
 from headrace.broker.coordinators.runtime import CoordinatorRuntime
 from headrace.broker.partition import Partition
 from headrace.controller.changes import Change, TopicCreated, TopicDeleted, TopicGrew
@@ -48,9 +47,6 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 Answer = TypeVar("Answer")
-
-# How long FindCoordinator lets a freshly led shard load, so that its clients' first requests need not come twice.
-LOAD_PATIENCE_S = 1.0
 
 
 class GroupCoordinator:
@@ -114,19 +110,7 @@ class GroupCoordinator:
     # --- finding the shard ------------------------------------------------------------------------------------------------
 
     def partition_of(self, group_id: str) -> int:
-        topic = self._broker.image.topics.get(CONSUMER_OFFSETS)
-        if topic is None:
-            # Nobody has looked for a coordinator yet, so nobody can be one.
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
-        return partition_for(group_id, topic.partition_count)
-
-    async def settle(self, index: int) -> None:
-        """Give a shard that this broker is about to lead a moment to be loaded."""
-        if self.runtime.leads(index) and not self.runtime.is_loaded(index):
-            try:
-                await asyncio.wait_for(self.runtime.wait_loaded(index), LOAD_PATIENCE_S)
-            except (TimeoutError, RequestError):
-                return
+        return coordinating_partition(self._broker.image, CONSUMER_OFFSETS, group_id)
 
     async def _ask(self, group_id: str, decide: Callable[[GroupShard, Token, Moment], Decision]) -> Any:
         return await self.runtime.ask(self.partition_of(group_id), decide)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from headrace.broker.coordinators.partition_log import LedPartition
-from headrace.broker.coordinators.placement import partition_for
+from headrace.broker.coordinators.placement import coordinating_partition
 from headrace.broker.coordinators.runtime import CoordinatorRuntime
 from headrace.broker.coordinators.transaction_entries import TransactionEntryCodec
 from headrace.broker.coordinators.transaction_markers import MarkerSender
@@ -33,7 +33,7 @@ from headrace.coordination.transaction.requests import (
 )
 from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.errors import ErrorCode
 from headrace.model.names import TRANSACTION_STATE
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long FindCoordinator lets a freshly led shard load, so that its clients' first requests need not come twice.
-LOAD_PATIENCE_S = 1.0
 # How long a request waits for the markers of the transaction before it.  Clients wait longer between their own attempts.
 MARKER_PATIENCE_S = 0.1
 
@@ -138,19 +136,7 @@ class TransactionCoordinator:
     # --- finding the shard ------------------------------------------------------------------------------------------------
 
     def partition_of(self, transactional_id: str) -> int:
-        topic = self._broker.image.topics.get(TRANSACTION_STATE)
-        if topic is None:
-            # Nobody has looked for a coordinator yet, so nobody can be one.
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
-        return partition_for(transactional_id, topic.partition_count)
-
-    async def settle(self, index: int) -> None:
-        """Give a shard that this broker is about to lead a moment to be loaded."""
-        if self.runtime.leads(index) and not self.runtime.is_loaded(index):
-            try:
-                await asyncio.wait_for(self.runtime.wait_loaded(index), LOAD_PATIENCE_S)
-            except (TimeoutError, RequestError):
-                return
+        return coordinating_partition(self._broker.image, TRANSACTION_STATE, transactional_id)
 
     async def _ask(self, transactional_id: str, decide: Decide) -> _Answered:
         """Let the shard decide; while the markers of the transaction before are on their way, wait for them and ask again."""

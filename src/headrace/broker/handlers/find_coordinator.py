@@ -1,8 +1,11 @@
 """FindCoordinator: the leader of the partition a group or a transactional id falls on.  The first question makes the topic."""
 
-from typing import TYPE_CHECKING
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.coordinators.placement import partition_for
+from headrace.broker.coordinators.runtime import CoordinatorRuntime
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.listeners import endpoint_of
 from headrace.model.errors import ErrorCode, RequestError
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 FIRST_BATCHED_VERSION = 4
+# How long a freshly led shard may load, so that its clients' first requests need not come twice.
+LOAD_PATIENCE_S = 1.0
 
 
 async def handle(broker: "Broker", request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
@@ -57,7 +62,14 @@ async def _coordinator(broker: "Broker", key: str, key_type: int) -> Coordinator
         if not coordinator.runtime.leads(index):
             # The metadata knows the topic and this broker is about to take it up.
             await broker.replicas.settled()
-        await coordinator.settle(index)
+        await _loaded(coordinator.runtime, index)
     return Coordinator(
         key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE, error_message=None
     )
+
+
+async def _loaded(runtime: CoordinatorRuntime[Any], index: int) -> None:
+    """Give a shard that this broker is about to lead a moment to be loaded."""
+    if runtime.leads(index) and not runtime.is_loaded(index):
+        with suppress(TimeoutError, RequestError):
+            await asyncio.wait_for(runtime.wait_loaded(index), LOAD_PATIENCE_S)
