@@ -4,15 +4,17 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from headrace.spark import exactly_once
 from headrace.spark.errors import FencedError
 from headrace.spark.exactly_once import Delivery, write_exactly_once
 from headrace.spark.options import SinkOptions, sink_options
+from headrace.spark.written import Written
 from tests.spark.conftest import TopicMaker
 
 Values = Callable[..., list[bytes]]
@@ -77,6 +79,37 @@ def test_an_attempt_that_was_overtaken_is_fenced_adds_nothing_and_ends_as_the_ot
     assert committed_values(topic) == [b"a", b"b"]
 
 
+def test_an_attempt_that_was_overtaken_waits_for_as_long_as_the_other_writes(
+    options: SinkOptions, query: str, topic: str, committed_values: Values, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exactly_once, "OVERTAKEN_SECONDS", 0.5)
+    monkeypatch.setattr(exactly_once, "STEP_SECONDS", 0.5)
+    delivery = Delivery(name=query, batch_id=0, task=0)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from rows(b"a")
+        begun.set()
+        assert may_end.wait(60)
+        yield from rows(b"b")
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def overtaken() -> Iterator[pa.RecordBatch]:
+            yield from rows(b"a")
+            forget()
+            others.append(pool.submit(write_exactly_once, slow(), options, delivery))
+            assert begun.wait(60)
+            threading.Timer(1.5, may_end.set).start()
+            yield from rows(b"b")
+
+        others: list[Future[Written]] = []
+        assert write_exactly_once(overtaken(), options, delivery).skipped
+        assert not others[0].result().skipped
+
+    assert committed_values(topic) == [b"a", b"b"]
+
+
 def test_an_attempt_that_was_overtaken_by_one_that_died_fails_so_that_spark_tries_again(
     options: SinkOptions, query: str, topic: str, committed_values: Values, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +128,23 @@ def test_an_attempt_that_was_overtaken_by_one_that_died_fails_so_that_spark_trie
     assert committed_values(topic) == []
     assert not write_exactly_once(rows(b"a", b"b"), options, delivery).skipped
     assert committed_values(topic) == [b"a", b"b"]
+
+
+def test_a_record_that_is_just_being_committed_is_waited_for(
+    options: SinkOptions, query: str, topic: str, committed_values: Values
+) -> None:
+    """A broker may say that a transaction has ended a moment before its offsets are to be read."""
+    delivery = Delivery(name=query, batch_id=0, task=0)
+    write_exactly_once(rows(b"warm"), options, Delivery(name=query, batch_id=0, task=1))  # the ledger is there
+    other = Producer({"bootstrap.servers": options.client["bootstrap.servers"], "transactional.id": f"{query}-other"})
+    group = Consumer({"bootstrap.servers": options.client["bootstrap.servers"], "group.id": delivery.group})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.send_offsets_to_transaction([delivery.record], group.consumer_group_metadata(), 30)
+    threading.Timer(1.0, lambda: other.commit_transaction(30)).start()
+
+    assert write_exactly_once(rows(b"a"), options, delivery).skipped
+    assert committed_values(topic) == [b"warm"]
 
 
 def test_two_attempts_at_the_same_time_both_end_well_and_write_once(

@@ -44,7 +44,7 @@ TRANSACTION_PROPERTIES = {
     # Otherwise librdkafka forgets its brokers when none answers for a while, and a step that waits for one of them never ends.
     "metadata.recovery.strategy": "none",
 }
-OVERTAKEN_SECONDS = 60.0  # so long a fenced attempt waits for the one that fenced it
+OVERTAKEN_SECONDS = 60.0  # so long a fenced attempt waits for the one that fenced it to show a sign of life
 
 SKIPPED = Written(rows=0, byte_count=0, skipped=True)
 
@@ -122,11 +122,18 @@ def _write(runs: Iterator[Outgoing], options: SinkOptions, delivery: Delivery) -
 
 
 def _recorded_by_another(options: SinkOptions, delivery: Delivery) -> bool:
-    """Whether the attempt that took over has written the batch, or does so while we wait for it."""
+    """Whether the attempt that took over has written the batch, or does so while we wait for it.
+
+    It is waited for as long as its transaction is open, which the broker does not allow for ever: an attempt that gave up
+    earlier would be tried again and take the id from one that is nearly done.
+    """
     logger.info("%s was taken over, waiting for the other attempt", delivery.transactional_id)
+    ledger = _Ledger(connection_properties(options.client), delivery)
     deadline = time.monotonic() + OVERTAKEN_SECONDS
-    while _recorded_batch(connection_properties(options.client), delivery) < delivery.batch_id:
-        if time.monotonic() >= deadline:
+    while (recorded := ledger.recorded_batch()) is None or recorded < delivery.batch_id:
+        if recorded is None:
+            deadline = time.monotonic() + OVERTAKEN_SECONDS
+        elif time.monotonic() >= deadline:
             return False
         time.sleep(0.2)
     return True
@@ -165,30 +172,51 @@ def _connect(options: SinkOptions, delivery: Delivery) -> _Session:
     group_metadata = Consumer(connection | {"group.id": delivery.group}, logger=client_logger).consumer_group_metadata()
     session = _Session(producer, group_metadata, -1)
     _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
-    session.recorded_batch = _recorded_batch(connection, delivery)
+    session.recorded_batch = _Ledger(connection, delivery).settled_batch()
     return session
 
 
-def _recorded_batch(connection: Mapping[str, str], delivery: Delivery) -> int:
-    """The last batch whose rows this task has committed, -1 when there is none."""
-    admin = AdminClient(dict(connection), logger=client_logger)
-    mine = ClientPartition(LEDGER_TOPIC, delivery.record.partition)
-    deadline = time.monotonic() + STEP_SECONDS
-    while True:
-        try:
-            # Of this task alone: those of other tasks are not stable for as long as they write.
-            question = ConsumerGroupTopicPartitions(delivery.group, [mine])
-            answer = admin.list_consumer_group_offsets([question], require_stable=True, request_timeout=REQUEST_SECONDS)
-            recorded = answer[delivery.group].result().topic_partitions or []
-            break
-        except KafkaException as failure:
-            error = failure.args[0]
-            passing = error.retriable() or error.code() in PASSING_ERRORS or error.name() == "UNSTABLE_OFFSET_COMMIT"
-            if not passing or time.monotonic() >= deadline:
-                raise DeliveryError(f"what group {delivery.group} has recorded cannot be read: {error.str()}") from None
+class _Ledger:
+    """What is recorded of one task's batches."""
+
+    def __init__(self, connection: Mapping[str, str], delivery: Delivery) -> None:
+        self._admin = AdminClient(dict(connection), logger=client_logger)
+        self._delivery = delivery
+
+    def settled_batch(self) -> int:
+        """The last batch whose rows are committed, once an earlier attempt's transaction, which is being aborted, has ended."""
+        deadline = time.monotonic() + STEP_SECONDS
+        while (recorded := self.recorded_batch()) is None:
+            if time.monotonic() >= deadline:
+                raise DeliveryError(f"an earlier transaction of {self._delivery.transactional_id} does not end")
             time.sleep(0.1)
-    offsets: list[int] = [one.offset for one in recorded]
-    return max([0, *offsets]) - 1  # a negative offset says that there is none
+        return recorded
+
+    def recorded_batch(self) -> int | None:
+        """The last batch whose rows are committed, -1 when there is none; None while a transaction is about to change it."""
+        deadline = time.monotonic() + STEP_SECONDS
+        while True:
+            try:
+                answer = self._ask()
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+                return max(0, int(answer.offset)) - 1  # a negative offset says that there is none
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.name() == "UNSTABLE_OFFSET_COMMIT":
+                    return None
+                if not (error.retriable() or error.code() in PASSING_ERRORS) or time.monotonic() >= deadline:
+                    group = self._delivery.group
+                    raise DeliveryError(f"what group {group} has recorded cannot be read: {error.str()}") from None
+                time.sleep(0.1)
+
+    def _ask(self) -> ClientPartition:
+        """The answer for this task's partition alone: those of other tasks are not stable for as long as they write."""
+        group, mine = self._delivery.group, ClientPartition(LEDGER_TOPIC, self._delivery.record.partition)
+        question = ConsumerGroupTopicPartitions(group, [mine])
+        answers = self._admin.list_consumer_group_offsets([question], require_stable=True, request_timeout=REQUEST_SECONDS)
+        (answer,) = answers[group].result().topic_partitions
+        return answer
 
 
 def _open_transaction(session: _Session, delivery: Delivery) -> None:
