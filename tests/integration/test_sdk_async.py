@@ -168,6 +168,20 @@ def test_a_partitioner_in_python_does_not_block_the_loop(bootstrap: str, topic: 
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("partition", "accepted"), [(3, "0 to 2"), (-1, "a whole number of at least 0"), ("one", "a whole number")]
+)
+def test_a_partition_that_is_not_there_is_named(bootstrap: str, topic: str, partition: Any, accepted: str) -> None:
+    async def main() -> None:
+        async with AsyncAdmin(bootstrap) as admin:
+            await admin.create_topic(topic, partitions=3)
+        async with AsyncProducer(bootstrap) as producer:
+            with pytest.raises(InvalidArgument, match=f"partition={partition!r} is not accepted.*; accepted: {accepted}"):
+                await producer.send(topic, "x", partition=partition)
+
+    run(main())
+
+
 def test_transactions_carry_offsets(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         source, target = f"{topic}-in", f"{topic}-out"

@@ -22,9 +22,9 @@ from headrace import (
     RoundRobin,
     Salted,
     Sticky,
-    TopicNotFound,
 )
 from headrace.client.partitioners import partition_of_key
+from headrace.testing import Api, Broker
 
 
 def read_all(bootstrap: str, topic: str, **options: Any) -> list[Any]:
@@ -177,9 +177,33 @@ def test_a_partitioner_that_chooses_what_is_not_there_is_told_so(bootstrap: str,
         producer.send(three, "v")
 
 
-def test_a_partition_that_is_not_there_fails_the_send(bootstrap: str, three: str) -> None:
-    with Producer(bootstrap, delivery_timeout=5) as producer, pytest.raises((DeliveryFailed, TopicNotFound)):
-        producer.send(three, "v", partition=9).result(10)
+@pytest.mark.parametrize("send", ["send", "send_bytes", "send_many"])
+def test_a_partition_that_is_not_there_is_named_with_those_that_are(bootstrap: str, three: str, send: str) -> None:
+    with Producer(bootstrap) as producer:
+        for _ in range(2):  # the first asks a broker, the second knows
+            with pytest.raises(InvalidArgument, match=f"partition=99 is not accepted for topic '{three}'; accepted: 0 to 2"):
+                getattr(producer, send)(three, [b"v"] if send == "send_many" else b"v", partition=99)
+
+
+def test_a_partition_that_was_added_is_written_to_at_once(bootstrap: str, three: str) -> None:
+    with Producer(bootstrap) as producer, Admin(bootstrap) as admin:
+        producer.send(three, "v", partition=2).result(10)
+        admin.add_partitions(three, 5)
+
+        assert producer.send(three, "v", partition=4).result(10).partition == 4
+
+
+def test_a_partitioner_goes_by_what_it_knew_while_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.client.partition_counts.AGE_S", -1.0)
+    with Broker() as broker, Producer(broker.bootstrap, partitioner=RoundRobin()) as producer:
+        producer.send("t", "v").result(10)
+        monkeypatch.setattr("headrace.client.partition_counts.ASK_S", 0.05)
+        monkeypatch.setattr(producer._partition_counts, "_patience", 0.05)
+        with broker.faults.on(Api.METADATA, delay=0.5) as late:
+            delivery = producer.send("t", "v").result(10)
+
+    assert late.hits > 0
+    assert delivery.offset == 1
 
 
 def test_without_linger_a_record_is_there_in_a_blink(bootstrap: str, topic: str) -> None:

@@ -71,13 +71,13 @@ class AsyncProducer:
 
     async def enqueue(self, topic: str, value: Any, **options: Any) -> asyncio.Future[Delivery]:
         """Hand one record over, waiting only for room; the future has its Delivery later.  The way to keep many on their way."""
-        await self._know_partitions(topic)
+        await self._know_partitions(topic, options.get("partition"))
         return self._arrivals.follow(await self._when_there_is_room(partial(self._producer.send, topic, value, **options)))
 
     async def send_many(self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None) -> Deliveries:
         """Send many records of one topic, and wait until all are acknowledged."""
         listed, keyed = list(values), None if keys is None else list(keys)
-        await self._know_partitions(topic)
+        await self._know_partitions(topic, None)
         if len(self._producer) + len(listed) > self._producer.buffer_messages:
             # It will have to wait for room in the middle: not on the loop.
             return await asyncio.to_thread(lambda: self._producer.send_many_waiting(topic, listed, keyed).result())
@@ -100,9 +100,9 @@ class AsyncProducer:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self._producer.__exit__, kind, error, trace)
 
-    async def _know_partitions(self, topic: str) -> None:
-        if self._producer.needs_partition_count(topic):
-            await asyncio.to_thread(self._producer.partition_count, topic)
+    async def _know_partitions(self, topic: str, partition: int | None) -> None:
+        if self._producer.must_ask_first(topic, partition):
+            await asyncio.to_thread(self._producer.ask_first, topic)
 
     async def _when_there_is_room(self, send: Callable[[], T]) -> T:
         while True:

@@ -32,6 +32,7 @@ from headrace.client.errors import (
     delivery_error,
 )
 from headrace.client.logs import librdkafka_log, log
+from headrace.client.partition_counts import PartitionCounts
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
 from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, serving
@@ -48,8 +49,6 @@ T = TypeVar("T", Delivery, Deliveries)
 SLICE_S = 0.1
 FULL_WAIT_S = 0.002
 INTERRUPTED_FLUSH_S = 2.0  # how long a `with` block that ends in an exception waits for the broker
-PARTITION_COUNT_AGE_S = 60.0
-UNKNOWN_TOPIC_PATIENCE_S = 5.0  # a topic that is just being created is unknown for a moment
 UNSEEN_FAILURES_MAX = 100
 BATCH_CHUNK = 1000
 ANY_PARTITION = -1
@@ -117,8 +116,8 @@ class Producer:
         self._closed = False
         self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
         self._checked_topics: set[str] = set()
-        self._partition_counts: dict[str, tuple[int, float]] = {}
         self._client = _open(config, self._note_error)
+        self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
         self._transactions = (
             Transactions(self.bootstrap, self._client, seconds("transaction_timeout", transaction_timeout))
             if transactional_id
@@ -222,20 +221,19 @@ class Producer:
             )
         return Transaction(self, self._transactions, consumer)
 
-    def needs_partition_count(self, topic: str) -> bool:
-        """Whether the next record for a topic has to ask a broker first."""
-        if self._native_partitioner is not None:
-            return False
-        known = self._partition_counts.get(topic)
-        return known is None or known[1] < time.monotonic()
+    def must_ask_first(self, topic: str, partition: int | None) -> bool:
+        """Whether the next record for a topic, or for this partition of it, has to wait for what a broker says about it."""
+        if partition is None:
+            return self._native_partitioner is None and self._partition_counts.must_ask(topic, None)
+        return self._partition_counts.must_ask(topic, whole_number("partition", partition, at_least=0))
+
+    def ask_first(self, topic: str) -> None:
+        """Ask a broker what the next record for a topic needs to know: for a thread that may wait."""
+        self._partition_counts.ask(topic)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, asked at most once a minute."""
-        known = self._partition_counts.get(topic)
-        if known is None or known[1] < time.monotonic():
-            known = self._ask_partition_count(topic), time.monotonic() + PARTITION_COUNT_AGE_S
-            self._partition_counts[topic] = known
-        return known[0]
+        return self._partition_counts.of(topic)
 
     # Ending
 
@@ -336,10 +334,10 @@ class Producer:
 
     def _choose(self, topic: str, key: bytes | None, value: bytes | None, given: int | None) -> int:
         if given is not None:
-            return whole_number("partition", given, at_least=0)
+            return self._partition_counts.existing(topic, given)
         if self._native_partitioner is not None:
             return ANY_PARTITION
-        count = self.partition_count(topic)
+        count = self._partition_counts.of(topic)
         chosen = self._partitioner(topic, key, value, count)
         if not isinstance(chosen, int) or not 0 <= chosen < count:
             raise InvalidArgument(f"the partitioner chose {chosen!r} for topic '{topic}'; accepted: 0 to {count - 1}")
@@ -396,8 +394,8 @@ class Producer:
     def _refused(self, error: KafkaError, topic: str) -> Exception:
         if error.name() == "_STATE" and self._transactions is not None:
             return WrongState("a transactional producer sends inside 'with producer.transaction():'")
-        if error.name() in ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
-            return TopicNotFound(f"topic '{topic}' has no such partition ({error.str()})", code=error.code(), name=error.name())
+        if error.name() == "_UNKNOWN_TOPIC":
+            return TopicNotFound(f"topic '{topic}' is not there ({error.str()})", code=error.code(), name=error.name())
         return self._failure(error, topic)
 
     # Reports
@@ -429,27 +427,6 @@ class Producer:
         if error.fatal():
             self._fatal_error = self._last_error
         log.debug("%s: %s", self.bootstrap, self._last_error)
-
-    def _ask_partition_count(self, topic: str) -> int:
-        topic_name("topic", topic)
-        deadline = time.monotonic() + min(self._delivery_timeout, UNKNOWN_TOPIC_PATIENCE_S)
-        said = "no answer"
-        while True:
-            try:
-                found = self._client.list_topics(topic, timeout=min(1.0, self._delivery_timeout)).topics[topic]
-                if found.error is None and found.partitions:
-                    return len(found.partitions)
-                unknown, said = True, str(found.error)
-            except KafkaException as error:
-                unknown, said = False, error.args[0].str()
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.05)
-        if unknown:
-            raise TopicNotFound(f"topic '{topic}' is not there ({said})", code=3, name="UNKNOWN_TOPIC_OR_PART")
-        raise BrokerTimeout(
-            f"could not ask for the partitions of topic '{topic}': no answer from {self.bootstrap} in time ({said})"
-        )
 
     def _check_open(self) -> None:
         if self._closed:
