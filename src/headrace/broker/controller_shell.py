@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headrace.broker.leadership import election_rules
 from headrace.controller import election, fencing
 from headrace.controller.election import Cleanliness, Elected, ElectionRules
 from headrace.controller.entries import (
@@ -190,7 +189,7 @@ class Controller:
         return changing
 
     def _rules(self, topic: Topic) -> ElectionRules:
-        return election_rules(self._broker.topics.config_of(topic.name))
+        return ElectionRules.of(self._broker.topics.config_of(topic.name))
 
     def _transactions(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> Iterator[Transaction]:
         image = self._broker.image

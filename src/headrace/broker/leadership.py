@@ -1,39 +1,21 @@
 """Leading partitions that have followers: their progress, the high watermark, and proposals to change in-sync sets.
 
-Decisions are those of `replication.leader`; this is the shell that feeds them fetches and time, and carries proposals to the
-store.  A proposal counts as under way until the store has surely taken or refused it.
+Decisions are those of `replication.leader`; this is the shell that feeds them fetches and time.
 """
 
 import asyncio
-import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.broker.insync_proposals import InSyncProposals
 from headrace.broker.partition import Alone, Leadership, Partition
-from headrace.controller.election import ElectionRules
 from headrace.controller.entries import PartitionState
-from headrace.controller.insync import InSyncChange, change_in_sync, may_join
-from headrace.metadata.store import StoreUnavailable
-from headrace.model.errors import RequestError
-from headrace.model.topic_settings import LogConfig
+from headrace.controller.insync import may_join
 from headrace.replication.leader import LeaderState
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
-logger = logging.getLogger(__name__)
-
-RETRY_S = 0.5
 LOOKS_PER_TURN = 100  # between so many partitions the loop gets a turn
-
-
-def election_rules(config: LogConfig) -> ElectionRules:
-    """What a topic's settings say about its elections."""
-    return ElectionRules(
-        min_insync_replicas=config.min_insync_replicas,
-        unclean_allowed=config.unclean_leader_election_enable,
-        flushed_before_ack=config.flush == "ack",
-    )
 
 
 class FollowedLeadership:
@@ -71,6 +53,7 @@ class Leaderships:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._lag_time_max_s: float = broker.config["replica.lag.time.max.ms"] / 1000
+        self._proposals = InSyncProposals(broker)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -131,35 +114,4 @@ class Leaderships:
             return
         wanted = leadership.leader.propose(partition.log.end_offset, self.now(), self.may_join)
         if wanted is not None:
-            self._broker.spawn(self._submit(leadership, wanted))
-
-    async def _submit(self, leadership: FollowedLeadership, wanted: Mapping[int, int]) -> None:
-        partition, leader = leadership.partition, leadership.leader
-        before = leader.state.isr
-        change = InSyncChange(
-            topic_id=partition.topic_id,
-            index=partition.identity.partition,
-            leader=self._broker.broker_id,
-            broker_epoch=self._broker.membership.epoch,
-            leader_epoch=leader.state.leader_epoch,
-            partition_epoch=leader.state.partition_epoch,
-            isr=wanted,
-        )
-        while True:
-            try:
-                after, transaction = change_in_sync(self._broker.image, change, election_rules(partition.config))
-            except RequestError as error:
-                logger.debug("%s: the in-sync set stays as it is: %s", partition.identity, error)
-                leader.on_refused()
-                return
-            try:
-                taken = await self._broker.cluster.commit(transaction)
-            except (StoreUnavailable, RequestError):
-                # It may have been taken: until that is known the larger set counts, and asking again finds out.
-                await asyncio.sleep(RETRY_S)
-                continue
-            if taken:
-                logger.info("%s: in sync are %s, before %s", partition.identity, after.isr, before)
-            else:
-                leader.on_refused()
-            return
+            self._proposals.add(partition, leadership.leader, wanted)

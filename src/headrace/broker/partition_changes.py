@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.broker.leadership import election_rules
 from headrace.controller.election import ElectionRules
 from headrace.controller.entries import Compare, PartitionState, Put, Transaction, partition_key
 from headrace.controller.image import ClusterImage
@@ -22,7 +21,7 @@ async def change_partition(broker: "Broker", name: str, index: int, decide: Deci
         state = image.partition(name, index)
         if state is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
-        after = decide(image, state, election_rules(broker.topics.config_of(name)))
+        after = decide(image, state, ElectionRules.of(broker.topics.config_of(name)))
         if after == state:
             return []
         key = partition_key(image.topics[name].topic_id, index)

@@ -13,6 +13,7 @@ from headrace.controller.entries import Memory, PartitionState
 from headrace.controller.image import ClusterImage, Topic
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
+from headrace.model.topic_settings import LogConfig
 
 Eligible = Callable[[int], bool]
 """Whether a broker is alive, admitted and not shutting down."""
@@ -25,6 +26,14 @@ class ElectionRules:
     min_insync_replicas: int = 1
     unclean_allowed: bool = False
     flushed_before_ack: bool = True  # then a killed broker has forgotten nothing that counted
+
+    @classmethod
+    def of(cls, config: LogConfig) -> "ElectionRules":
+        return cls(
+            min_insync_replicas=config.min_insync_replicas,
+            unclean_allowed=config.unclean_leader_election_enable,
+            flushed_before_ack=config.flush == "ack",
+        )
 
 
 class Cleanliness(Enum):

@@ -7,7 +7,7 @@ the same, since both go through the same check and the same compare-and-swap.
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
-from headrace.broker.leadership import election_rules
+from headrace.controller.election import ElectionRules
 from headrace.controller.entries import PartitionState, Transaction
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.model.errors import ErrorCode, RequestError
@@ -70,7 +70,7 @@ def _decide(
         isr=epochs or dict.fromkeys(wanted.new_isr, -1),
         recovering=wanted.leader_recovery_state == 1,
     )
-    return change_in_sync(image, change, election_rules(broker.topics.config_of(known.name)))
+    return change_in_sync(image, change, ElectionRules.of(broker.topics.config_of(known.name)))
 
 
 def _answer(index: int, code: ErrorCode, state: PartitionState) -> AlterPartitionResponsePartitionData:

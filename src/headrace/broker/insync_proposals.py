@@ -1,0 +1,127 @@
+"""Proposals of this broker's leaderships to change in-sync sets, written to the store many at a time.
+
+Whoever comes back catches up with all its partitions at once.  A transaction for each of ten thousand would keep the store, and
+everybody who watches it, busy until leases end; so those that gather while one is being written go together in the next.
+
+A proposal counts as under way until the store has surely taken or refused it.  When a transaction of several is refused, one of
+them was overtaken and the others need not wait: each half is decided anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from headrace.broker.partition import Partition
+from headrace.controller.election import ElectionRules
+from headrace.controller.entries import PartitionState, Transaction
+from headrace.controller.insync import InSyncChange, change_in_sync
+from headrace.metadata.store import StoreUnavailable
+from headrace.model.errors import RequestError
+from headrace.replication.leader import LeaderState
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+NAMED_MAX = 5  # of the partitions that changed together, in a line of the log
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """What one leadership wants."""
+
+    partition: Partition
+    leader: LeaderState
+    change: InSyncChange
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A proposal that may be written: the state that follows, and how."""
+
+    proposal: Proposal
+    after: PartitionState
+    transaction: Transaction
+
+
+class InSyncProposals:
+    """Takes proposals at any time, and writes them in the order in which they came."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._waiting: dict[Proposal, None] = {}
+        self._is_writing = False
+
+    def add(self, partition: Partition, leader: LeaderState, wanted: Mapping[int, int]) -> None:
+        """Have the store asked for this in-sync set (broker -> broker epoch); the leader hears what becomes of it."""
+        change = InSyncChange(
+            topic_id=partition.topic_id,
+            index=partition.identity.partition,
+            leader=self._broker.broker_id,
+            broker_epoch=self._broker.membership.epoch,
+            leader_epoch=leader.state.leader_epoch,
+            partition_epoch=leader.state.partition_epoch,
+            isr=wanted,
+        )
+        self._waiting[Proposal(partition, leader, change)] = None
+        if not self._is_writing:
+            self._is_writing = True
+            self._broker.spawn(self._write_all())
+
+    async def _write_all(self) -> None:
+        # Conditions are limited like operations, and each broker that joins adds one to those of the partitions.
+        size = self._broker.store.operations_max * 3 // 4
+        try:
+            while self._waiting:
+                some = list(islice(self._waiting, size))
+                for proposal in some:
+                    del self._waiting[proposal]
+                await self._write(some)
+        finally:
+            self._is_writing = False
+
+    async def _write(self, proposals: Sequence[Proposal]) -> None:
+        decided = list(self._decide(proposals))
+        while decided:
+            try:
+                taken = await self._broker.cluster.commit(_together(decided))
+            except (StoreUnavailable, RequestError):
+                # They may have been taken: until that is known the larger sets count, and asking again finds out.
+                await asyncio.sleep(RETRY_S)
+                decided = list(self._decide(proposals))
+                continue
+            if taken:
+                _tell(decided)
+            elif len(decided) == 1:
+                decided[0].proposal.leader.on_refused()
+            else:
+                middle = len(decided) // 2
+                await self._write([each.proposal for each in decided[:middle]])
+                await self._write([each.proposal for each in decided[middle:]])
+            return
+
+    def _decide(self, proposals: Sequence[Proposal]) -> Iterator[Decided]:
+        for proposal in proposals:
+            partition = proposal.partition
+            try:
+                yield Decided(proposal, *change_in_sync(self._broker.image, proposal.change, ElectionRules.of(partition.config)))
+            except RequestError as error:
+                logger.debug("%s: the in-sync set stays as it is: %s", partition.identity, error)
+                proposal.leader.on_refused()
+
+
+def _together(decided: Sequence[Decided]) -> Transaction:
+    """All of them in one transaction; what several demand is demanded once."""
+    conditions = dict.fromkeys(condition for each in decided for condition in each.transaction.conditions)
+    return Transaction(tuple(conditions), tuple(operation for each in decided for operation in each.transaction.operations))
+
+
+def _tell(decided: Sequence[Decided]) -> None:
+    changes = [f"{each.proposal.partition.identity} {each.after.isr}" for each in decided[:NAMED_MAX]]
+    more = f" and {len(decided) - NAMED_MAX} more" if len(decided) > NAMED_MAX else ""
+    logger.info("in sync are now: %s%s", ", ".join(changes), more)
