@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,14 +24,14 @@ from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.replication.leader import LeaderState
-from headrace.testing.simulation.client import TRANSACTION, ClusterClient, Unavailable
+from headrace.testing.simulation.client import TRANSACTION, ClusterClient
 from headrace.testing.simulation.cluster import Node, SimulatedCluster
 from headrace.testing.simulation.disk import PAGE_BYTES, Medium, SimulatedDisk
-from headrace.testing.simulation.history import History
 from headrace.testing.simulation.host import SimulatedClock
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.producing import Identity, produce_batch
+from headrace.testing.simulation.reading import fetch
 from headrace.testing.simulation.store import NAME as STORE_NAME
 from headrace.testing.simulation.topics import TopicSpec
 from headrace.testing.simulation.topics import create_topic as create
@@ -40,37 +39,9 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.fetch import PartitionData
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+from tests.support.simulated import TOPIC, tell, until
 
-TOPIC = "events"
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(3)]
-
-Story = Callable[[SimulatedCluster, ClusterClient], Coroutine[Any, Any, None]]
-
-
-def tell(story: Story) -> None:
-    """Run a story on a client's machine beside a cluster of three."""
-    loop = SimulatedLoop(1)
-
-    async def scene() -> None:
-        cluster = SimulatedCluster(loop, History(loop))
-        client = ClusterClient("client", cluster.addresses, (TOPIC,), cluster.history, random.Random(1))
-        for node in cluster.nodes.values():
-            cluster.start(node)
-        while not all(node.serves for node in cluster.nodes.values()):
-            await asyncio.sleep(0.1)
-        await loop.start_on(Machine("client"), story(cluster, client))
-
-    loop.run(scene())
-
-
-async def until(client: ClusterClient, ask: Callable[[], Awaitable[Any]]) -> Any:
-    while True:
-        try:
-            if (answer := await ask()) is not None:
-                return answer
-        except Unavailable:
-            pass
-        await client.back_off()
 
 
 async def create_topic(client: ClusterClient) -> None:
@@ -204,6 +175,23 @@ def test_a_name_is_free_when_its_topic_is_deleted_whichever_broker_is_asked() ->
         assert (await client.call(3, by_id, 6)).responses[0].error_code == ErrorCode.NONE
 
     tell(story)
+
+
+def test_a_leader_without_its_lease_tells_nobody_as_a_follower_nearby_how_far_its_partition_goes() -> None:
+    async def story(cluster: SimulatedCluster, client: ClusterClient) -> None:
+        await create_topic(client)
+        node = cluster.nodes[await until(client, lambda: client.leader(PARTITIONS[0]))]
+        assert node.broker is not None
+        cluster.network.cut(STORE_NAME, node.name)
+        while node.broker.membership.is_valid:
+            await asyncio.sleep(0.1)
+
+        # By now others may have written far beyond what it has.
+        (answer,) = await fetch(client, node.broker_id, {PARTITIONS[0]: 7}, isolated=False, wait_ms=0, rack="rack-0")
+
+        assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    tell(story, has_racks=True)
 
 
 def test_a_topic_deleted_by_its_id_does_not_take_its_namesake_along() -> None:

@@ -2,9 +2,6 @@
 
 import asyncio
 import contextvars
-import random
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -14,44 +11,32 @@ from headrace.testing.simulation.agreement import disagreements
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import DATA, Node, SimulatedCluster
 from headrace.testing.simulation.disk import Inode
-from headrace.testing.simulation.history import History
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.reading import fetch, read_to_end
 from headrace.testing.simulation.topics import TopicSpec, create_topic
+from tests.support import simulated
+from tests.support.simulated import TOPIC, Story
 
-PARTITION = TopicPartition("events", 0)
+PARTITION = TopicPartition(TOPIC, 0)
 VALUES = [f"p/{number}" for number in range(40)]
 BATCH_BYTES = 72
 DAMAGED = 4
 LAST_OF_SEGMENT = 8
 LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
-Story = Callable[[SimulatedCluster, ClusterClient], Coroutine[Any, Any, None]]
 
 
 def tell(story: Story) -> None:
     """A cluster of three with one partition of many small segments, on all of them."""
-    loop = SimulatedLoop(1)
 
-    async def on_client(cluster: SimulatedCluster, client: ClusterClient) -> None:
+    async def from_the_start(cluster: SimulatedCluster, client: ClusterClient) -> None:
         configs = {"segment.bytes": "700", "min.insync.replicas": "2"}
         await create_topic(client, TopicSpec(name=PARTITION.topic, configs=configs))
         for value in VALUES:
             await produce_batch(client, PARTITION, [value], Identity(-1, -1), -1)
         await story(cluster, client)
 
-    async def scene() -> None:
-        cluster = SimulatedCluster(loop, History(loop))
-        for node in cluster.nodes.values():
-            cluster.start(node)
-        while not all(node.serves for node in cluster.nodes.values()):
-            await asyncio.sleep(0.1)
-        client = ClusterClient("client", cluster.addresses, (PARTITION.topic,), cluster.history, random.Random(1))
-        await loop.start_on(Machine("client"), on_client(cluster, client))
-
-    loop.run(scene())
+    simulated.tell(from_the_start)
 
 
 async def restart_with_damage(

@@ -40,7 +40,8 @@ def _rack_of(broker: "Broker", broker_id: int) -> str | None:
 
 def require_readable(broker: "Broker", partition: Partition, current_epoch: int) -> None:
     """Raise unless a consumer may read here: from the leader, or (nearby reads on) from a follower of the same epoch."""
-    if partition.is_leader or not is_enabled(broker) or partition.state.leader == NO_BROKER:
+    # Who led and lost its lease follows nobody yet: others may long lead and have more, and it is no measure of what there is.
+    if partition.is_leader or not is_enabled(broker) or partition.state.leader in (NO_BROKER, broker.broker_id):
         partition.require_leader(current_epoch)
     else:
         partition.require_epoch(current_epoch)
