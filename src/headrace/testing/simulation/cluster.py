@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -243,8 +243,8 @@ class SimulatedCluster:
         node.disk.failing_syncs = 0
         node.disk.changes_until_power_failure = None
 
-    def unsettled(self) -> str | None:
-        """Why the cluster is not yet as it should be; None when all replicas of everything are in sync."""
+    def unsettled(self, in_use: Container[str] = ()) -> str | None:
+        """Why the cluster is not yet as it should be; None when all replicas are in sync and, but for topics in use, even."""
         for node in self.nodes.values():
             if not node.is_running or node.broker is None or not hasattr(node.broker, "clustering"):
                 return f"{node.name} does not run"
@@ -254,4 +254,4 @@ class SimulatedCluster:
             for topic, index, state in image.partitions():
                 if state.leader not in self.nodes or sorted(state.isr) != sorted(state.replicas):
                     return f"{topic.name}-{index} is {state} as {node.name} sees it"
-        return self.observer.why_not_even([node.broker for node in self.nodes.values() if node.broker is not None])
+        return self.observer.why_not_even([node.broker for node in self.nodes.values() if node.broker is not None], in_use)

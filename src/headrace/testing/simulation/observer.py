@@ -8,6 +8,7 @@ and made again is another.  Of a compacted topic the records are compared, since
 Topics that allow an unclean election may change what was committed; their replicas agree in the end.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -162,13 +163,19 @@ class Observer:
         if known != found:
             self._history.violate(f"{where}: broker {broker_id} has committed {found}, but {known} was committed before")
 
-    def why_not_even(self, brokers: "list[Broker]") -> str | None:
-        """None when all replicas of each partition have the same end and everything is committed."""
+    def why_not_even(self, brokers: "list[Broker]", in_use: Container[str] = ()) -> str | None:
+        """None when nothing is offline, all replicas of each partition have the same end, and everything is committed.
+
+        A topic in use need not be even at any moment: followers hear of a high watermark with the next record, or when their
+        fetch has waited long enough.
+        """
         ends: dict[TopicPartition, tuple[int, int]] = {}
         for broker in brokers:
             for partition in broker.replicas:
                 if partition.failure is not None:
                     return f"{partition.identity} is offline on {broker.broker_id}"
+                if partition.identity.topic in in_use:
+                    continue
                 here = (partition.log.end_offset, partition.high_watermark)
                 if here[0] != here[1]:
                     return f"{partition.identity} on {broker.broker_id} is committed only up to {here[1]} of {here[0]}"

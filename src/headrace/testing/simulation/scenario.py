@@ -4,13 +4,14 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from headrace.model.identity import TopicPartition
+from headrace.model.names import CONSUMER_OFFSETS
 from headrace.testing.simulation.agreement import disagreements
 from headrace.testing.simulation.checkers import FinalState, check
 from headrace.testing.simulation.client import ClusterClient, Unavailable
@@ -207,7 +208,7 @@ class _Scenario:
             until=self._loop.now + plan.fault_seconds
         )
         cluster.heal()
-        if await self._finished(writers) and await self._settled() and await self._finished(readers):
+        if await self._comes_to_rest(writers, readers):
             final = await self._on_client("reader", self._read_all)
             # The last reader may be the first who reads what a disk has forgotten: that is mended then.
             await self._settled()
@@ -332,6 +333,15 @@ class _Scenario:
 
     # -- the end
 
+    async def _comes_to_rest(self, writers: Sequence[Launched], readers: Sequence[Launched]) -> bool:
+        """Writers end, and while readers go on and commit how far they are, all is mended; then they end, too."""
+        return (
+            await self._finished(writers)
+            and await self._settled(in_use=(CONSUMER_OFFSETS,))
+            and await self._finished(readers)
+            and await self._settled()
+        )
+
     async def _finished(self, workers: Sequence[Launched]) -> bool:
         for worker, _ in workers:
             worker.stop()
@@ -345,9 +355,9 @@ class _Scenario:
             self._history.violate(f"{names} did not finish in {HEALING_SECONDS_MAX:.0f} s after all was healed")
         return not pending
 
-    async def _settled(self) -> bool:
+    async def _settled(self, in_use: Container[str] = ()) -> bool:
         deadline = self._loop.now + HEALING_SECONDS_MAX
-        while (why := self._cluster.unsettled()) is not None:
+        while (why := self._cluster.unsettled(in_use)) is not None:
             if self._loop.now > deadline:
                 self._history.violate(f"the cluster did not recover in {HEALING_SECONDS_MAX:.0f} s: {why}")
                 return False
