@@ -16,6 +16,7 @@ from headrace.broker.replica_sessions import ReplicaSession
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from headrace.wire.messages.fetch import FetchRequest, FetchTopic, ReplicaState
+from tests.support.raw import batch
 
 FETCH_VERSION = 17
 
@@ -73,6 +74,26 @@ def test_what_was_cut_behind_the_sessions_back_leaves_no_hole() -> None:
             ours = leader.replicas.find("t", 0).log
             whole = follower.log.read(0, max_bytes=1 << 20, up_to=4, at_least_one=True)
             assert bytes(whole.data) == bytes(ours.read(0, max_bytes=1 << 20, up_to=4, at_least_one=True).data)
+
+    play(story)
+
+
+def test_a_follower_that_had_to_cut_its_log_hears_of_the_high_watermark_though_nobody_writes() -> None:
+    async def story() -> None:
+        async with MemoryCluster(2) as cluster:
+            await cluster.create_topic("t", factor=2)
+            leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
+            broker = cluster.brokers[3 - leader.broker_id]
+            follower = broker.replicas.find("t", 0)
+            await cluster.produce(leader.broker_id, "t", "a", "b")
+            await cluster.until(lambda: is_settled(leader, 1))
+            # As after a crash: a tail that nobody else has, and no high watermark written down.
+            follower.log.append(batch(b"c"), follower.leader_epoch)
+            follower.high_watermark = 0
+            broker.clustering.fetchers.on_role(follower)
+
+            await cluster.until(lambda: follower.high_watermark == 2)
+            assert follower.log.end_offset == 2
 
     play(story)
 

@@ -96,6 +96,7 @@ class ReplicaSession:
         if entry is None:
             entry = self._entries[key] = _Entry(self, key, wanted)
         entry.wanted = wanted
+        entry.told = None  # it may not have taken what it was told: who has to cut its log does not
         try:
             entry.attach(self._broker.replicas.find_by_id(*key))
         except RequestError:
