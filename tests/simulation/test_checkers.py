@@ -6,6 +6,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.checkers import FinalState, check
 from headrace.testing.simulation.history import (
     Acknowledged,
+    Assigned,
     Ended,
     Fact,
     GaveUp,
@@ -229,10 +230,20 @@ def test_a_record_of_a_topic_that_was_deleted_is_unknown_to_its_namesake() -> No
     assert only(broken(facts, []), "unknown record: c got p/1 of t#2-0")
 
 
-@pytest.mark.parametrize(("heard_at", "gives_up", "is_well"), [(0.0, False, False), (0.0, True, True), (-9.0, False, True)])
-def test_a_partition_is_taken_when_it_was_given_up_or_its_owner_is_silent(heard_at: float, gives_up: bool, is_well: bool) -> None:
+SILENT = -9.0
+
+
+@pytest.mark.parametrize(
+    ("owner_heard", "taker_heard", "gives_up", "is_well"),
+    [(0.0, 0.0, False, False), (0.0, 0.0, True, True), (SILENT, 0.0, False, True), (0.0, SILENT, False, True)],
+    ids=["both are members", "given up", "the owner is silent", "the taker may be a member no more"],
+)
+def test_a_partition_is_taken_when_it_was_given_up_or_its_owner_is_silent(
+    owner_heard: float, taker_heard: float, gives_up: bool, is_well: bool
+) -> None:
     facts: list[Fact] = [
-        Heard(group="g", member="a", sent_at=heard_at),
+        Heard(group="g", member="a", sent_at=owner_heard),
+        Heard(group="g", member="b", sent_at=taker_heard),
         Took(group="g", member="a", partition=PARTITION),
         *([GaveUp(group="g", member="a", partition=PARTITION)] if gives_up else []),
         Took(group="g", member="b", partition=PARTITION),
@@ -241,6 +252,25 @@ def test_a_partition_is_taken_when_it_was_given_up_or_its_owner_is_silent(heard_
     found = broken(facts, [])
 
     assert (found == []) if is_well else only(found, "b took t-0 of g")
+
+
+def test_a_partition_with_two_readers_in_one_generation_is_noticed() -> None:
+    given: list[Fact] = [Assigned(group="g", generation=3, member=member, partition=PARTITION) for member in ("a", "b")]
+    later: list[Fact] = [given[0], Assigned(group="g", generation=4, member="b", partition=PARTITION)]
+
+    assert only(broken(given, []), "t-0 belongs to a and to b in generation 3")
+    assert broken(later, []) == []
+
+
+def test_a_consumer_that_gets_a_record_twice_on_its_way_is_noticed() -> None:
+    again: list[Fact] = [
+        sent("p/1"),
+        polled("p/1", 0),
+        polled("p/1", 0),
+        Passed(consumer="c", partition=PARTITION, start=0, end=1),
+    ]
+
+    assert only(broken(again, [(0, "p/1")]), "non-monotonic poll")
 
 
 def test_an_unclean_election_is_noticed_where_it_is_not_allowed() -> None:

@@ -273,7 +273,10 @@ def shared_partitions(history: History) -> Iterator[str]:
 
 
 def double_owners(history: History) -> Iterator[str]:
-    """A partition of a new-style group (KIP-848) is taken only when whoever had it gave it up or was silent for a session."""
+    """A partition of a new-style group (KIP-848) is taken only when whoever had it gave it up or was silent for a session.
+
+    Who takes one after a silence as long may be a member no more and not know it: that binds nobody.
+    """
     owners: dict[tuple[str, TopicPartition], str] = {}
     heard: dict[tuple[str, str], float] = {}
     for fact in history.facts:
@@ -282,7 +285,7 @@ def double_owners(history: History) -> Iterator[str]:
         elif isinstance(fact, GaveUp):
             if owners.get((fact.group, fact.partition)) == fact.member:
                 del owners[fact.group, fact.partition]
-        elif isinstance(fact, Took):
+        elif isinstance(fact, Took) and fact.at < heard[fact.group, fact.member] + SESSION_S_MIN:
             owner = owners.get((fact.group, fact.partition), fact.member)
             if owner != fact.member and fact.at < heard[fact.group, owner] + SESSION_S_MIN:
                 yield f"{fact.member} took {fact.partition} of {fact.group} at {fact.at:.3f}, which was {owner}'s own"
