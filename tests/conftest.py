@@ -12,6 +12,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.support.tallying import SEEDS, SumOfSeeds
+
 # The same examples each time, and no limit on how long one takes: a machine that is busy is not a bug.
 hypothesis.settings.register_profile("same", deadline=None, database=None, derandomize=True)
 hypothesis.settings.register_profile("explore", deadline=None)
@@ -52,11 +54,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _tried_again: list[pytest.TestReport] = []
+_simulated = SumOfSeeds()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if str(report.outcome) == "rerun":
         _tried_again.append(report)
+    _simulated.take(report)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Rules that hold under faults that never came prove nothing."""
+    if _simulated.missing(SEEDS) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -65,3 +75,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section(f"tried again: {report.nodeid}")
         lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
         terminalreporter.write_line("\n".join(lines[:20]))
+    if _simulated.seeds:
+        terminalreporter.section(f"what {_simulated.seeds} simulated clusters went through")
+        terminalreporter.write_line("\n".join(_simulated.lines()))
+        if never := _simulated.missing(SEEDS):
+            terminalreporter.write_line(f"FAILED: this never came: {', '.join(never)}", red=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.simulation.disk import PAGE_BYTES, Medium, SimulatedDisk
+from headrace.testing.simulation.disk import SimulatedDisk
 from headrace.testing.simulation.machine import PowerFailure
+from headrace.testing.simulation.medium import PAGE_BYTES, Medium
 
 FILE = Path("data/file")
 

@@ -26,10 +26,11 @@ from headrace.records.record import Record
 from headrace.replication.leader import LeaderState
 from headrace.testing.simulation.client import TRANSACTION, ClusterClient
 from headrace.testing.simulation.cluster import Node, SimulatedCluster
-from headrace.testing.simulation.disk import PAGE_BYTES, Medium, SimulatedDisk
+from headrace.testing.simulation.disk import SimulatedDisk
 from headrace.testing.simulation.host import SimulatedClock
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
+from headrace.testing.simulation.medium import PAGE_BYTES, Medium
 from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.reading import fetch
 from headrace.testing.simulation.store import NAME as STORE_NAME

@@ -10,7 +10,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.agreement import disagreements
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.cluster import DATA, Node, SimulatedCluster
-from headrace.testing.simulation.disk import Inode
+from headrace.testing.simulation.medium import Inode
 from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.reading import fetch, read_to_end
 from headrace.testing.simulation.topics import TopicSpec, create_topic

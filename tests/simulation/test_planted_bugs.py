@@ -14,7 +14,7 @@ from headrace.controller.entries import PartitionState
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.testing.simulation.disk import MountedFile
-from headrace.testing.simulation.scenario import Outcome, Plan, run_seed
+from headrace.testing.simulation.scenario import Outcome, run_seed
 
 SEEDS_MAX = 60
 
@@ -72,8 +72,8 @@ PLANTS: list[Plant] = [
 ]
 
 
-def first_failure(seeds: range, plan: Plan | None = None) -> Outcome | None:
-    return next((outcome for seed in seeds if (outcome := run_seed(seed, plan)).violations), None)
+def first_failure(seeds: range) -> Outcome | None:
+    return next((outcome for seed in seeds if (outcome := run_seed(seed)).violations), None)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)

@@ -1,11 +1,13 @@
 """The story of a run is told so that a person can follow it."""
 
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.__main__ import about, evidence, judged, plot, summary
+from headrace.testing.simulation.__main__ import judged
 from headrace.testing.simulation.history import Acknowledged, History, Sent
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
-from headrace.testing.simulation.scenario import Outcome, Plan
+from headrace.testing.simulation.plan import Plan
+from headrace.testing.simulation.scenario import Outcome
+from headrace.testing.simulation.telling import about, evidence, plot, summary
 
 PARTITION, OTHER = TopicPartition("events", 1), TopicPartition("events", 11)
 
@@ -53,4 +55,4 @@ def test_a_broken_rule_comes_with_the_story_of_what_it_names() -> None:
 
 
 def test_seeds_that_are_run_by_several_processes_are_told_in_order() -> None:
-    assert list(judged(range(3), jobs=2)) == [(0, None), (1, None), (2, None)]
+    assert [(verdict.seed, verdict.report) for verdict in judged(range(3), jobs=2)] == [(0, None), (1, None), (2, None)]

@@ -10,16 +10,18 @@ from headrace.broker.app import Broker, Host
 from headrace.host.entropy import Entropy
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
-from headrace.testing.simulation.disk import Medium, SimulatedDisk
+from headrace.testing.simulation.disk import SimulatedDisk
 from headrace.testing.simulation.heartbeating import SESSION_MS
 from headrace.testing.simulation.history import History
 from headrace.testing.simulation.host import SimulatedClock, SimulatedEntropy
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import BLOCKING_S, Machine
+from headrace.testing.simulation.medium import Medium
 from headrace.testing.simulation.network import DELAY_S, SimulatedNetwork
 from headrace.testing.simulation.observer import Observer
 from headrace.testing.simulation.store import NAME as STORE_NAME
 from headrace.testing.simulation.store import WATCH_LAG_S, StoreServer
+from headrace.testing.simulation.tally import Fault
 
 PORT = 9092
 DATA = Path("data")
@@ -140,6 +142,7 @@ class SimulatedCluster:
         node.broker = SimulatedBroker(self._config(node), self._host(node, machine, node.disk))
         node.broker.observer = self.observer
         self.history.tell("starts", node.name)
+        self.loop.tally[Fault.CLOCK_SKEW] += abs(node.wall_skew_ms) >= 1000
         self.loop.start_on(machine, self._serve(node, machine, node.broker), name=f"serve {node.name}")
 
     def _config(self, node: Node) -> BrokerConfig:
@@ -183,13 +186,18 @@ class SimulatedCluster:
     def cut_power(self, node: Node) -> None:
         """The machine is gone, and with it what was not synced."""
         self.history.tell("loses its power", node.name)
-        self._end(node, silently=True)
-        node.medium.lose_power()
+        self._lose_power(node)
 
     def _on_power_failure(self, node: Node) -> None:
         self.history.tell("loses its power in the middle of a write")
+        self._lose_power(node)
+
+    def _lose_power(self, node: Node) -> None:
         self._end(node, silently=True)
-        node.medium.lose_power()
+        lost = node.medium.lose_power()
+        self.history.tell(f"has lost its power: {lost}", node.name)
+        self.loop.tally[Fault.FORGETFUL_CRASH] += lost.forgotten > 0
+        self.loop.tally[Fault.TORN_WRITE] += lost.torn
 
     def _end(self, node: Node, *, silently: bool) -> None:
         assert node.machine is not None

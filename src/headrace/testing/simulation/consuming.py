@@ -1,6 +1,5 @@
 """Consumers: they read, commit how far they have come, die now and then, and go on from what was committed."""
 
-import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 
@@ -9,6 +8,7 @@ from headrace.model.identity import NO_BROKER, TopicPartition
 from headrace.testing.simulation.client import GROUP, ClusterClient, Unavailable
 from headrace.testing.simulation.history import OffsetCommitted, OffsetCommitting, OffsetRead, OffsetRefused, Passed, Polled
 from headrace.testing.simulation.reading import Fetched, earliest_offset, fetch
+from headrace.testing.simulation.working import PacedWorker, Worker
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -59,27 +59,20 @@ async def committed_offsets(client: ClusterClient, group: str, partitions: Seque
     return found
 
 
-class Auditor:
+class Auditor(PacedWorker):
     """Asks every broker how far groups have come, again and again: whoever answers as coordinator must know all there is."""
 
     def __init__(self, client: ClusterClient, groups: Sequence[str], *, pause_s: tuple[float, float]) -> None:
-        self._client = client
+        super().__init__(client, pause_s=pause_s)
         self._groups = groups
-        self._pause_s = pause_s
-        self._stopping = False
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _act(self, partitions: Sequence[TopicPartition]) -> None:
         client = self._client
-        while not self._stopping:
-            await asyncio.sleep(client.chance.uniform(*self._pause_s))
-            group = client.chance.choice(self._groups)
-            for broker in client.brokers:
-                client.believe_in_coordinator(GROUP, group, broker)
-                with contextlib.suppress(Unavailable):
-                    await committed_offsets(client, group, partitions)
+        group = client.chance.choice(self._groups)
+        for broker in client.brokers:
+            client.believe_in_coordinator(GROUP, group, broker)
+            with contextlib.suppress(Unavailable):
+                await committed_offsets(client, group, partitions)
 
 
 class Reader:
@@ -186,17 +179,13 @@ def _topics_to_commit(positions: Mapping[TopicPartition, int]) -> tuple[OffsetCo
     return tuple(OffsetCommitRequestTopic(name=name, partitions=tuple(wanted)) for name, wanted in by_topic.items())
 
 
-class Consumer:
+class Consumer(Worker):
     """The only one of its group, without the group protocol: generation -1, as simple consumers do."""
 
     def __init__(self, client: ClusterClient, *, isolated: bool, rack: str = "", keeps_all: bool = True) -> None:
-        self._client = client
+        super().__init__(client)
         self.group = f"group-{client.name}"
         self._reader = Reader(client, self.group, isolated=isolated, rack=rack, keeps_all=keeps_all)
-        self._stopping = False
-
-    def stop(self) -> None:
-        self._stopping = True
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         while not self._stopping:

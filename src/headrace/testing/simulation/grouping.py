@@ -14,6 +14,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import GROUP, ClusterClient, Unavailable
 from headrace.testing.simulation.consuming import Reader, committed_offsets
 from headrace.testing.simulation.history import Assigned
+from headrace.testing.simulation.working import Worker
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
@@ -34,19 +35,15 @@ COORDINATOR_ELSEWHERE = frozenset(
 )
 
 
-class GroupMember:
+class GroupMember(Worker):
     """One member; several share a group."""
 
     def __init__(self, client: ClusterClient, group: str, *, isolated: bool) -> None:
-        self._client = client
+        super().__init__(client)
         self._group = group
         self._reader = Reader(client, group, isolated=isolated)
         self._member_id = ""
         self._generation = -1
-        self._stopping = False
-
-    def stop(self) -> None:
-        self._stopping = True
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         while not self._stopping:

@@ -12,6 +12,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import GROUP, ClusterClient, Unavailable
 from headrace.testing.simulation.consuming import Reader, committed_offsets
 from headrace.testing.simulation.history import GaveUp, Heard, Took
+from headrace.testing.simulation.working import Worker
 from headrace.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -32,11 +33,11 @@ JOIN_EPOCH = 0
 FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
-class HeartbeatingMember:
+class HeartbeatingMember(Worker):
     """One member; several share a group."""
 
     def __init__(self, client: ClusterClient, group: str, topic: str, *, isolated: bool) -> None:
-        self._client = client
+        super().__init__(client)
         self._group = group
         self._topic = topic
         self._reader = Reader(client, group, isolated=isolated)
@@ -45,10 +46,6 @@ class HeartbeatingMember:
         self._owned: list[TopicPartition] = []
         # Whether the coordinator may not know what this member believes: the next heartbeat says it all.
         self._unsure = True
-        self._stopping = False
-
-    def stop(self) -> None:
-        self._stopping = True
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         turn = 0

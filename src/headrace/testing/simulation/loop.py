@@ -16,7 +16,8 @@ from asyncio import events
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headrace.testing.simulation.machine import OUTSIDE, Machine, PowerFailure, current_machine, required_machine
+from headrace.testing.simulation.machine import BLOCKING_S, OUTSIDE, Machine, PowerFailure, current_machine, required_machine
+from headrace.testing.simulation.tally import Fault, Tally
 
 if TYPE_CHECKING:
     from headrace.testing.simulation.network import SimulatedNetwork
@@ -64,6 +65,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.random = random.Random(seed)
         self.network: SimulatedNetwork | None = None
         self.failures: list[str] = []
+        self.tally = Tally()
         # What failed and may yet be missed by somebody.
         self._unnoticed: dict[asyncio.Future[Any], tuple[str, Machine | None]] = {}
         self.set_exception_handler(lambda loop, context: self._on_failure(context))
@@ -216,6 +218,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         future: asyncio.Future[Result] = self.create_future()
         # The work takes effect at some moment between its start and the moment at which its result is known.
         duration = self.random.uniform(low, high)
+        self.tally[Fault.SLOW_DISK] += duration > BLOCKING_S[1]
         self._watch_over(future, f"the work {_name_of(function)}", machine)
         self.call_later(duration * self.random.random(), self._run_blocking, future, function, args, self.time() + duration)
         return future

@@ -1,11 +1,11 @@
 """An operator who moves partitions from broker to broker, and changes his mind now and then."""
 
-import asyncio
 from collections.abc import Sequence
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import ClusterClient, Unavailable
+from headrace.testing.simulation.working import PacedWorker
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -18,27 +18,21 @@ PAUSE_S = (1.0, 4.0)
 CANCEL_ONE_IN = 5
 
 
-class Mover:
+class Mover(PacedWorker):
     """Gives one partition after the other new replicas."""
 
     def __init__(self, client: ClusterClient, *, factor: int) -> None:
-        self._client = client
+        super().__init__(client, pause_s=PAUSE_S)
         self._factor = factor
-        self._stopping = False
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _act(self, partitions: Sequence[TopicPartition]) -> None:
         chance = self._client.chance
-        while not self._stopping:
-            await asyncio.sleep(chance.uniform(*PAUSE_S))
-            partition = chance.choice(partitions)
-            replicas = tuple(chance.sample(self._client.brokers, self._factor)) if chance.randrange(CANCEL_ONE_IN) else None
-            try:
-                await self._move(partition, replicas)
-            except Unavailable as error:
-                self._client.history.tell(f"nobody heard that {partition} is to move: {error}")
+        partition = chance.choice(partitions)
+        replicas = tuple(chance.sample(self._client.brokers, self._factor)) if chance.randrange(CANCEL_ONE_IN) else None
+        try:
+            await self._move(partition, replicas)
+        except Unavailable as error:
+            self._client.history.tell(f"nobody heard that {partition} is to move: {error}")
 
     async def _move(self, partition: TopicPartition, replicas: tuple[int, ...] | None) -> None:
         wanted = ReassignablePartition(partition_index=partition.partition, replicas=replicas)

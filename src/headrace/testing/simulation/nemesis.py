@@ -11,6 +11,7 @@ from headrace.testing.simulation.network import DELAY_S
 from headrace.testing.simulation.rotting import flip_bits
 from headrace.testing.simulation.store import NAME as STORE_NAME
 from headrace.testing.simulation.store import WATCH_LAG_S
+from headrace.testing.simulation.tally import Fault
 
 PAUSE_BETWEEN_S = (0.3, 3.0)
 DURATION_S = (0.2, 6.0)
@@ -241,6 +242,7 @@ class Nemesis:
             for key in sorted(self._cluster.store.ledger.keys_of_lease.get(lease, ())):
                 if key.startswith(BROKERS):
                     self._cluster.observer.excuse(int(key.removeprefix(BROKERS)), UNAWARE_S)
+            self._cluster.loop.tally[Fault.LOST_LEASE] += 1
             self._cluster.store.end_lease(lease)
 
     def _store_down(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
+from headrace.testing.simulation.tally import Fault
 
 DELAY_S = (0.0002, 0.003)
 WRITE_HIGH_WATER = 65_536
@@ -164,6 +165,8 @@ class SimulatedNetwork:
         # Dictionaries, since the order of a set of objects differs from run to run.
         self._transports: dict[SimulatedTransport, None] = {}
         self._held: dict[SimulatedTransport, float] = {}
+        # From machine to machine: when the last of all that was sent so far arrives.
+        self._last_arrivals: dict[tuple[str, str], float] = {}
 
     # -- faults
 
@@ -182,6 +185,10 @@ class SimulatedNetwork:
 
     def passes(self, source: str, target: str) -> bool:
         return (source, target) not in self.cuts
+
+    def note_cut(self, source: str, target: str) -> None:
+        """A cut has held something up."""
+        self.loop.tally[Fault.ONE_WAY_CUT if self.passes(target, source) else Fault.PARTITION] += 1
 
     def crash(self, machine: Machine, *, silently: bool) -> None:
         """A machine is gone.  Silently: its power failed; otherwise its process died and the system closes its sockets."""
@@ -232,6 +239,7 @@ class SimulatedNetwork:
             return
         if source.held_back or not self.passes(source.machine.name, source.peer.machine.name):
             if not source.held_back:
+                self.note_cut(source.machine.name, source.peer.machine.name)
                 self._held[source] = self.loop.now
                 self.loop.call_on(None, DEAD_PEER_S, self._give_up, source, self.loop.now)
             source.held_back.append(data)
@@ -250,8 +258,12 @@ class SimulatedNetwork:
 
     def _carry(self, source: SimulatedTransport, data: bytes | None) -> None:
         target = source.peer
+        link = (source.machine.name, target.machine.name)
         for piece in self._pieces(data):
             source.last_arrival = max(self.loop.now + self.delay(), source.last_arrival)
+            self.loop.tally[Fault.DELAY] += source.last_arrival > self.loop.now + DELAY_S[1]
+            self.loop.tally[Fault.REORDERING] += source.last_arrival < self._last_arrivals.get(link, 0.0)
+            self._last_arrivals[link] = max(source.last_arrival, self._last_arrivals.get(link, 0.0))
             target.under_way.append(piece)
             self.loop.call_on(target.machine, source.last_arrival - self.loop.now, target.arrive)
 

@@ -12,6 +12,7 @@ from headrace.records.record import Record
 from headrace.testing.simulation.client import ClusterClient, Unavailable
 from headrace.testing.simulation.history import Acknowledged, Refused, Sent
 from headrace.testing.simulation.host import EPOCH_MS
+from headrace.testing.simulation.working import PacedWorker, Worker
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -83,21 +84,16 @@ class Batch:
     is_acknowledged: bool = False
 
 
-class Producer:
+class Producer(Worker):
     """One producer with a lane for each partition: in each, a few batches under way at a time."""
 
     def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float], in_flight_max: int = 1, keys: int = 0) -> None:
-        self._client = client
+        super().__init__(client)
         self._pause_s = pause_s
         self._in_flight_max = in_flight_max
         # How many keys it uses; 0 for one, its name.
         self._keys = keys
         self._sent = 0
-        self._stopping = False
-
-    def stop(self) -> None:
-        """Send nothing new; what is under way is finished."""
-        self._stopping = True
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
         identity = await self._identity()
@@ -187,29 +183,22 @@ class Producer:
             )
 
 
-class CarelessProducer:
+class CarelessProducer(PacedWorker):
     """Asks for the leader's acknowledgement only and never tries again: its records may be lost, but leave tails that differ."""
 
     def __init__(self, client: ClusterClient, *, pause_s: tuple[float, float]) -> None:
-        self._client = client
-        self._pause_s = pause_s
+        super().__init__(client, pause_s=pause_s)
         self._sent = 0
-        self._stopping = False
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _act(self, partitions: Sequence[TopicPartition]) -> None:
         client = self._client
-        while not self._stopping:
-            await asyncio.sleep(client.chance.uniform(*self._pause_s))
-            partition = client.chance.choice(partitions)
-            self._sent += 1
-            value = f"{client.name}/{self._sent}"
-            client.history.record(Sent(producer=client.name, partition=partition, value=value))
-            try:
-                error, _, _ = await produce_batch(client, partition, [value], Identity(-1, -1), -1, acks=1)
-            except Unavailable:
-                continue
-            if error is not ErrorCode.NONE:
-                client.forget_leader(partition)
+        partition = client.chance.choice(partitions)
+        self._sent += 1
+        value = f"{client.name}/{self._sent}"
+        client.history.record(Sent(producer=client.name, partition=partition, value=value))
+        try:
+            error, _, _ = await produce_batch(client, partition, [value], Identity(-1, -1), -1, acks=1)
+        except Unavailable:
+            return
+        if error is not ErrorCode.NONE:
+            client.forget_leader(partition)

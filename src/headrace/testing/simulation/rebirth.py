@@ -4,7 +4,7 @@ Clients name the topic by its id.  In the facts each life of the topic is a topi
 topic is a record that nobody sent there.
 """
 
-import asyncio
+import abc
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from headrace.testing.simulation.history import Acknowledged, Passed, Polled, Se
 from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.reading import fetch
 from headrace.testing.simulation.topics import TopicSpec, create_topic, delete_topic
+from headrace.testing.simulation.working import PacedWorker
 
 PRODUCE_BY_ID_VERSION = 13
 LIFE_S = (1.5, 5.0)
@@ -27,60 +28,60 @@ def in_this_life(partition: TopicPartition, topic_id: UUID) -> TopicPartition:
     return TopicPartition(f"{partition.topic}#{topic_id.hex[:8]}", partition.partition)
 
 
-class Recreator:
+class Recreator(PacedWorker):
     """An operator who deletes a topic and makes it again.  When told to stop, the topic is there."""
 
     def __init__(self, client: ClusterClient, spec: TopicSpec) -> None:
-        self._client = client
+        super().__init__(client, pause_s=LIFE_S)
         self._spec = spec
-        self._stopping = False
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _act(self, partitions: Sequence[TopicPartition]) -> None:
         client, name = self._client, self._spec.name
-        while not self._stopping:
-            await asyncio.sleep(client.chance.uniform(*LIFE_S))
-            try:
-                await client.refresh()
-            except Unavailable:
-                continue
-            topic_id = client.topic_ids.get(name)
-            if topic_id is None:
-                continue  # whoever was asked has not heard of it yet
-            client.history.tell(f"{name} is to go: {topic_id.hex[:8]}")
-            await delete_topic(client, topic_id)
-            await create_topic(client, self._spec)
-            client.history.tell(f"{name} is there again")
+        try:
+            await client.refresh()
+        except Unavailable:
+            return
+        topic_id = client.topic_ids.get(name)
+        if topic_id is None:
+            return  # whoever was asked has not heard of it yet
+        client.history.tell(f"{name} is to go: {topic_id.hex[:8]}")
+        await delete_topic(client, topic_id)
+        await create_topic(client, self._spec)
+        client.history.tell(f"{name} is there again")
 
 
-class IncarnateWriter:
-    """Writes to whatever topic now has the name, and sends nothing twice."""
+class IncarnateWorker(PacedWorker):
+    """Works on whatever topic now has the name."""
 
     def __init__(self, client: ClusterClient, name: str, *, pause_s: tuple[float, float]) -> None:
-        self._client = client
+        super().__init__(client, pause_s=pause_s)
         self._name = name
-        self._pause_s = pause_s
-        self._sent = 0
-        self._stopping = False
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    async def run(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _act(self, partitions: Sequence[TopicPartition]) -> None:
         client = self._client
-        while not self._stopping:
-            await asyncio.sleep(client.chance.uniform(*self._pause_s))
-            try:
-                if self._name not in client.topic_ids:
-                    await client.refresh()
-                    continue
-                await self._write(client.chance.choice(partitions), client.topic_ids[self._name])
-            except Unavailable:
-                client.topic_ids.pop(self._name, None)
+        partition = client.chance.choice(partitions)
+        try:
+            if self._name in client.topic_ids:
+                await self._work_on(partition, client.topic_ids[self._name])
+            else:
+                await client.refresh()
+        except Unavailable:
+            client.forget_leader(partition)
+            client.topic_ids.pop(self._name, None)
 
-    async def _write(self, partition: TopicPartition, topic_id: UUID) -> None:
+    @abc.abstractmethod
+    async def _work_on(self, partition: TopicPartition, topic_id: UUID) -> None:
+        """Raises Unavailable when the topic, or its leader, may be another by now."""
+
+
+class IncarnateWriter(IncarnateWorker):
+    """Sends nothing twice."""
+
+    def __init__(self, client: ClusterClient, name: str, *, pause_s: tuple[float, float]) -> None:
+        super().__init__(client, name, pause_s=pause_s)
+        self._sent = 0
+
+    async def _work_on(self, partition: TopicPartition, topic_id: UUID) -> None:
         client, here = self._client, in_this_life(partition, topic_id)
         await client.leader(partition)
         self._sent += 1
@@ -89,40 +90,19 @@ class IncarnateWriter:
         error, offset, broker = await produce_batch(
             client, partition, [value], Identity(-1, -1), -1, version=PRODUCE_BY_ID_VERSION, topic_id=topic_id
         )
-        if error is ErrorCode.NONE:
-            client.history.record(Acknowledged(producer=client.name, partition=here, value=value, offset=offset, broker=broker))
-        else:
-            client.forget_leader(partition)
-            client.topic_ids.pop(self._name, None)
+        if error is not ErrorCode.NONE:
+            raise Unavailable(error.name)
+        client.history.record(Acknowledged(producer=client.name, partition=here, value=value, offset=offset, broker=broker))
 
 
-class IncarnateReader:
+class IncarnateReader(IncarnateWorker):
     """Reads every life of a topic from its beginning."""
 
     def __init__(self, client: ClusterClient, name: str) -> None:
-        self._client = client
-        self._name = name
+        super().__init__(client, name, pause_s=POLL_PAUSE_S)
         self._positions: dict[TopicPartition, int] = {}
-        self._stopping = False
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    async def run(self, partitions: Sequence[TopicPartition]) -> None:
-        client = self._client
-        while not self._stopping:
-            await asyncio.sleep(client.chance.uniform(*POLL_PAUSE_S))
-            partition = client.chance.choice(partitions)
-            try:
-                if self._name not in client.topic_ids:
-                    await client.refresh()
-                    continue
-                await self._poll(partition, client.topic_ids[self._name])
-            except Unavailable:
-                client.forget_leader(partition)
-                client.topic_ids.pop(self._name, None)
-
-    async def _poll(self, partition: TopicPartition, topic_id: UUID) -> None:
+    async def _work_on(self, partition: TopicPartition, topic_id: UUID) -> None:
         client, here = self._client, in_this_life(partition, topic_id)
         position = self._positions.get(here, 0)
         leader = await client.leader(partition)

@@ -13,7 +13,8 @@ from headrace.log.durable_offset import read_durable_offset
 from headrace.log.segment import LOG_SUFFIX
 from headrace.log.swapping import base_of
 from headrace.records.header import FRAME_BYTES
-from headrace.testing.simulation.disk import Directory, Inode, Medium, SimulatedDisk
+from headrace.testing.simulation.disk import SimulatedDisk
+from headrace.testing.simulation.medium import Directory, Inode, Medium
 
 LEADER_EPOCH_BYTES = 4
 SPARED_TOPICS = ("__consumer_offsets-", "risky-", "reborn-")

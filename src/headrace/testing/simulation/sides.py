@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import ClusterClient
@@ -10,6 +9,7 @@ from headrace.testing.simulation.consuming import Consumer
 from headrace.testing.simulation.producing import CarelessProducer, Producer
 from headrace.testing.simulation.rebirth import IncarnateReader, IncarnateWriter, Recreator, in_this_life
 from headrace.testing.simulation.topics import TopicSpec
+from headrace.testing.simulation.working import Worker
 
 PAUSE_S = (0.2, 0.9)
 OFTEN_S = (0.05, 0.3)
@@ -18,13 +18,6 @@ SEGMENT_BYTES = "700"
 RETENTION_BYTES = "2000"
 KEYS = 5
 REBORN = "reborn"
-
-
-class Worker(Protocol):
-    """A client that works until it is told to stop."""
-
-    def stop(self) -> None: ...
-    async def run(self, partitions: Sequence[TopicPartition]) -> None: ...
 
 
 Make = Callable[[ClusterClient], Worker]

@@ -17,6 +17,7 @@ from headrace.metadata.store import OPERATIONS_MAX, LeaseLost, Listing, StoreUna
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine, required_machine
 from headrace.testing.simulation.network import SimulatedNetwork
+from headrace.testing.simulation.tally import Fault
 
 NAME = "store"
 WATCH_LAG_S = (0.0, 0.02)
@@ -91,7 +92,11 @@ class StoreServer:
             self._apply(self.ledger.plan_end_of_lease(lease))
 
     def _schedule(self, lease: int, ttl_s: float) -> None:
-        self.leases[lease] = (ttl_s, self.loop.call_on(None, ttl_s, self.end_lease, lease))
+        self.leases[lease] = (ttl_s, self.loop.call_on(None, ttl_s, self._expire, lease))
+
+    def _expire(self, lease: int) -> None:
+        self.loop.tally[Fault.EXPIRED_LEASE] += 1
+        self.end_lease(lease)
 
     def _apply(self, change: Change) -> None:
         if change.events:
@@ -194,6 +199,8 @@ class SimulatedStore:
         answer: asyncio.Future[Any] = server.loop.create_future()
         if server.reachable(self._machine):
             server.loop.call_on(None, server.network.delay(), self._arrive, operation, args, answer)
+        elif not server.is_down:
+            server.network.note_cut(self._machine.name, NAME)
         return answer
 
     def _arrive(self, operation: Callable[..., Any], args: tuple[Any, ...], answer: "asyncio.Future[Any]") -> None:

@@ -1,6 +1,6 @@
 """Topics, as an operator makes and removes them: asked for again until the cluster has done it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -38,28 +38,32 @@ async def create_topic(client: ClusterClient, spec: TopicSpec) -> None:
         assignments=(),
         configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in spec.configs.items()),
     )
-    while True:
-        try:
-            response = await client.call_any(CreateTopicsRequest(topics=(topic,)), CREATE_VERSION)
-            code = ErrorCode(response.topics[0].error_code)
-            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                return
-            client.history.tell(f"no topic {spec.name} yet: {code.name} {response.topics[0].error_message}")
-        except Unavailable:
-            pass
-        await client.back_off()
+
+    async def ask() -> ErrorCode:
+        response = await client.call_any(CreateTopicsRequest(topics=(topic,)), CREATE_VERSION)
+        return ErrorCode(response.topics[0].error_code)
+
+    await _until_done(client, ask, f"topic {spec.name} is not there yet", ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 async def delete_topic(client: ClusterClient, topic_id: UUID) -> None:
     """Return when the topic with that id is gone."""
     request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic_id),), timeout_ms=DELETE_TIMEOUT_MS)
+
+    async def ask() -> ErrorCode:
+        response = await client.call_any(request, DELETE_VERSION)
+        return ErrorCode(response.responses[0].error_code)
+
+    await _until_done(client, ask, f"topic {topic_id} is not deleted yet", ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+async def _until_done(client: ClusterClient, ask: Callable[[], Awaitable[ErrorCode]], lament: str, already: ErrorCode) -> None:
     while True:
         try:
-            response = await client.call_any(request, DELETE_VERSION)
-            code = ErrorCode(response.responses[0].error_code)
-            if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):
+            error = await ask()
+            if error in (ErrorCode.NONE, already):
                 return
-            client.history.tell(f"a topic is not deleted yet: {code.name}")
+            client.history.tell(f"{lament}: {error.name}")
         except Unavailable:
             pass
         await client.back_off()

@@ -4,7 +4,6 @@ It speaks either generation of the protocol: version 1 names partitions beforeha
 neither.  What it cannot know (a commit was asked for and no answer came) it records as unknown.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing.simulation.client import GROUP, TRANSACTION, ClusterClient, Unavailable
 from headrace.testing.simulation.history import Acknowledged, Ended, OffsetCommitted, OffsetCommitting, Sent
 from headrace.testing.simulation.producing import Identity, produce_batch
+from headrace.testing.simulation.working import PacedWorker
 from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headrace.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from headrace.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -61,37 +61,29 @@ class _Open:
     ending: bool = False  # the coordinator was asked to end it
 
 
-class TransactionalProducer:
+class TransactionalProducer(PacedWorker):
     """One transaction at a time.  Two with one transactional id fence each other, and each begins anew."""
 
     def __init__(self, client: ClusterClient, transactional_id: str, *, version: int, pause_s: tuple[float, float]) -> None:
-        self._client = client
+        super().__init__(client, pause_s=pause_s)
         self._id = transactional_id
         self.group = f"group-{client.name}"
         self._version = version
-        self._pause_s = pause_s
         self._identity = Identity(-1, -1)
         self._begun = 0
-        self._stopping = False
-
-    def stop(self) -> None:
-        """Begin nothing new; what is under way is ended."""
-        self._stopping = True
 
     async def run(self, partitions: Sequence[TopicPartition]) -> None:
-        chance = self._client.chance
         await self._initialize()
-        while not self._stopping:
-            await asyncio.sleep(chance.uniform(*self._pause_s))
-            self._begun += 1
-            transaction = _Open(
-                f"{self._client.name}.{self._begun}", chance.randrange(10) < COMMITS_OF_TEN, group_offset=self._begun
-            )
-            for partition in chance.sample(list(partitions), min(PARTITIONS_MAX, len(partitions))):
-                transaction.values[partition] = [
-                    f"{self._client.name}/{self._begun}.{n}.{partition.partition}" for n in range(chance.randrange(2) + 1)
-                ]
-            await self._carry_out(transaction, partitions[0])
+        await super().run(partitions)
+
+    async def _act(self, partitions: Sequence[TopicPartition]) -> None:
+        chance, name = self._client.chance, self._client.name
+        self._begun += 1
+        transaction = _Open(f"{name}.{self._begun}", chance.randrange(10) < COMMITS_OF_TEN, group_offset=self._begun)
+        for partition in chance.sample(list(partitions), min(PARTITIONS_MAX, len(partitions))):
+            count = chance.randrange(2) + 1
+            transaction.values[partition] = [f"{name}/{self._begun}.{n}.{partition.partition}" for n in range(count)]
+        await self._carry_out(transaction, partitions[0])
 
     async def _carry_out(self, transaction: _Open, group_partition: TopicPartition) -> None:
         record = self._client.history.record
