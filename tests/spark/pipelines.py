@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.pipeline_catalog import find_pipeline
+from headrace.spark.pipeline_catalog import find_pipeline, load_transform
 from headrace.spark.pipeline_file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline_run import Running, start
 
@@ -27,7 +27,8 @@ class Pipelines:
         return load_pipeline_file(find_pipeline(name), given, self.bootstrap)
 
     def run(self, name: str, overrides: dict[str, str]) -> Running:
-        running = start(self.spark, self.load(name, overrides))
+        pipeline = self.load(name, overrides)
+        running = start(self.spark, pipeline, load_transform(pipeline))
         try:
             for query in running.queries:
                 assert query.awaitTermination(100)

@@ -1,5 +1,6 @@
 """`headrace pipeline` as a person uses it, and the pipeline files behind it."""
 
+import io
 import json
 import os
 import re
@@ -10,18 +11,21 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.main import run as headrace
-from headrace.cli.pipeline import submit_command
+from headrace.cli.pipeline_display import short_moment
+from headrace.cli.pipeline_submit import submit_command
 from headrace.spark.errors import PipelineError
 from headrace.spark.java import require_java
 from headrace.spark.metrics import figures, lag, prometheus_text
 from headrace.spark.pipeline_catalog import find_pipeline, load_transform, ready_pipelines
 from headrace.spark.pipeline_file import load_pipeline_file
 from headrace.spark.pipeline_job import short
+from headrace.spark.pipeline_progress import LinePerBatch
 from headrace.spark.pipeline_session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
 
@@ -179,6 +183,38 @@ def test_of_sparks_errors_the_sentence_that_matters_is_shown() -> None:
     assert short(text) == "offsets are gone"
 
 
+def test_a_moment_of_today_is_shown_by_its_time_alone_and_none_before_the_first_event() -> None:
+    now = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    moments = ("2026-03-02T11:59:58.123Z", "2026-03-01T23:00:00+00:00", "1970-01-01T00:00:00.000Z", None)
+
+    assert [short_moment(one, now) for one in moments] == ["11:59:58", "2026-03-01 23:00:00", "-", "-"]
+
+
+def test_without_a_terminal_each_batch_is_one_line() -> None:
+    out = io.StringIO()
+    show, batch = LinePerBatch("copy", out), figures(TestFigures.PROGRESS, None)
+    for _ in range(2):
+        show("starting Spark", [])
+        show("working", [batch])
+
+    assert out.getvalue().splitlines() == [
+        "copy: starting Spark",
+        "q: batch 4, 10 rows, 50 rows/s, 200 ms, lag 4, watermark 2026-01-01T00:00:00.000Z",
+    ]
+
+
+def test_before_any_pipeline_ran_status_says_so_and_list_names_the_ready_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_STATE", str(tmp_path))
+    assert headrace(["pipeline", "status"]) == 0
+    said = capsys.readouterr()
+
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "no pipeline has run on this machine yet" in said.err
+    assert re.search(r"^ archive +- +Topics to Parquet by topic, date and hour", _output(capsys, "list"), re.MULTILINE)
+
+
 def test_spark_submit_gets_the_file_its_transform_and_the_rest(pipeline_file: Path) -> None:
     pipeline = load_pipeline_file(pipeline_file)
     command = submit_command(pipeline, "spark://there:7077", ["settings.prefix=x"], "b:1", ["--executor-memory", "2g"])
@@ -206,7 +242,12 @@ def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
     monkeypatch.setenv("HEADRACE_STATE", str(tmp_path / "state"))
     produce(source, [b"a", b"b"])
 
-    with Process(pipeline_file, bootstrap, tmp_path, port=_free_port()) as first:
+    def running() -> Process:
+        port = _free_port()
+        where = ("-b", bootstrap, "--master", "local[2]", "--metrics-port", str(port))
+        return Process("run", str(pipeline_file), *where, folder=tmp_path, metrics_port=port)
+
+    with running() as first:
         _until(lambda: len(committed_values(sink)) == 2, first)
         _until(lambda: 'headrace_query_rows_total{query="copy-main"} 2' in first.metrics(), first)
         _until(lambda: json.loads(_output(capsys, "status", "copy", "--json"))[0]["state"] == "running", first)
@@ -215,7 +256,7 @@ def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
     assert "copy" in _output(capsys, "list")
 
     produce(source, [b"c"])
-    with Process(pipeline_file, bootstrap, tmp_path, port=_free_port()) as second:
+    with running() as second:
         _until(lambda: len(committed_values(sink)) == 3, second)
         assert second.interrupt() == 0
 
@@ -224,32 +265,28 @@ def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
 
 @pytest.mark.timeout(240)
 @pytest.mark.spark_processes
-def test_the_same_file_runs_by_spark_submit(
+def test_the_same_file_runs_by_spark_submit_and_stops_on_ctrl_c(
     pipeline_file: Path,
     tmp_path: Path,
     bootstrap: str,
     make_topic: TopicMaker,
     produce: RecordWriter,
     committed_values: Callable[..., list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     source, sink = make_topic(), make_topic()
     pipeline_file.write_text(pipeline_file.read_text().replace("SOURCE", source).replace("SINK", sink))
+    monkeypatch.setenv("HEADRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     produce(source, [b"a"])
-    arguments = [
-        "pipeline",
-        "submit",
-        str(pipeline_file),
-        "--master",
-        "local[2]",
-        "-b",
-        bootstrap,
-        "-s",
-        "trigger.available_now=true",
-    ]
-    environment = os.environ | {"HEADRACE_STATE": str(tmp_path / "state"), "SPARK_LOCAL_IP": "127.0.0.1"}
-    ended = subprocess.run([HEADRACE, *arguments], env=environment, capture_output=True, text=True, timeout=200, check=False)
+    with Process("submit", str(pipeline_file), "--master", "local[2]", "-b", bootstrap, folder=tmp_path) as submitted:
+        _until(lambda: len(committed_values(sink)) == 1, submitted)
+        assert submitted.interrupt() == 0, submitted.said()
+    (state,) = json.loads(_output(capsys, "status", "copy", "--json"))
 
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert (state["state"], state["master"], state["error"]) == ("stopped", "local[2]", None)
+    assert "copy-main: batch 0, 1 rows" in submitted.said()
     assert committed_values(sink) == [b"> a"]
 
 
@@ -283,14 +320,14 @@ def test_a_pipeline_that_fails_says_why_in_one_sentence(
 
 
 class Process:
-    """`headrace pipeline run` as its own process."""
+    """`headrace pipeline run` or `submit` as its own process."""
 
-    def __init__(self, file: Path, bootstrap: str, folder: Path, port: int) -> None:
-        self._port = port
+    def __init__(self, *arguments: str, folder: Path, metrics_port: int = 0) -> None:
+        self._port = metrics_port
         self._log = (folder / "run.log").open("ab+")
-        command = [HEADRACE, "pipeline", "run", str(file), "-b", bootstrap, "--master", "local[2]", "--metrics-port", str(port)]
-        environment = os.environ | {"HEADRACE_STATE": str(folder / "state")}
-        self._process = subprocess.Popen(command, env=environment, stderr=self._log, stdout=self._log, start_new_session=True)
+        self._process = subprocess.Popen(
+            [HEADRACE, "pipeline", *arguments], stderr=self._log, stdout=self._log, start_new_session=True
+        )
 
     def __enter__(self) -> "Process":
         return self
@@ -305,8 +342,7 @@ class Process:
         return self._process.poll() is None
 
     def said(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")[-3000:]
+        return Path(self._log.name).read_text(errors="replace")[-3000:]
 
     def metrics(self) -> str:
         try:

@@ -66,6 +66,7 @@ def _run(
     from headrace.spark.demo_events import TOPICS, Generator
     from headrace.spark.demo_view import Watcher, render
     from headrace.spark.metrics import watch
+    from headrace.spark.pipeline_catalog import load_transform
     from headrace.spark.pipeline_run import start
     from headrace.spark.pipeline_session import pipeline_session
 
@@ -83,7 +84,8 @@ def _run(
     started.callback(spark.stop)
     _stop_on_signals(stop)  # Spark has put its own handler there
     figures = watch(spark)
-    running = start(spark, demo_pipeline(folder, bootstrap, every, window))
+    pipeline = demo_pipeline(folder, bootstrap, every, window)
+    running = start(spark, pipeline, load_transform(pipeline))
     started.callback(running.stop, 0.0)  # nothing of it is to be gone on with
     deadline = None if seconds is None else time.monotonic() + seconds
     with Live(console=Console(stderr=True), auto_refresh=False) as live:

@@ -3,21 +3,18 @@
 Spark is imported inside the functions: the help does not pay for it, and without it a sentence says how to get it.
 """
 
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.connection import AsJson, key_values
 from headrace.cli.failure import Failure
 from headrace.cli.output import remark, show_json, show_table
+from headrace.cli.pipeline_display import COLUMNS, Display, query_cells, short_moment
+from headrace.cli.pipeline_submit import run_until_done, spark_environment, submit_command
 
 if TYPE_CHECKING:
-    from headrace.spark.metrics import QueryFigures
     from headrace.spark.pipeline_file import PipelineFile
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Spark pipelines: run, submit, and see how they do.")
@@ -52,7 +49,7 @@ def run(
     pipeline = _load(file, settings, bootstrap)
     from headrace.spark.pipeline_job import FINDINGS_EXIT_CODE, run_pipeline
 
-    with _Display(pipeline.name) as display:
+    with Display(pipeline.name) as display:
         code = run_pipeline(pipeline, master=master, show=display.show, metrics_port=metrics_port)
     if code == FINDINGS_EXIT_CODE:
         where = next((sink.path for sink in pipeline.sinks if sink.path), "")
@@ -75,7 +72,7 @@ def submit(
     """
     pipeline = _load(file, settings, bootstrap)
     command = submit_command(pipeline, master, settings or [], bootstrap, context.args)
-    raise typer.Exit(subprocess.run(command, env=_spark_environment(), check=False).returncode)
+    raise typer.Exit(run_until_done(command, spark_environment(), pipeline.name))
 
 
 @app.command("list")
@@ -89,15 +86,13 @@ def list_pipelines(as_json: AsJson = False) -> None:
     known = known_pipelines()
     rows = []
     for name, path in ready_pipelines().items():
-        state = known.pop(name, None)
-        rows.append(
-            (name, state.shown if state else "-", load_pipeline_file(path).description, state.file if state else str(path))
-        )
-    rows += [(state.name, state.shown, "", state.file) for state in known.values()]
+        state = known.get(name)
+        rows.append((name, state.shown if state else "-", load_pipeline_file(path).description, str(path)))
+    rows += [(name, state.shown, state.description, state.file) for name, state in known.items() if name not in ready_pipelines()]
     if as_json:
         show_json([dict(zip(("name", "state", "description", "file"), row, strict=True)) for row in rows])
     else:
-        show_table(("name", "state", "what it does", "file"), rows)
+        show_table(("name", "state", "what it does"), [(name, state, text or file) for name, state, text, file in rows])
 
 
 @app.command()
@@ -120,112 +115,17 @@ def status(
     if as_json:
         show_json([asdict(state) | {"state": state.shown} for state in chosen])
         return
+    if not chosen:
+        remark("no pipeline has run on this machine yet; headrace pipeline list names those that are ready")
     for state in chosen:
-        title = f"{state.name}: {state.shown}, on {state.master}, since {state.started_at}, seen {state.updated_at}"
-        show_table(COLUMNS, [_cells(query) for query in state.queries], title=title)
+        times = f"since {short_moment(state.started_at)}, seen {short_moment(state.updated_at)} UTC"
+        title = f"{state.name}: {state.shown}, on {state.master}, {times}"
+        if state.queries:
+            show_table(COLUMNS, [query_cells(state.name, query) for query in state.queries], title=title)
+        else:
+            print(f"{title}; no batch was reported")
         if state.error:
             remark(f"{state.name}: {state.error}")
-
-
-COLUMNS = ("query", "batch", "rows", "rows/s", "batch ms", "lag", "watermark", "late")
-
-
-def _cells(query: dict[str, Any]) -> tuple[object, ...]:
-    rate = round(query["rows_per_second"])
-    return (
-        query["name"],
-        query["batch"],
-        query["rows"],
-        rate,
-        query["batch_ms"],
-        query["lag"],
-        query["watermark"],
-        query["late_rows"],
-    )
-
-
-class _Display:
-    """Progress that redraws itself in a terminal, and a line per batch elsewhere."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._live: Any = None
-        self._seen: dict[str, int] = {}
-
-    def __enter__(self) -> "_Display":
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.live import Live
-
-            self._live = Live(self._table([]), console=Console(stderr=True), auto_refresh=False)
-            self._live.start()
-        else:
-            remark(f"{self._name}: starting Spark")
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def show(self, figures: "list[QueryFigures]") -> None:
-        if self._live is not None:
-            self._live.update(self._table(figures), refresh=True)
-            return
-        for one in figures:
-            if self._seen.get(one.query_id) != one.batch:
-                self._seen[one.query_id] = one.batch
-                remark(
-                    f"{one.name}: batch {one.batch}, {one.rows:,} rows, {one.rows_per_second:,.0f} rows/s, {one.batch_ms} ms, "
-                    f"lag {one.lag:,}" + (f", watermark {one.watermark}" if one.watermark else "")
-                )
-
-    def _table(self, figures: "list[QueryFigures]") -> Any:
-        from dataclasses import asdict
-
-        from rich.table import Table
-
-        from headrace.cli.output import cell_text
-
-        caption = "Ctrl-C stops it; the next run goes on from there" if figures else "starting Spark …"
-        table = Table(title=self._name, caption=caption, title_justify="left", caption_justify="left")
-        for column in COLUMNS:
-            table.add_column(column, justify="left" if column in ("query", "watermark") else "right")
-        for one in figures:
-            table.add_row(*(cell_text(value) for value in _cells(asdict(one))))
-        return table
-
-
-def submit_command(
-    pipeline: "PipelineFile", master: str, settings: list[str], bootstrap: str | None, extra: list[str]
-) -> list[str]:
-    """The spark-submit that runs the pipeline's file unchanged."""
-    import pyspark
-
-    import headrace.spark.pipeline_job as job
-
-    files = [str(pipeline.path.resolve())]
-    transform = pipeline.path.parent / pipeline.transform
-    if transform.suffix == ".py" and transform.is_file():
-        files.append(str(transform.resolve()))
-    command = [
-        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-        "--master",
-        master,
-        "--name",
-        f"headrace-{pipeline.name}",
-    ]
-    command += ["--files", ",".join(files), *[argument for argument in extra if argument != "--"]]
-    command += [str(job.__file__), files[0]]
-    for pair in settings:
-        command += ["--set", pair]
-    return command + (["--bootstrap", bootstrap] if bootstrap is not None else [])
-
-
-def _spark_environment() -> dict[str, str]:
-    from headrace.spark.java import require_java
-
-    java = Path(require_java()).resolve()
-    return {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java.parent.parent), **os.environ}
 
 
 def _load(file: str, settings: list[str] | None, bootstrap: str | None) -> "PipelineFile":

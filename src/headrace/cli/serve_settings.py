@@ -17,7 +17,7 @@ from headrace.model.settings import SettingError
 
 PREFIX = "HEADRACE_"
 # Variables with our prefix that are for other commands.
-NOT_SETTINGS = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_DEBUG"})
+NOT_SETTINGS = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_DEBUG", "HEADRACE_STATE"})
 
 
 def collect(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, str]:

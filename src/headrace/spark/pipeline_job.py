@@ -10,16 +10,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 from pyspark import SparkFiles
+from pyspark.sql import SparkSession
 
 from headrace.spark.errors import HeadraceSparkError, PipelineError
-from headrace.spark.metrics import Exposition, QueryFigures, Watch, watch
-from headrace.spark.pipeline_catalog import find_pipeline
+from headrace.spark.java import require_java
+from headrace.spark.metrics import Exposition, Watch, watch
+from headrace.spark.pipeline_catalog import Loaded, find_pipeline, load_transform
 from headrace.spark.pipeline_file import PipelineFile, load_pipeline_file
+from headrace.spark.pipeline_progress import LinePerBatch, Show
 from headrace.spark.pipeline_run import Running, start
 from headrace.spark.pipeline_session import pipeline_session
 from headrace.spark.pipeline_state import PipelineState, now
@@ -27,59 +29,103 @@ from headrace.spark.pipeline_state import PipelineState, now
 REFRESH_SECONDS = 0.5
 REPORT_SECONDS = 5.0
 FINDINGS_EXIT_CODE = 3
-
-Show = Callable[[list[QueryFigures]], None]
+HOW_TO_STOP = "Ctrl-C stops it, the next run goes on from there"
+STOPPING = "stopping after the batch that runs; Ctrl-C again ends it at once"
 
 
 def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metrics_port: int | None = None) -> int:
     """Run until the pipeline ends or a signal ends it; the exit code."""
+    loaded = load_transform(pipeline)  # a mistake in the file is told before Java starts
     state = PipelineState(
-        name=pipeline.name, file=str(pipeline.path), master=master or "spark-submit", pid=os.getpid(), started_at=now()
+        name=pipeline.name,
+        file=str(pipeline.path),
+        description=pipeline.description,
+        master=master or "spark-submit",
+        pid=os.getpid(),
+        started_at=now(),
     )
     state.save()
     try:
-        code = _run(pipeline, master, show, metrics_port, state)
+        code = _Job(pipeline, loaded, show, state).run(master, metrics_port)
         state.state = "stopped" if pipeline.trigger.every else "done"
     except BaseException as error:
-        state.state, state.error = "failed", short(str(error))
+        state.state, state.error = "failed", short(str(error) or type(error).__name__)
         raise
     finally:
         state.save()
     return code
 
 
-def _run(pipeline: PipelineFile, master: str | None, show: Show, metrics_port: int | None, state: PipelineState) -> int:
-    log = None if master is None else state.log
-    spark = pipeline_session(f"headrace-{pipeline.name}", master, pipeline.spark, log)
-    wanted_stop = _stop_on_signals()
-    figures = watch(spark)
-    exposition = Exposition(figures, metrics_port) if metrics_port is not None else None
-    running: Running | None = None
-    try:
-        running = start(spark, pipeline)
-        _wait(running, wanted_stop, figures, show, state)
-        failure = running.failure()
-        if failure is not None and not wanted_stop.is_set():
-            raise PipelineError(short(failure))
-        return FINDINGS_EXIT_CODE if running.findings else 0
-    finally:
-        if running is not None:
-            running.stop()
-            _hear_out(running, figures)
-        if exposition is not None:
-            exposition.close()
-        show(figures.snapshot())
-        state.save(figures.snapshot())
-        spark.stop()
+class _Job:
+    """One run of a pipeline."""
 
+    def __init__(self, pipeline: PipelineFile, loaded: Loaded, show: Show, state: PipelineState) -> None:
+        self._pipeline = pipeline
+        self._loaded = loaded
+        self._show = show
+        self._state = state
+        self._wanted_stop = threading.Event()
+        self._figures: Watch | None = None
 
-def _wait(running: Running, wanted_stop: threading.Event, figures: Watch, show: Show, state: PipelineState) -> None:
-    """Until a signal comes, a query fails, or all have ended by themselves.  One that fails ends the others, too."""
-    while not wanted_stop.is_set() and running.active and running.failure() is None:
-        wanted_stop.wait(REFRESH_SECONDS)
-        found = figures.snapshot()
-        show(found)
-        state.save(found)
+    def run(self, master: str | None, metrics_port: int | None) -> int:
+        require_java()
+        self._tell("starting Spark")
+        self._stop_on_signals()
+        spark = pipeline_session(
+            f"headrace-{self._pipeline.name}", master, self._pipeline.spark, None if master is None else self._state.log
+        )
+        self._stop_on_signals()  # Spark has put its own handler there, which would end the session under the queries
+        self._state.master = str(spark.sparkContext.master)
+        self._figures = watch(spark)
+        exposition = Exposition(self._figures, metrics_port) if metrics_port is not None else None
+        try:
+            return 0 if self._wanted_stop.is_set() else self._run_queries(spark)
+        finally:
+            if exposition is not None:
+                exposition.close()
+            self._state.save(self._figures.snapshot())
+            spark.stop()
+
+    def _run_queries(self, spark: SparkSession) -> int:
+        running: Running | None = None
+        try:
+            self._tell("starting the queries" if self._pipeline.streaming else "running")
+            running = start(spark, self._pipeline, self._loaded)
+            self._wait(running)
+            failure = running.failure()
+            if failure is not None and not self._wanted_stop.is_set():
+                raise PipelineError(short(failure))
+            return FINDINGS_EXIT_CODE if running.findings else 0
+        finally:
+            if running is not None:
+                running.stop()
+                _hear_out(running, self._heard)
+            self._tell("stopped" if self._wanted_stop.is_set() else "")
+
+    def _wait(self, running: Running) -> None:
+        """Until a signal comes, a query fails, or all have ended by themselves.  One that fails ends the others, too."""
+        while not self._wanted_stop.is_set() and running.active and running.failure() is None:
+            self._tell(f"{running.doing()}\n{HOW_TO_STOP}")
+            self._state.save(self._heard.snapshot())
+            self._wanted_stop.wait(REFRESH_SECONDS)
+
+    @property
+    def _heard(self) -> Watch:
+        assert self._figures is not None, "queries run after Spark has started"
+        return self._figures
+
+    def _tell(self, doing: str) -> None:
+        self._show(doing, [] if self._figures is None else self._figures.snapshot())
+
+    def _stop_on_signals(self) -> None:
+        def ask(number: int, frame: FrameType | None) -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._wanted_stop.set()
+            self._tell(STOPPING)
+
+        if not self._wanted_stop.is_set():
+            signal.signal(signal.SIGINT, ask)
+            signal.signal(signal.SIGTERM, ask)
 
 
 def _hear_out(running: Running, figures: Watch) -> None:
@@ -91,18 +137,6 @@ def _hear_out(running: Running, figures: Watch) -> None:
         if all(heard.get(query_id, -1) >= batch for query_id, batch in last.items()):
             return
         time.sleep(0.05)
-
-
-def _stop_on_signals() -> threading.Event:
-    wanted = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        wanted.set()
-
-    # Spark's own handler would tear the session down under the queries.
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
-    return wanted
 
 
 def short(error: str) -> str:
@@ -124,7 +158,8 @@ def main(arguments: list[str]) -> int:
     overrides = dict(pair.split("=", 1) for pair in given.set)
     try:
         path = _shipped(given.file)
-        return run_pipeline(load_pipeline_file(path, overrides, given.bootstrap), master=None, show=lambda figures: None)
+        pipeline = load_pipeline_file(path, overrides, given.bootstrap)
+        return run_pipeline(pipeline, master=None, show=LinePerBatch(pipeline.name))
     except HeadraceSparkError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1

@@ -6,7 +6,7 @@ itself; several sinks, or files, are written batch by batch, each of them so tha
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from headrace.spark.errors import PipelineError
 from headrace.spark.file_sink import FileSink, committed_files
 from headrace.spark.metrics import OBSERVED, observed_columns
 from headrace.spark.parsing import dead_letters, good, part
-from headrace.spark.pipeline_catalog import Loaded, load_transform
+from headrace.spark.pipeline_catalog import Loaded
 from headrace.spark.pipeline_file import PipelineFile, Sink
 
 logger = logging.getLogger("headrace.spark")
@@ -52,20 +52,26 @@ class Running:
                 logger.info("query %s was gone already: %s", query.name, error)
 
     def last_batches(self) -> dict[str, int]:
-        """The last batch of each query that had one, by the query's id."""
+        """The last batch of each query that ran one, by the query's id; triggers without records are reported, too."""
         found: dict[str, int] = {}
         for query in self.queries:
             try:
-                progress: Any = query.lastProgress
+                reports: Sequence[Any] = query.recentProgress
             except Py4JError:
                 continue
-            if progress is not None:
-                found[str(query.id)] = int(progress["batchId"])
+            ran = [int(report["batchId"]) for report in reports if "addBatch" in report["durationMs"]]
+            found |= {str(query.id): ran[-1]} if ran else {}
         return found
 
     @property
     def active(self) -> bool:
         return any(query.isActive for query in self.queries)
+
+    def doing(self) -> str:
+        """What each query is at, in Spark's words."""
+        prefix = f"{self.pipeline.name}-"
+        said = [f"{str(query.name).removeprefix(prefix)}: {query.status['message'].lower()}" for query in self.queries]
+        return "; ".join(said)
 
     def failure(self) -> str | None:
         """The first query's error, in Spark's words."""
@@ -73,9 +79,8 @@ class Running:
         return next((str(error) for error in found if error is not None), None)
 
 
-def start(spark: SparkSession, pipeline: PipelineFile) -> Running:
+def start(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded) -> Running:
     """Start a pipeline's queries, or run it as a batch job to its end."""
-    loaded = load_transform(pipeline)
     settings = {**loaded.defaults, **pipeline.settings}
     if not pipeline.streaming:
         return _run_batch(spark, pipeline, loaded, settings)

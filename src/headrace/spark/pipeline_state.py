@@ -19,6 +19,7 @@ class PipelineState:
     master: str
     pid: int
     started_at: str
+    description: str = ""
     state: str = "running"
     error: str | None = None
     updated_at: str = ""
