@@ -32,15 +32,17 @@ def test_the_demo_shows_windows_and_dead_letters_and_ctrl_c_ends_everything_it_s
         address = re.findall(r"events go to (\S+);", log.read_text())[0]
         _until(lambda: len(committed_messages(address, "demo.statistics", 2)) > 0, process)
         _until(lambda: len(committed_messages(address, "demo.orders.dead-letter", 2)) > 0, process)
-        started = _descendants(process.pid)
+        started, own = _descendants(process.pid), _children([process.pid])
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(90) == 0
+        assert [pid for pid in own if _alive(pid)] == []
     finally:
         for pid in {*_descendants(process.pid), process.pid}:
             _kill(pid)
 
-    assert len(started) >= 3, "a broker, Java and Python workers"
-    _until(lambda: not any(_alive(pid) for pid in started), None)  # whoever adopted them may still have to be told
+    assert len(own) == 2, "a broker and Java"
+    assert len(started) >= 3, "and Java's Python workers"
+    _until(lambda: not any(_alive(pid) for pid in started), None)
     assert list(tmp_path.glob("headrace-demo-*")) == []
     assert "latest dead letters of" in log.read_text()
 
@@ -64,17 +66,20 @@ def test_the_view_is_no_taller_than_the_terminal(height: int) -> None:
 
 
 def _descendants(root: int) -> list[int]:
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
     found: list[int] = []
     fresh = [root]
     while fresh:
-        fresh = [pid for pid, parent in parents.items() if parent in fresh]
+        fresh = _children(fresh)
         found += fresh
+    return found
+
+
+def _children(of: list[int]) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) in of:
+                found.append(int(stat.parent.name))
     return found
 
 

@@ -68,7 +68,7 @@ def _run(
     from headrace.spark.metrics import watch
     from headrace.spark.pipeline_catalog import load_transform
     from headrace.spark.pipeline_run import start
-    from headrace.spark.pipeline_session import pipeline_session
+    from headrace.spark.pipeline_session import end_session, pipeline_session
 
     letters = [f"{topic}.dead-letter" for topic in TOPICS]
     _create_topics(bootstrap, [*TOPICS, RESULTS, *letters])
@@ -81,7 +81,7 @@ def _run(
     remark(f"events go to {bootstrap}; starting Spark …")
     settings = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
     spark = pipeline_session("headrace-demo", "local[2]", settings, folder / "spark.log")
-    started.callback(spark.stop)
+    started.callback(end_session, spark)
     _stop_on_signals(stop)  # Spark has put its own handler there
     figures = watch(spark)
     pipeline = demo_pipeline(folder, bootstrap, every, window)

@@ -23,7 +23,7 @@ from headrace.spark.pipeline_catalog import Loaded, find_pipeline, load_transfor
 from headrace.spark.pipeline_file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline_progress import LinePerBatch, Show
 from headrace.spark.pipeline_run import Running, start
-from headrace.spark.pipeline_session import pipeline_session
+from headrace.spark.pipeline_session import end_session, pipeline_session
 from headrace.spark.pipeline_state import PipelineState, now
 
 REFRESH_SECONDS = 0.5
@@ -84,7 +84,7 @@ class _Job:
             if exposition is not None:
                 exposition.close()
             self._state.save(self._figures.snapshot())
-            spark.stop()
+            end_session(spark)
 
     def _run_queries(self, spark: SparkSession) -> int:
         running: Running | None = None

@@ -1,11 +1,14 @@
 """The Spark session of a pipeline: on this machine, or the one that spark-submit gives."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.spark.java import require_java
@@ -21,6 +24,7 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.task.maxFailures": "4",
 }
+JAVA_END_SECONDS = 10.0
 LOCAL_SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -44,6 +48,23 @@ def pipeline_session(name: str, master: str | None, settings: Mapping[str, str],
         builder = builder.config(key, value)
     with _errors_to(log):
         return builder.getOrCreate()
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stop Spark and, where this process started Java, see it end: it would otherwise do so some time after us."""
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    java = getattr(gateway, "proc", None)
+    if java is None:
+        return  # spark-submit's, or gone already
+    gateway.shutdown()
+    java.stdin.close()
+    try:
+        java.wait(JAVA_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # a session that is wanted later starts a Java of its own
 
 
 @contextmanager
