@@ -17,7 +17,7 @@ from headrace.broker.coordinators.group_shell import GroupCoordinator
 from headrace.broker.coordinators.transaction_shell import TransactionCoordinator
 from headrace.broker.coordinators.transaction_verification import TransactionVerification
 from headrace.broker.dispatch import Dispatcher
-from headrace.broker.flushing import LANES, Flusher
+from headrace.broker.flushing import LANES, Flusher, in_lanes
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.listeners import CLIENTS, endpoint_of, parse_address
 from headrace.broker.metadata_store import open_store
@@ -195,11 +195,13 @@ class Broker:
         await self.cluster.close()
         await self._flush_everything()
         high_watermarks, logs = self.housekeeping.positions()
+        lanes = [dict(lane) for lane in in_lanes(list(logs.items()), LANES)]
+        await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, lane) for lane in lanes))
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         await self.store.close()
 
     async def _flush_everything(self) -> None:
-        """In many lanes at once: logs are closed one after the other, and would be flushed so too."""
+        """In many lanes at once, as logs are closed after it."""
         for partition in self.replicas:
             if partition.failure is None and partition.log.unflushed_messages:
                 self.flusher.request(partition)

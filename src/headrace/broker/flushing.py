@@ -7,12 +7,16 @@ log that would write everything twice: see docs/decisions/0011.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from headrace.model.errors import StorageError
 
 LANES = 16
+LANE_ITEMS_MIN = 8  # a thread for less is not worth it
 TIMES_MAX = 5_000  # of the latest flushes, remembered
+
+
+Item = TypeVar("Item")
 
 
 class Flushable(Protocol):
@@ -125,3 +129,9 @@ def _sync_all(partitions: Sequence[Flushable]) -> Sequence[tuple[Flushable, int 
         except Exception as error:
             results.append((partition, StorageError(partition, "flush", error)))
     return results
+
+
+def in_lanes(items: Sequence[Item], lanes_max: int) -> list[Sequence[Item]]:
+    """Parts of about equal length, in order, for as many threads; few items make few lanes."""
+    size = max(LANE_ITEMS_MIN, -(-len(items) // lanes_max))
+    return [items[start : start + size] for start in range(0, len(items), size)]

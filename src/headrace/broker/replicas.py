@@ -8,9 +8,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from uuid import UUID
 
-from headrace.broker.flushing import Flusher
+from headrace.broker.flushing import Flusher, in_lanes
 from headrace.broker.partition import Alone, Leadership, Partition
 from headrace.broker.storage import Storage
 from headrace.controller.changes import (
@@ -31,8 +32,9 @@ from headrace.model.topic_settings import LogConfig
 
 logger = logging.getLogger(__name__)
 
-# Logs are opened in a thread this many at a time, so that a topic of thousands is not one long silence.
-OPEN_CHUNK = 100
+# Logs are opened this many at a time, in threads, so that a topic of thousands is not one long silence.
+OPEN_CHUNK = 200
+OPEN_LANES = 8  # each waits for its disk while others compute
 
 # Between so many partitions the loop gets a turn: a lease must be renewed however many there are.
 ROLES_PER_TURN = 50
@@ -177,7 +179,10 @@ class Replicas:
         for start in range(0, len(wanted), OPEN_CHUNK):
             chunk = wanted[start : start + OPEN_CHUNK]
             configs = {name: self._config_of(name) for name in {name for name, _, _ in chunk}}
-            opened = await self._loop.run_in_executor(None, self._storage.open_many, chunk, configs)
+            lanes = [
+                self._loop.run_in_executor(None, self._storage.open_many, lane, configs) for lane in in_lanes(chunk, OPEN_LANES)
+            ]
+            opened = chain.from_iterable(await asyncio.gather(*lanes))
             for (name, topic_id, index), (log, failure) in zip(chunk, opened, strict=True):
                 partition = Partition(TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop)
                 partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))

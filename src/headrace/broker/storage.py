@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
@@ -34,7 +34,7 @@ class Storage(Protocol):
         """Check that the logs belong to this cluster and broker, or write down that they do."""
         ...
 
-    def open_many(self, wanted: list[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
+    def open_many(self, wanted: Sequence[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
         """Open, recover or create logs.  One that cannot be opened comes as an empty log with the reason."""
         ...
 
@@ -51,6 +51,10 @@ class Storage(Protocol):
 
     def space(self) -> tuple[int, int]:
         """Total and usable bytes; -1 where that has no meaning."""
+        ...
+
+    def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        """Close some logs before the rest.  May run in several threads, for different logs."""
         ...
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None: ...
@@ -71,7 +75,7 @@ class MemoryStorage:
     def adopt(self, cluster_id: str, broker_id: int) -> None:
         return
 
-    def open_many(self, wanted: list[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
+    def open_many(self, wanted: Sequence[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
         return [(Log.in_memory(configs[name], clock=self._clock), None) for name, _, _ in wanted]
 
     def high_watermark_checkpoint(self, identity: TopicPartition) -> int:
@@ -91,6 +95,9 @@ class MemoryStorage:
 
     def space(self) -> tuple[int, int]:
         return -1, -1
+
+    def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        return
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         return
@@ -117,7 +124,7 @@ class DiskStorage:
     def adopt(self, cluster_id: str, broker_id: int) -> None:
         self.directory.adopt(cluster_id, broker_id)
 
-    def open_many(self, wanted: list[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
+    def open_many(self, wanted: Sequence[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
         return [self._open(TopicPartition(name, index), topic_id, configs[name]) for name, topic_id, index in wanted]
 
     def _open(self, identity: TopicPartition, topic_id: UUID, config: LogConfig) -> Opened:
@@ -167,6 +174,9 @@ class DiskStorage:
         except OSError:
             return -1, -1
         return usage.total, usage.free
+
+    def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        self.directory.close_logs(logs)
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.close(logs, high_watermarks)

@@ -71,6 +71,8 @@ class LogDirectory:
         self._deletions = 0
         # What was opened since the start: the clean-shutdown mark no longer speaks of it.
         self._opened: set[TopicPartition] = set()
+        self._closed: set[TopicPartition] = set()
+        self._closes_clean = True
         # Deleted partitions that the checkpoints on disk still name.
         self._stale: set[TopicPartition] = set()
         try:
@@ -312,19 +314,24 @@ class LogDirectory:
         self._log_starts[identity] = offset
         self._write(LOG_STARTS, encode_offsets(self._log_starts))
 
-    def close(self, logs: Mapping[TopicPartition, PartitionLog], high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Close every log, leave the clean-shutdown mark if all went well, and unlock."""
-        is_clean = True
+    def close_logs(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        """Close some logs ahead of `close`; different ones may be closed in threads of their own."""
         for identity, log in logs.items():
             try:
-                is_clean = is_clean and log.failure is None
+                if log.failure is not None:
+                    self._closes_clean = False
                 log.close()
             except StorageError as error:
                 logger.error("%s could not be closed: %s", identity, error)
-                is_clean = False
+                self._closes_clean = False
+            self._closed.add(identity)
+
+    def close(self, logs: Mapping[TopicPartition, PartitionLog], high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Close every log that is not closed yet, leave the clean-shutdown mark if all went well, and unlock."""
+        self.close_logs({identity: log for identity, log in logs.items() if identity not in self._closed})
         try:
             self.checkpoint(logs, high_watermarks, closed=True)
-            if is_clean:
+            if self._closes_clean:
                 self.disk.write_atomically(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
         except (StorageError, OSError) as error:
             logger.error("%s: the next start will read more than it need: %s", self.path, error)

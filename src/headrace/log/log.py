@@ -255,7 +255,10 @@ class Log(SegmentedLog):
     # -- the end
 
     def close(self) -> None:
-        """Everything durable, producers and epochs written down, files let go.  A log that failed just lets go."""
+        """Everything durable, producers and epochs written down, files let go.  A log that failed just lets go.
+
+        Other logs may be closed at the same time in other threads."""
+        self._leave_the_pool()
         if self._failure is None:
             try:
                 active = self._segments[-1]
@@ -271,6 +274,14 @@ class Log(SegmentedLog):
             if self._durability.flushed_offset < self._end_offset:
                 self.sync()
         self.release()
+
+    def _leave_the_pool(self) -> None:
+        """From here on nobody else closes these files to open others; what is held for a sync is not closed anyway."""
+        own_files = FilePool(self.disk)
+        for segment in self._segments:
+            for handle in segment.handles():
+                if not handle.held:
+                    handle.move_to(own_files)
 
     def release(self) -> None:
         """Let the files go as they are."""

@@ -24,10 +24,14 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
 def write_snapshot(disk: Disk, directory: Path, offset: int, entries: list[SnapshotEntry]) -> Path:
     """Write a snapshot, not yet synced; its path."""
     path = segment_path(directory, offset, SNAPSHOT_SUFFIX)
+    data = encode_snapshot(entries)
+    if disk.exists(path) and disk.read_bytes(path) == data:
+        # An idle partition that is closed again.  Files that are written over cost a file system more than new ones.
+        return path
     file = disk.open(path, create=True)
     try:
         file.truncate(0)
-        file.append([encode_snapshot(entries)])
+        file.append([data])
     finally:
         file.close()
     return path

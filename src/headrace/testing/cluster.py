@@ -18,8 +18,8 @@ from typing import Self
 from headrace.testing.etcd import EtcdCluster, free_port
 from headrace.testing.network import Network
 
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 90.0
+STOP_SECONDS_MAX = 90.0
 COMMAND = [sys.executable, "-c", "from headrace.cli.main import main; main()", "serve"]
 
 

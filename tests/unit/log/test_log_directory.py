@@ -1,5 +1,6 @@
 """A data directory: locked, owned, and honest about how far its logs are."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -65,6 +66,37 @@ def test_the_clean_mark_is_gone_as_soon_as_somebody_serves() -> None:
     disk.crash()
 
     assert not opened(disk).was_clean
+
+
+def test_logs_are_closed_in_many_threads_with_few_files_open(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path, SystemDisk(), ManualClock(), open_files_max=4)
+    names = [TopicPartition("orders", index) for index in range(160)]
+    logs = {name: directory.open_log(name, TOPIC_ID, LogConfig()) for name in names}
+    for log in logs.values():
+        produce(log, b"a")
+        log.sync()
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(directory.close_logs, [{name: logs[name] for name in names[lane::16]} for lane in range(16)]))
+    directory.close(logs, {})
+    again = LogDirectory(tmp_path, SystemDisk(), ManualClock())
+
+    assert again.was_clean
+    assert {name for name, log in all_logs(again).items() if values_of(log) == [b"a"]} == set(names)
+
+
+def test_an_idle_log_that_is_closed_again_writes_nothing(tmp_path: Path) -> None:
+    def close_and_look() -> dict[str, int]:
+        directory = LogDirectory(tmp_path, SystemDisk(), ManualClock())
+        log = directory.open_log(ORDERS, TOPIC_ID, LogConfig())
+        if log.end_offset == 0:
+            produce(log, b"a")
+        directory.close({ORDERS: log}, {})
+        return {path.name: path.stat().st_mtime_ns for path in directory.directory_of(ORDERS).iterdir()}
+
+    close_and_look()
+    written = close_and_look()
+
+    assert close_and_look() == written
 
 
 def test_a_log_that_failed_leaves_no_clean_mark() -> None:
