@@ -5,7 +5,7 @@ Clients speak the wire protocol over the simulated network, each from a machine 
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -65,11 +65,11 @@ class ClusterClient:
             raise Unavailable(f"{partition} has no leader")
         return self._leaders[partition]
 
-    async def partitions(self) -> list[TopicPartition]:
-        """All partitions that have a leader."""
-        if not self._leaders:
-            await self.refresh()
-        return sorted(self._leaders, key=str)
+    async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Their leaders, all as of the time of the leader epochs: to ask for one may change what is known of another."""
+        for partition in partitions:
+            await self.leader(partition)
+        return {partition: self._leaders[partition] for partition in partitions}
 
     def forget_leader(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)

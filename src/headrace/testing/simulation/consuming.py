@@ -97,11 +97,9 @@ class Reader:
     async def poll(self, wait_ms: int = POLL_WAIT_MS) -> None:
         """Read once from one of the leaders, or of the followers nearby.  Raises Unavailable."""
         client = self.client
-        brokers = {
-            partition: self._nearer[partition] if partition in self._nearer else await client.leader(partition)
-            for partition in self.positions
-        }
-        broker = client.chance.choice(sorted(set(brokers.values())))
+        leaders = await client.leaders([partition for partition in self.positions if partition not in self._nearer])
+        brokers = {partition: self._nearer.get(partition, leaders.get(partition)) for partition in self.positions}
+        broker = client.chance.choice(sorted({broker for broker in brokers.values() if broker is not None}))
         positions = {partition: self.positions[partition] for partition, chosen in brokers.items() if chosen == broker}
         try:
             answers = await fetch(client, broker, positions, isolated=self.isolated, wait_ms=wait_ms, rack=self.rack)
