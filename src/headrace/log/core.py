@@ -111,7 +111,7 @@ class LogCore(ABC):
     def append_as_follower(self, records: Buffer) -> Appended:
         if self._failure is not None:
             raise self._failure
-        next_offset = self._end_offset
+        next_offset = end_of_last = self._end_offset
         stored: list[StoredBatch] = []
         parts: list[Buffer] = []
         markers: dict[int, Marker] = {}
@@ -131,7 +131,10 @@ class LogCore(ABC):
             return Appended(self._end_offset, self._end_offset - 1, -1, self._start_offset, False)
         self._store(stored, parts, next_offset, self.clock.wall_ms())
         for batch_ in stored:
-            self.epochs.assign(batch_.header.leader_epoch, batch_.base_offset)
+            # An epoch whose first records were compacted away began somewhere in the gap.  Believed to begin later than it did,
+            # it would let others keep what was written there in an epoch before, and given up.
+            self.epochs.assign(batch_.header.leader_epoch, end_of_last)
+            end_of_last = batch_.header.next_offset
         self._count_in(stored, markers, next_offset)
         return Appended(stored[0].base_offset, next_offset - 1, -1, self._start_offset, False)
 

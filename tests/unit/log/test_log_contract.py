@@ -354,6 +354,17 @@ def test_a_follower_accepts_gaps_but_no_steps_back(make_log: OpenLog) -> None:
         log.append_as_follower(batch_of(b"c", base_offset=9, leader_epoch=2))
 
 
+def test_an_epoch_whose_first_records_the_leader_compacted_away_begins_where_the_follower_s_log_ended(make_log: OpenLog) -> None:
+    log = make_log()
+    for _ in range(3):
+        produce(log, b"v", epoch=5)
+    log.append_as_follower(batch_of(b"a", base_offset=5, leader_epoch=6) + batch_of(b"b", base_offset=9, leader_epoch=8))
+
+    assert list(log.epochs) == [(5, 0), (6, 3), (8, 6)]
+    # Who has something else at 3 or 4, of epoch 5, is told to give it up.
+    assert log.epochs.end_offset_for(5) == (5, 3)
+
+
 def test_the_end_of_an_epoch_is_where_the_next_one_began(make_log: OpenLog) -> None:
     log = make_log()
     for epoch, count in ((1, 3), (4, 2), (5, 4)):
