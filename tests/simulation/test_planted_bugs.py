@@ -1,18 +1,25 @@
 """Bugs put in on purpose: each must be found within a bounded number of seeds, or the simulation is not worth its time."""
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from headrace.broker import replica_sessions
+from headrace.broker.coordinators import runtime, transaction_markers
+from headrace.broker.coordinators.runtime import CoordinatorRuntime
 from headrace.broker.handlers import fetch
 from headrace.broker.leadership import FollowedLeadership
 from headrace.broker.partition import Partition
 from headrace.controller import election
 from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState
+from headrace.log.log import Log
+from headrace.log.producer_state import ProducerStates
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import NO_BROKER
 from headrace.testing.simulation.disk import MountedFile
 from headrace.testing.simulation.scenario import Outcome, run_seed
 
@@ -63,24 +70,81 @@ def ignore_a_lost_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BrokerMembership, "is_valid", property(lambda self: True))
 
 
-PLANTS: list[Plant] = [
-    skip_the_epoch_check,
-    acknowledge_before_the_followers,
-    forget_to_sync,
-    elect_outside_the_in_sync_set,
-    ignore_a_lost_lease,
-]
+def keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new leader goes on in the epoch of the one before."""
+
+    def led_by(
+        state: PartitionState, leader: int, isr: tuple[int, ...], elr: tuple[int, ...], **others: object
+    ) -> PartitionState:
+        return state.changed(leader=leader, isr=isr, elr=elr, last_known_leader=NO_BROKER)
+
+    monkeypatch.setattr(election, "_led_by", led_by)
 
 
-def first_failure(seeds: range) -> Outcome | None:
-    return next((outcome for seed in seeds if (outcome := run_seed(seed)).violations), None)
+def forget_who_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a producer sends again is written again."""
+    monkeypatch.setattr(ProducerStates, "check", lambda self, header, origin, guard=None: None)
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_the_simulation_finds_a_planted_bug(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def accept_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is written though the one before it did not arrive."""
+    monkeypatch.setattr(ProducerStates, "_check_sequence", lambda self, header, state: None)
+
+
+def end_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction is committed in one partition and aborted in the others."""
+    write = transaction_markers.write_markers
+
+    async def by_halves(broker: Any, producer: Any, partitions: Any, *, committed: bool, **others: Any) -> Any:
+        first, *rest = partitions
+        return {
+            **await write(broker, producer, [first], committed=committed, **others),
+            **(await write(broker, producer, rest, committed=False, **others) if rest else {}),
+        }
+
+    monkeypatch.setattr(transaction_markers, "write_markers", by_halves)
+
+
+def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers are not told which transactions did not commit."""
+    monkeypatch.setattr(Log, "aborted_transactions", lambda self, start, end: [])
+
+
+def answer_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coordinators say that something is kept before the in-sync replicas have it."""
+    monkeypatch.setattr(CoordinatorRuntime, "_hold_back", lambda self, led, replies, wrote: runtime._deliver(led, replies))
+
+
+LOSS = "lost write|was committed before|never committed"
+PLANTS: dict[Plant, str] = {
+    skip_the_epoch_check: LOSS,
+    acknowledge_before_the_followers: LOSS,
+    forget_to_sync: LOSS,
+    elect_outside_the_in_sync_set: LOSS,
+    ignore_a_lost_lease: f"believes to lead|{LOSS}",
+    keep_the_epoch: r"is led by \d and by \d in epoch",
+    forget_who_wrote: "duplicate: ",
+    accept_gaps: "disorder: ",
+    end_by_halves: "torn transaction ",
+    forget_what_was_aborted: "aborted transaction .* is visible",
+    answer_before_it_is_committed: "committed offset gone back",
+}
+
+
+def first_failure(seeds: range, rule: str) -> tuple[Outcome, str] | None:
+    for seed in seeds:
+        outcome = run_seed(seed)
+        for violation in outcome.violations:
+            if re.search(rule, violation):
+                return outcome, violation
+    return None
+
+
+@pytest.mark.parametrize(("plant", "rule"), PLANTS.items(), ids=[plant.__name__ for plant in PLANTS])
+def test_the_simulation_finds_a_planted_bug(plant: Plant, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
 
-    found = first_failure(range(SEEDS_MAX))
+    found = first_failure(range(SEEDS_MAX), rule)
 
     assert found is not None, f"{SEEDS_MAX} seeds did not notice: {plant.__doc__}"
-    print(f"{plant.__name__}: seed {found.seed}: {found.violations[0]}")
+    print(f"{plant.__name__}: seed {found[0].seed}: {found[1][:200]}")
