@@ -163,6 +163,22 @@ def test_fetch_sessions_are_declined_as_the_protocol_allows(client: RawClient, t
     assert continued.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_a_fetch_outside_of_sessions_is_answered_whichever_session_it_names(
+    client: RawClient, topic: str, session_epoch: int
+) -> None:
+    create(client, topic)
+    append(client, topic, b"a")
+
+    full = client.call(fetch(topic, session_id=-1, session_epoch=session_epoch), 12)
+    incremental = client.call(fetch(topic, session_id=-1, session_epoch=1), 12)
+    nameless = client.call(fetch(topic, session_id=0, session_epoch=1), 12)
+
+    assert (full.error_code, full.session_id) == (ErrorCode.NONE, 0)
+    assert base_offsets(full.responses[0].partitions[0]) == [0]
+    assert incremental.error_code == nameless.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 def test_every_version_of_fetch_reads_what_every_version_of_produce_wrote(client: RawClient, topic: str) -> None:
     topic_id = create(client, topic)
     written = 0

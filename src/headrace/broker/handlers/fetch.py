@@ -16,7 +16,7 @@ from headrace.broker.leader_hints import leader_hint
 from headrace.broker.nearest import is_enabled, nearer_replica, require_readable
 from headrace.broker.partition import Partition
 from headrace.broker.reading import is_warm, warm_up
-from headrace.broker.replica_sessions import NO_SESSION, ReplicaSession, divergence
+from headrace.broker.replica_sessions import NEW_SESSION, NO_SESSION, ReplicaSession, divergence
 from headrace.broker.throttling import after_fetch
 from headrace.broker.waiting import Readers
 from headrace.host.disk import Buffer
@@ -56,7 +56,7 @@ def start(broker: "Broker", frame: Buffer, position: int, context: RequestContex
         if follower >= 0 and request.session_epoch != NO_SESSION and context.api_version >= REPLICA_STATE_FROM:
             session = broker.clustering.sessions.resume(follower, request)
             fetch: _Fetch = _SessionFetch(broker, request, context, reply, session)
-        elif request.session_id != 0:
+        elif request.session_epoch not in (NO_SESSION, NEW_SESSION):
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         else:
             fetch = _Fetch(broker, request, context, reply)
