@@ -129,7 +129,9 @@ _GROUPS = (
     _fixed("offset.metadata.max.bytes", Kind.INT, 4096, "The largest note beside a committed offset.", minimum=0),
     _fixed("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session time-out a member may ask for.", minimum=1),
     _fixed("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session time-out a member may ask for.", minimum=1),
-    _fixed("group.initial.rebalance.delay.ms", Kind.INT, 3000, "How long a new group waits for more members.", minimum=0),
+    _fixed(
+        "group.initial.rebalance.delay.ms", Kind.INT, 500, "How long a new group waits for more members; Kafka: 3000.", minimum=0
+    ),
     _fixed("group.max.size", Kind.INT, INT_MAX, "The most members of a group.", minimum=1),
     _fixed("group.consumer.session.timeout.ms", Kind.INT, 45_000, "Session time-out of the consumer protocol.", minimum=1),
     _fixed("group.consumer.heartbeat.interval.ms", Kind.INT, 5000, "Heartbeat interval of the consumer protocol.", minimum=1),
