@@ -25,6 +25,7 @@ from headrace import (
     TopicPartition,
 )
 from headrace.client import redrive
+from headrace.testing import Api, Broker
 
 NOWHERE = "127.0.0.1:1"
 
@@ -261,6 +262,25 @@ def test_push_tries_again_and_parks(bootstrap: str, topic: str) -> None:
     run(main())
     (letter,) = redrive.parked(bootstrap, f"{topic}.dead-letter")
     assert (letter.cause, letter.record.raw_value) == ("rejected", b"bad")
+
+
+def test_a_stop_waits_for_what_is_being_parked(topic: str) -> None:
+    async def main(broker: Broker) -> None:
+        await send(broker.bootstrap, topic, ["bad"])
+
+        async def handle(record: Record[bytes, str]) -> None:
+            raise Reject("never")
+
+        with broker.faults.on(Api.PRODUCE, delay=0.3) as slow:
+            async with (
+                AsyncConsumer[bytes, str](topic, bootstrap=broker.bootstrap, group=topic, values=str) as consumer,
+                consumer.on_message(handle, dead_letters=DeadLetters()),
+            ):
+                assert await asyncio.to_thread(slow.wait)
+        assert await committed(broker.bootstrap, topic)() == 1
+
+    with Broker() as own:
+        run(main(own))
 
 
 def test_a_coroutine_that_raises_ends_the_push_with_its_error(bootstrap: str, topic: str) -> None:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.deadletter import DeadLetters
-from headrace.client.errors import Closed, HeadraceError, InvalidArgument, StillRunning
+from headrace.client.errors import Closed, InvalidArgument, StillRunning
 from headrace.client.offsets import Place
 from headrace.client.push import FETCH_SLICE_S, REVOKE_WAIT_S, STOP_WAIT_S
-from headrace.client.record import Delivery, Record
+from headrace.client.record import Record
 from headrace.client.work import OnError, Task, Work
 
 if TYPE_CHECKING:
@@ -61,17 +61,18 @@ class AsyncSubscription:
         """Until the subscription has ended; raises what ended it."""
         await asyncio.wait(self._tasks)
         await self.stop()
-        self._raise_error()
+        self._work.raise_error()
 
     async def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
         """Let the callbacks that run come to their end, start no more, commit what is finished.  Again is nothing."""
         self._stop_soon()
         if asyncio.current_task() in self._tasks:
             return
+        deadline = time.monotonic() + seconds("timeout", timeout)
         _, late = await asyncio.wait(self._tasks, timeout=seconds("timeout", timeout))
         if late:
-            where = ", ".join(f"{task.place.topic}[{task.place.partition}]@{task.record.offset}" for task in self._work.busy())
-            raise StillRunning(f"callbacks still run after {timeout} s, with: {where}")
+            raise self._work.still_running(timeout)
+        await asyncio.to_thread(self._work.wait_until_idle, deadline)
         if not self._ended:
             self._ended = True
             await self._in_thread(self._consumer.end_push, self._work.unfinished())
@@ -82,12 +83,7 @@ class AsyncSubscription:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.stop()
         if error is None:
-            self._raise_error()
-
-    def _raise_error(self) -> None:
-        error, self._work.error = self._work.error, None
-        if error is not None:
-            raise error
+            self._work.raise_error()
 
     def _stop_soon(self) -> None:
         self._stopping = True
@@ -117,7 +113,7 @@ class AsyncSubscription:
     async def _serve(self) -> None:
         while (task := await self._next_task()) is not None:
             if task.parking:
-                self._park(task)
+                self._work.park(task, self._wake)
             elif task.undecodable is not None:
                 self._work.failed(task, task.undecodable)
             else:
@@ -148,27 +144,6 @@ class AsyncSubscription:
             self._work.failed(task, error)
         else:
             self._work.finished(task)
-
-    def _park(self, task: Task) -> None:
-        letters, failure = self._work.dead_letters, task.failure
-        assert letters is not None
-        assert failure is not None
-        try:
-            parked = letters.park(
-                task.record, failure, bootstrap=self._consumer.bootstrap, group=self._consumer.group, brief=task.brief
-            )
-        except HeadraceError as error:
-            self._work.parking_failed(task, error)
-        else:
-            parked.add_done_callback(lambda future: self._parked(task, future))
-
-    def _parked(self, task: Task, future: Future[Delivery]) -> None:
-        error = future.exception()
-        if isinstance(error, HeadraceError):
-            self._work.parking_failed(task, error)
-        else:
-            self._work.finished(task)
-        self._wake()
 
     def _before_revoke(self, places: frozenset[Place]) -> None:
         self._work.before_revoke(places, REVOKE_WAIT_S)

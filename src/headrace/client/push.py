@@ -8,15 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.deadletter import DeadLetters
-from headrace.client.errors import Closed, HeadraceError, InvalidArgument, StillRunning
+from headrace.client.errors import Closed, InvalidArgument
 from headrace.client.offsets import Place
-from headrace.client.record import Delivery, Record
+from headrace.client.record import Record
 from headrace.client.work import OnError, Task, Work
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Subscription:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
         self.stop()
-        self._raise_error()
+        self._work.raise_error()
         return True
 
     def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
@@ -81,8 +80,7 @@ class Subscription:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
-            where = ", ".join(f"{task.place.topic}[{task.place.partition}]@{task.record.offset}" for task in self._work.busy())
-            raise StillRunning(f"callbacks still run after {timeout} s, with: {where or 'the fetch'}")
+            raise self._work.still_running(timeout)
         self._work.wait_until_idle(deadline)
         with self._ending:
             if not self._stopped.is_set():
@@ -95,12 +93,7 @@ class Subscription:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
         if error is None:
-            self._raise_error()
-
-    def _raise_error(self) -> None:
-        error, self._work.error = self._work.error, None
-        if error is not None:
-            raise error
+            self._work.raise_error()
 
     def _stop_soon(self) -> None:
         self._stopping.set()
@@ -127,7 +120,7 @@ class Subscription:
     def _serve(self) -> None:
         while (task := self._next_task()) is not None:
             if task.parking:
-                self._park(task)
+                self._work.park(task)
             elif task.undecodable is not None:
                 self._work.failed(task, task.undecodable)
             else:
@@ -150,27 +143,6 @@ class Subscription:
             self._callback(task.record)
         except BaseException as error:
             self._work.failed(task, error)
-        else:
-            self._work.finished(task)
-
-    def _park(self, task: Task) -> None:
-        """Send it off.  No worker waits for the acknowledgement: a dead-letter topic that is away holds back only this lane."""
-        letters, failure = self._work.dead_letters, task.failure
-        assert letters is not None
-        assert failure is not None
-        try:
-            parked = letters.park(
-                task.record, failure, bootstrap=self._consumer.bootstrap, group=self._consumer.group, brief=task.brief
-            )
-        except HeadraceError as error:
-            self._work.parking_failed(task, error)
-        else:
-            parked.add_done_callback(lambda future: self._parked(task, future))
-
-    def _parked(self, task: Task, future: Future[Delivery]) -> None:
-        error = future.exception()
-        if isinstance(error, HeadraceError):
-            self._work.parking_failed(task, error)
         else:
             self._work.finished(task)
 

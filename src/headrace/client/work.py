@@ -11,19 +11,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Message
 
-from headrace.client.arguments import callable_or_none, choice, whole_number
+from headrace.client.arguments import Duration, callable_or_none, choice, whole_number
 from headrace.client.deadletter import DeadLetters, Failure
-from headrace.client.errors import DecodeFailed, HeadraceError, InvalidArgument
+from headrace.client.errors import DecodeFailed, HeadraceError, InvalidArgument, StillRunning
 from headrace.client.lanes import Lanes
 from headrace.client.offsets import Place, Positions
 from headrace.client.progress import Progress
-from headrace.client.record import Record, place_of
+from headrace.client.record import Delivery, Record, place_of
 
 if TYPE_CHECKING:
     from headrace.client.consumer import Consumer
@@ -155,7 +156,29 @@ class Work:
         else:
             self.finished(task)
 
-    def parking_failed(self, task: Task, error: HeadraceError) -> None:
+    def park(self, task: Task, answered: Callable[[], object] = lambda: None) -> None:
+        """Send it off; `answered` is called when the dead-letter topic has said yes or no.  No worker waits for that: a
+        dead-letter topic that is away holds back only this lane."""
+        letters, failure, consumer = self.dead_letters, task.failure, self._consumer
+        assert letters is not None
+        assert failure is not None
+
+        def note(parked: Future[Delivery]) -> None:
+            error = parked.exception()
+            if isinstance(error, HeadraceError):
+                self._parking_failed(task, error)
+            else:
+                self.finished(task)
+            answered()
+
+        try:
+            parked = letters.park(task.record, failure, bootstrap=consumer.bootstrap, group=consumer.group, brief=task.brief)
+        except HeadraceError as error:
+            self._parking_failed(task, error)
+        else:
+            parked.add_done_callback(note)
+
+    def _parking_failed(self, task: Task, error: HeadraceError) -> None:
         assert self.dead_letters is not None
         try:
             task.brief, wait = self.dead_letters.after_parking_failed(error, task.parking, task.brief)
@@ -188,16 +211,22 @@ class Work:
                 self._progress.pop(place, None)
             self.changed.notify_all()
 
-    def busy(self) -> list[Task]:
-        """What is being worked on."""
-        with self.changed:
-            return self._lanes.out()
-
     def wait_until_idle(self, deadline: float) -> None:
         """Until nothing is out any more: records being parked are out without a worker."""
         with self.changed:
             while self._lanes.out() and (left := deadline - time.monotonic()) > 0:
                 self.changed.wait(left)
+
+    def still_running(self, timeout: Duration) -> StillRunning:
+        with self.changed:
+            where = ", ".join(f"{task.place.topic}[{task.place.partition}]@{task.record.offset}" for task in self._lanes.out())
+        return StillRunning(f"callbacks still run after {timeout} s, with: {where or 'the fetch'}")
+
+    def raise_error(self) -> None:
+        """Raise what ended the subscription, once."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
 
     def unfinished(self) -> Positions:
         """Where each partition has to be read again from, because not all that was taken from it is finished."""
