@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,24 +13,12 @@ from typing import Any
 import pytest
 
 from headrace.testing.etcd import etcd_program
+from tests.support.process import free_port
 
 pytestmark = [pytest.mark.etcd, pytest.mark.slow]
 
 HEADRACE = [sys.executable, "-c", "from headrace.cli.main import main; main()"]
 NEEDS_ETCD = pytest.mark.skipif(etcd_program() is None, reason="etcd is not installed (Debian: apt install etcd-server)")
-
-
-def three_free_ports() -> int:
-    """The first of four ports in a row that nobody uses."""
-    for first in range(21_000 + os.getpid() % 5_000, 60_000, 7):
-        try:
-            for port in range(first, first + 4):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-            return first
-        except OSError:
-            continue
-    raise AssertionError("no free ports")
 
 
 def headrace(*arguments: str, bootstrap: str, check: bool = True) -> str:
@@ -49,7 +36,7 @@ def status(bootstrap: str) -> dict[str, Any]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[tuple[Path, str, list[subprocess.Popen[bytes]]]]:
-    port, directory = three_free_ports(), tmp_path / "cluster"
+    port, directory = free_port(in_a_row=4), tmp_path / "cluster"
     log = (tmp_path / "up.log").open("wb")
     command = [*HEADRACE, "cluster", "up", "--brokers", "2", "--directory", str(directory), "--port", str(port)]
     processes = [subprocess.Popen(command, stdout=log, stderr=log)]
@@ -90,7 +77,7 @@ def test_a_cluster_starts_grows_is_balanced_and_drained(started: tuple[Path, str
 
 
 def test_without_etcd_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
-    command = [*HEADRACE, "cluster", "up", "--directory", str(tmp_path / "c"), "--port", str(three_free_ports())]
+    command = [*HEADRACE, "cluster", "up", "--directory", str(tmp_path / "c"), "--port", str(free_port(in_a_row=4))]
     done = subprocess.run(command, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 1

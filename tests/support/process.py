@@ -1,5 +1,6 @@
 """A broker in a process of its own, as people run it: `headrace serve`.  It is ended by its test, by its id."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -14,10 +15,16 @@ from typing import Self
 READY_SECONDS_MAX = 20.0
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(in_a_row: int = 1) -> int:
+    """A port that nobody uses; with `in_a_row`, the first of so many."""
+    while True:
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError, OverflowError):
+            first = 0
+            for index in range(in_a_row):
+                probe = probes.enter_context(socket.socket())
+                probe.bind(("127.0.0.1", first and first + index))
+                first = first or int(probe.getsockname()[1])
+            return first
 
 
 class BrokerProcess:

@@ -1,0 +1,153 @@
+"""A reader's terminals: the shell blocks of a page, typed line by line as they stand there.
+
+What ends by itself has to end well.  What goes on until Ctrl-C has to show that it does its work, gets its Ctrl-C, and has to
+end well then: a broker or a cluster when the next one is started or the page is over, anything else at once.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ENDS_SECONDS_MAX = 60.0
+SHOWS_SECONDS_MAX = 120.0  # Spark takes its time to start on a busy machine
+LOOK_S = 0.02
+BROKER, FOLLOWER = "broker", "follower"
+# What goes on until Ctrl-C, which of the two it is, and what it shows once it does its work.
+GOES_ON = (
+    (re.compile(r"headrace serve\b|make run\b"), BROKER, "Headrace serves at"),
+    (re.compile(r"headrace cluster up\b"), BROKER, "serve at"),
+    (re.compile(r"headrace consume\b.* --follow\b"), FOLLOWER, "\n"),
+    (re.compile(r"headrace pipeline (run|submit)\b"), FOLLOWER, "batch 0"),
+)
+
+
+class Terminal:
+    """`translate` says what to type for a line of a page; `feed` is called while something that goes on has nothing to show."""
+
+    def __init__(
+        self,
+        directory: Path,
+        environment: Mapping[str, str],
+        translate: Callable[[str], str] = lambda line: line,
+        feed: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+        self._environment = {**inherited, "PATH": programs, **environment}
+        self._directory = directory
+        self._translate = translate
+        self._feed = feed
+        self._broker: Going | None = None
+        self.missing: set[str] = set()
+
+    def run(self, code: str, where: str) -> str:
+        """Type every line of a block; what they printed."""
+        lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in code.replace("\\\n", " ").splitlines()]
+        return "".join(self._run(line, f"{where}: {line}") for line in lines if line)
+
+    def _run(self, line: str, where: str) -> str:
+        program = line.split()[0]
+        if "=" not in program and shutil.which(program, path=self._environment["PATH"]) is None:
+            self.missing.add(program)
+            return ""
+        line = self._translate(line)
+        for pattern, kind, shows in GOES_ON:
+            if pattern.search(line):
+                return self._run_until_it_shows(line, where, kind, shows)
+        ended = subprocess.run(
+            ["sh", "-e", "-c", line],
+            cwd=self._directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=ENDS_SECONDS_MAX,
+        )
+        assert ended.returncode == 0, f"{where}: {ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    def _run_until_it_shows(self, line: str, where: str, kind: str, shows: str) -> str:
+        if kind == BROKER:
+            self._end_broker()
+        going = Going(line, where, self._directory, self._environment)
+        try:
+            going.wait_until(shows, lambda: self._feed(line))
+        except BaseException:
+            going.end()
+            raise
+        if kind == BROKER:
+            self._broker = going
+        else:
+            going.interrupt()
+        return going.output()
+
+    def _end_broker(self) -> None:
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            broker.interrupt()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self._end_broker()
+        elif self._broker is not None:
+            self._broker.end()
+
+
+class Going:
+    """A command in the foreground of a terminal of its own."""
+
+    def __init__(self, line: str, where: str, directory: Path, environment: Mapping[str, str]) -> None:
+        self._where = where
+        self._shown = directory / f"shown-{time.monotonic_ns()}"
+        with self._shown.open("wb") as shown:
+            self._process = subprocess.Popen(
+                ["sh", "-c", line],
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=shown,
+                stderr=shown,
+                start_new_session=True,
+            )
+
+    def output(self) -> str:
+        return self._shown.read_text(errors="replace")
+
+    def wait_until(self, shows: str, feed: Callable[[], None]) -> None:
+        deadline = time.monotonic() + SHOWS_SECONDS_MAX
+        while shows not in self.output():
+            assert self._process.poll() is None, f"{self._where}: it ended by itself\n{self.output()}"
+            assert time.monotonic() < deadline, f"{self._where}: it never showed {shows!r}\n{self.output()}"
+            feed()
+            time.sleep(LOOK_S)
+
+    def interrupt(self) -> None:
+        """Ctrl-C has to end it, and well."""
+        assert self.end(), f"{self._where}: Ctrl-C did not end it\n{self.output()}"
+        code = self._process.returncode
+        assert code in (0, 130, -signal.SIGINT), f"{self._where}: after Ctrl-C it ended with {code}\n{self.output()}"
+        assert "Traceback" not in self.output(), f"{self._where}: {self.output()}"
+
+    def end(self) -> bool:
+        """Ctrl-C, which reaches everything in the foreground and lets it end what it started itself; kill -9 if that is not
+        enough."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGINT)
+        try:
+            self._process.wait(ENDS_SECONDS_MAX)
+            return True
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            return False
