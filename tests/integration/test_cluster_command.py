@@ -74,6 +74,8 @@ def test_a_cluster_starts_grows_is_balanced_and_drained(started: tuple[Path, str
     assert drained["under_replicated"] == drained["moving"] == []
     refused = headrace("cluster", "drain", "2", "--dry-run", bootstrap=bootstrap)
     assert "t-0" in refused
+    again = headrace("cluster", "up", "--directory", str(directory), bootstrap=bootstrap, check=False)
+    assert "is already running" in again
 
 
 def test_without_etcd_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
@@ -82,4 +84,15 @@ def test_without_etcd_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "apt install etcd-server" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        command = [*HEADRACE, "cluster", "up", "--directory", str(tmp_path / "c"), "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 1
+    assert f"port {port}, which broker 1 needs, is taken by another program" in done.stderr
     assert "Traceback" not in done.stderr

@@ -49,7 +49,8 @@ def carry_out(
             _with_progress_bar(lambda advance: wait_for_moves(admin, image, plan, advance))
         except KeyboardInterrupt:
             # The throttle goes with this command; the moves go on without either.
-            raise Failure("stopped watching; the moves go on: see `headrace cluster status`.") from None
+            unthrottled = ", unthrottled" if throttle is not None else ""
+            raise Failure(f"stopped watching; the moves go on{unthrottled}: see `headrace cluster status`.") from None
         finally:
             if throttle is not None:
                 clear_throttle(admin, plan)
@@ -92,10 +93,7 @@ def _with_progress_bar(work: "Callable[[Callable[[Progress], None]], None]") -> 
 
         def show(progress: "Progress") -> None:
             partitions = f"{progress.partitions_done}/{progress.partitions}"
-            # With nothing in them, partitions have no bytes to count.
-            done, total = (
-                (progress.bytes_done, progress.bytes) if progress.bytes else (progress.partitions_done, progress.partitions)
-            )
-            bar.update(task, completed=done, total=total, partitions=partitions)
+            # Until something is known to be there, no number of bytes is the whole.
+            bar.update(task, completed=progress.bytes_done, total=progress.bytes or None, partitions=partitions)
 
         work(show)

@@ -37,7 +37,12 @@ def up(
 
     with LocalCluster(directory, port) as cluster:
         cluster.start(brokers)
-        remark(f"{brokers} broker(s) serve at {cluster.bootstrap}; their data and logs are in {directory.absolute()}.")
+        remark(
+            f"{cluster.broker_count} broker(s) serve at {cluster.bootstrap}; their data and logs are in {directory.absolute()}."
+        )
+        first = cluster.bootstrap.partition(",")[0]
+        if first != DEFAULT_BOOTSTRAP:
+            remark(f"In another terminal, first: export HEADRACE_BOOTSTRAP={first}")
         remark("Try: headrace topic create hello --partitions 3    and    headrace cluster status")
         cluster.watch(_live_view(cluster.bootstrap))
 

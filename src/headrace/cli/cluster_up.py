@@ -3,6 +3,7 @@
 What was chosen the first time (ports, mostly) is in `cluster.json` there, so that the next start finds the same cluster.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -54,6 +55,12 @@ class LocalCluster:
             _end(process)
 
     @property
+    def broker_count(self) -> int:
+        """As asked for, or as many as there were the last time, `add`ed ones included."""
+        count: int = self._choices["brokers"]
+        return count
+
+    @property
     def bootstrap(self) -> str:
         ports = range(self._choices["port"], self._choices["port"] + self._choices["brokers"])
         return ",".join(f"127.0.0.1:{port}" for port in ports)
@@ -61,13 +68,32 @@ class LocalCluster:
     def start(self, brokers: int) -> None:
         """Return when every broker serves."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._start_etcd()
+        self._lock()
         self._choices["brokers"] = max(brokers, self._choices["brokers"])
+        self._require_free_ports()
+        self._start_etcd()
         self._save()
         for number in range(1, self._choices["brokers"] + 1):
             self._processes.append(self._spawn([*SERVE, *self._arguments(number)], f"broker-{number}"))
         for number, process in enumerate(self._processes[1:], 1):
             self._wait_until_serving(number, process)
+
+    def _lock(self) -> None:
+        self._held = (self._directory / ".lock").open("w")
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(
+                f"the cluster in {self._directory.absolute()} is already running. Look at it with `headrace cluster status`, "
+                "or choose another place and other ports with --directory and --port."
+            ) from None
+
+    def _require_free_ports(self) -> None:
+        """A broker that finds its port taken would end, and whoever has the port be taken for it."""
+        for number in range(1, self._choices["brokers"] + 1):
+            if _listens(self._port(number)):
+                where = "chosen when this cluster was made" if self._file.exists() else "choose others with --port"
+                raise Failure(f"port {self._port(number)}, which broker {number} needs, is taken by another program ({where}).")
 
     def serve_one_more(self) -> None:
         """Run the next broker in the foreground."""
