@@ -26,9 +26,9 @@ MAY_IMPORT = {
     "broker": NODE,
     # From here on: the wire protocol and an address.  Compatibility cannot be faked by sharing code with the broker.
     "client": {"model", "records", "wire"},
-    "spark": {"model", "records", "client"},
+    "spark": {"model", "host", "records", "client"},
     "pyspark_headrace": {"spark"},
-    "cli": {"model", "records", "client", "spark"},
+    "cli": {"model", "host", "records", "client", "spark"},
     "testing": {*NODE, "client", "spark", "cli"},
 }
 

@@ -1,14 +1,18 @@
-"""A broker that stops flushes many partitions at once, not one after the other."""
+"""How a broker stops: when it is asked to, in order, and with many partitions flushed at once."""
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from headrace.broker.app import Host
 from headrace.host.disk import File, SystemDisk, SystemFile
 from headrace.testing import Broker
 from tests.integration.test_fetch_and_produce import create
+from tests.support.process import BrokerProcess
 from tests.support.raw import RawClient, batch, produce
 
 PARTITIONS = 32
@@ -55,3 +59,26 @@ def test_what_is_not_flushed_yet_is_flushed_in_many_lanes_at_the_end(tmp_path: P
         broker.stop()
 
     assert gauge.most >= 8
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_that_asks_a_broker_to_end_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    with broker:
+        code = broker.stop(number)
+
+    assert code == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_broker_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; children inherit it
+    try:
+        broker = BrokerProcess(tmp_path / "data")
+        with broker:
+            os.kill(broker.pid, signal.SIGHUP)
+            with RawClient(broker.bootstrap) as client:
+                create(client, "t")
+            assert broker.stop() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,15 @@ def headrace(*arguments: str, bootstrap: str, check: bool = True) -> str:
     return done.stdout + ("" if check else done.stderr)
 
 
+def running_below(directory: Path) -> list[str]:
+    """The commands of processes that name this directory."""
+    commands = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            commands.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in commands if str(directory) in command]
+
+
 def status(bootstrap: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(headrace("cluster", "status", "--json", bootstrap=bootstrap))
     return answer
@@ -48,10 +59,14 @@ def started(tmp_path: Path) -> Iterator[tuple[Path, str, list[subprocess.Popen[b
             assert processes[0].poll() is None, (tmp_path / "up.log").read_text()
         yield directory, bootstrap, processes
     finally:
-        for process in reversed(processes):
+        for process in processes[1:]:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
+        # As when its terminal is closed: everything that it started ends with it.
+        processes[0].send_signal(signal.SIGHUP)
+        processes[0].wait(60)
         log.close()
+        assert not running_below(directory)
 
 
 @NEEDS_ETCD

@@ -84,10 +84,10 @@ class BrokerProcess:
             self._process.wait()
             self._process = None
 
-    def stop(self) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """End it politely; its exit code."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(number)
         code = self._process.wait(30)
         self._process = None
         return code

@@ -5,7 +5,6 @@ A single node is a cluster of one: the same metadata, the same partitions, only 
 
 import asyncio
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy
+from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import MetadataStore
@@ -219,11 +219,11 @@ class Broker:
 
 
 async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Serve until SIGINT or SIGTERM."""
+    """Serve until a signal asks it to end."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
     stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         loop.add_signal_handler(number, stopping.set)
     broker = Broker(config)
     await broker.start()

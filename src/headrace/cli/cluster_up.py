@@ -19,6 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from headrace.cli.failure import Failure
+from headrace.host.signals import ending_signals
 
 SERVE = [sys.executable, "-c", "from headrace.cli.main import main; main()", "serve"]
 READY_SECONDS_MAX = 30.0
@@ -43,8 +44,9 @@ class LocalCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        # A polite kill ends the children too, as Ctrl-C does.
-        signal.signal(signal.SIGTERM, _interrupt)
+        # Whatever ends this ends the children too, as Ctrl-C does.
+        for number in ending_signals():
+            signal.signal(number, _interrupt)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

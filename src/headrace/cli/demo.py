@@ -19,6 +19,7 @@ import typer
 
 from headrace.cli.failure import Failure
 from headrace.cli.output import remark
+from headrace.host.signals import ending_signals
 
 if TYPE_CHECKING:
     from headrace.spark.pipeline_file import PipelineFile
@@ -161,9 +162,9 @@ def _create_topics(bootstrap: str, names: list[str]) -> None:
 
 
 def _stop_on_signals(asked: list[int] | None = None) -> list[int]:
-    """A list that is no longer empty once Ctrl-C was pressed or the process was asked to end."""
+    """A list that is no longer empty once Ctrl-C was pressed or the process was asked to end otherwise."""
     asked = [] if asked is None else asked
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         signal.signal(number, lambda got, frame: asked.append(got))
     return asked
 

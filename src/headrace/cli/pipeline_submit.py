@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import remark
+from headrace.host.signals import ending_signals
 
 if TYPE_CHECKING:
     from headrace.spark.pipeline_file import PipelineFile
@@ -62,7 +63,7 @@ def run_until_done(command: Sequence[str], environment: Mapping[str, str], pipel
         remark(f"{pipeline}: stopping after the batch that runs; Ctrl-C again ends it at once")
         _ask_driver(process, pipeline)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in ending_signals()}
     try:
         return process.wait()
     finally:

@@ -16,6 +16,7 @@ from types import FrameType
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from headrace.host.signals import ending_signals
 from headrace.spark.errors import HeadraceSparkError, PipelineError
 from headrace.spark.java import require_java
 from headrace.spark.metrics import Exposition, Watch, watch
@@ -124,8 +125,8 @@ class _Job:
             self._tell(STOPPING)
 
         if not self._wanted_stop.is_set():
-            signal.signal(signal.SIGINT, ask)
-            signal.signal(signal.SIGTERM, ask)
+            for number in ending_signals():
+                signal.signal(number, ask)
 
 
 def _hear_out(running: Running, figures: Watch) -> None:
