@@ -77,9 +77,12 @@ def gaps(records: DataFrame, ignored: int) -> DataFrame:
 def duplicates(records: DataFrame, id_header: str) -> DataFrame:
     """Records with a key and an id that another record of the topic has, too; each after the first is one."""
     named = records.withColumn("id", _header(id_header)).where(F.col("id").isNotNull())
-    earlier = F.row_number().over(Window.partitionBy("topic", "key", "id").orderBy("partition", "offset"))
-    found = named.withColumn("copy", earlier).where(F.col("copy") > 1)
-    text = F.concat(F.lit("the same key and id "), F.col("id").cast("string"), F.lit(" as an earlier record"))
+    alike = Window.partitionBy("topic", "key", "id").orderBy("partition", "offset")
+    first = F.first(F.struct("partition", "offset")).over(alike)
+    found = named.withColumns({"copy": F.row_number().over(alike), "first": first}).where(F.col("copy") > 1)
+    text = F.format_string(
+        "key %s and id %s as in partition %d, offset %d", _shown("key"), _shown("id"), "first.partition", "first.offset"
+    )
     return _rows(found, "duplicate", number=F.col("copy").cast("long"), detail=text, offset=F.col("offset"))
 
 
@@ -89,8 +92,18 @@ def disorder(records: DataFrame, sequence_header: str) -> DataFrame:
     placed = records.where(F.col("key").isNotNull()).withColumn("place", place).where(F.col("place").isNotNull())
     before = F.lag("place").over(Window.partitionBy("topic", "partition", "key").orderBy("offset"))
     found = placed.withColumn("before", before).where(F.col("place") < F.col("before"))
-    text = F.concat_ws(" ", F.lit("comes after"), F.col("before").cast("string"), F.lit("but is"), F.col("place").cast("string"))
+    if sequence_header:
+        text = F.format_string("key %s: sequence %d comes after %d", _shown("key"), "place", "before")
+    else:
+        text = F.format_string(
+            "key %s: %d ms before the record of its key that it follows", _shown("key"), F.expr("before - place")
+        )
     return _rows(found, "order", number=F.col("before") - F.col("place"), detail=text, offset=F.col("offset"))
+
+
+def _shown(column: str) -> Column:
+    """Bytes as text for people, cut where they are long."""
+    return F.substring(F.coalesce(F.col(column).cast("string"), F.lit("(none)")), 1, 60)
 
 
 def _rows(frame: DataFrame, kind: str, *, number: Column, detail: Column, offset: Column | None = None) -> DataFrame:

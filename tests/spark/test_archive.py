@@ -196,11 +196,12 @@ class TestAudit:
 
         assert found["counts"] == {"gap": 1, "duplicate": 1, "order": 1}
         assert [(one["offset"], one["number"]) for one in found["examples"]["gap"]] == [(8, 4)]
-        assert [one["offset"] for one in found["examples"]["duplicate"]] == [2]
-        assert (
-            "| Offsets that are missing between two that are there | 1 |"
-            in (pipelines.folder / "found" / "report.md").read_text()
-        )
+        said = {kind: (one["offset"], one["detail"]) for kind, (one,) in found["examples"].items()}
+        assert said["duplicate"] == (2, "key k and id 2 as in partition 0, offset 1")
+        assert said["order"] == (2, "key k: 4 ms before the record of its key that it follows")
+        report = (pipelines.folder / "found" / "report.md").read_text()
+        assert "| Offsets that are missing between two that are there | 1 |" in report
+        assert f"| {source} | 0 | 2 | key k and id 2 as in partition 0, offset 1 |" in report
 
     def test_a_changed_byte_changes_the_checksum(
         self, pipelines: Pipelines, make_topic: TopicMaker, produce: RecordWriter

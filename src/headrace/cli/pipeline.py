@@ -50,11 +50,11 @@ def run(
     from headrace.spark.pipeline_job import FINDINGS_EXIT_CODE, run_pipeline
 
     with Display(pipeline.name) as display:
-        code = run_pipeline(pipeline, master=master, show=display.show, metrics_port=metrics_port)
-    if code == FINDINGS_EXIT_CODE:
-        where = next((sink.path for sink in pipeline.sinks if sink.path), "")
-        remark(f"{pipeline.name} found something; see {where}/report.md")
-    raise typer.Exit(code)
+        findings = run_pipeline(pipeline, master=master, show=display.show, metrics_port=metrics_port)
+    for sink in pipeline.sinks:
+        if sink.format == "report":
+            remark(f"{pipeline.name}: {f'{findings:,} findings' if findings else 'nothing is wrong'}, see {sink.path}/report.md")
+    raise typer.Exit(FINDINGS_EXIT_CODE if findings else 0)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -123,7 +123,7 @@ def status(
         if state.queries:
             show_table(COLUMNS, [query_cells(state.name, query) for query in state.queries], title=title)
         else:
-            print(f"{title}; no batch was reported")
+            print(title if state.shown == "done" else f"{title}; no batch yet")
         if state.error:
             remark(f"{state.name}: {state.error}")
 

@@ -2,14 +2,16 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
+
+from headrace.spark.audit_plots import by_partition, over_time
 
 FINDINGS = {
     "gap": "Offsets that are missing between two that are there",
@@ -23,9 +25,10 @@ class Report:
     """Everything that is shown."""
 
     partitions: list[dict[str, Any]] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    minutes: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FINDINGS, 0))
+    counts_by_partition: dict[tuple[str, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    examples: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {kind: [] for kind in FINDINGS})
+    minutes: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # records by topic and minute
 
     @property
     def finding_count(self) -> int:
@@ -36,7 +39,14 @@ def write_report(rows: DataFrame, folder: Path, *, examples_max: int) -> int:
     """Collect and write; the number of findings."""
     report = collect(rows, examples_max)
     folder.mkdir(parents=True, exist_ok=True)
-    plots = _plots(report, folder)
+    plots = {
+        "Records over time": over_time(report.minutes, folder / "over-time.png"),
+        "Records and findings by partition": by_partition(
+            {(one["topic"], one["partition"]): one["records"] for one in report.partitions},
+            report.counts_by_partition,
+            folder / "by-partition.png",
+        ),
+    }
     (folder / "report.md").write_text(markdown(report, plots), "utf-8")
     (folder / "report.json").write_text(json.dumps(as_json(report), indent=2) + "\n", "utf-8")
     return report.finding_count
@@ -49,13 +59,17 @@ def collect(rows: DataFrame, examples_max: int) -> Report:
     try:
         for row in kept.where(F.col("kind") == "summary").orderBy("topic", "partition").collect():
             report.partitions.append({"topic": row.topic, "partition": row.partition, **json.loads(row.detail)})
-        for row in kept.where(F.col("kind") == "minute").orderBy(F.col("detail").cast("long")).collect():
-            report.minutes[row.topic, row.partition].append((int(row.detail), row.number))
-        for kind in FINDINGS:
-            found = kept.where(F.col("kind") == kind)
-            report.counts[kind] = found.count()
-            first = found.orderBy("topic", "partition", "offset").limit(examples_max).collect() if report.counts[kind] else []
-            report.examples[kind] = [_example(row) for row in first]
+        minutes = kept.where(F.col("kind") == "minute").groupBy("topic", F.col("detail").cast("long").alias("minute"))
+        for row in minutes.agg(F.sum("number").alias("records")).collect():
+            report.minutes[row.topic][row.minute] = row.records
+        findings = kept.where(F.col("kind").isin(*FINDINGS))
+        for row in findings.groupBy("kind", "topic", "partition").agg(F.count(F.lit(1)).alias("found")).collect():
+            report.counts[row.kind] += row.found
+            report.counts_by_partition[row.topic, row.partition][row.kind] = row.found
+        place = F.row_number().over(Window.partitionBy("kind").orderBy("topic", "partition", "offset"))
+        first = findings.withColumn("place", place).where(F.col("place") <= examples_max)
+        for row in first.orderBy("topic", "partition", "offset").collect():
+            report.examples[row.kind].append(_example(row))
     finally:
         kept.unpersist()
     return report
@@ -81,7 +95,7 @@ def _total(partitions: Sequence[dict[str, Any]], name: str) -> str:
     return format(sum(int(one[name]) for one in partitions) % 2**62, "016x")
 
 
-def markdown(report: Report, plots: Sequence[str]) -> str:
+def markdown(report: Report, plots: Mapping[str, str]) -> str:
     """The report as a person reads it."""
     facts = as_json(report)
     verdict = "Nothing is wrong." if not report.finding_count else f"**{report.finding_count:,} findings.**"
@@ -92,57 +106,30 @@ def markdown(report: Report, plots: Sequence[str]) -> str:
         "",
         f"Records: {facts['records']:,}. Checksum `{facts['checksum']}`, of the content alone `{facts['content_checksum']}`.",
     ]
-    lines += ["", "| topic | partition | records | bytes | offsets | from | to |", "|---|---:|---:|---:|---|---|---|"]
+    lines += ["", "| topic | partition | records | bytes | offsets | from (UTC) | to (UTC) |", "|---|---:|---:|---:|---|---|---|"]
     lines += [
         f"| {one['topic']} | {one['partition']} | {one['records']:,} | {one['bytes']:,} "
         f"| {one['first_offset']}–{one['last_offset']} | {_moment(one['first_time_ms'])} | {_moment(one['last_time_ms'])} |"
         for one in report.partitions
     ]
-    for plot in plots:
-        lines += ["", f"![{plot}]({plot})"]
+    for title, file in plots.items():
+        lines += ["", f"![{title}]({file})"]
     for kind, text in FINDINGS.items():
         if report.examples[kind]:
             lines += ["", f"## {text}", "", "| topic | partition | offset | |", "|---|---:|---:|---|"]
             lines += [
-                f"| {one['topic']} | {one['partition']} | {one['offset']} | {one['detail']} |" for one in report.examples[kind]
+                f"| {one['topic']} | {one['partition']} | {one['offset']} | {_cell(one['detail'])} |"
+                for one in report.examples[kind]
             ]
+            more = report.counts[kind] - len(report.examples[kind])
+            lines += ["", f"… and {more:,} more."] if more else []
     return "\n".join(lines) + "\n"
 
 
+def _cell(text: str) -> str:
+    """A key may hold anything; in a table it must not begin a column or a line."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
 def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
-
-
-def _plots(report: Report, folder: Path) -> list[str]:
-    """Records over time, and records and findings by partition."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 3.5))
-    for (topic, partition), points in sorted(report.minutes.items()):
-        moments = [datetime.fromtimestamp(minute / 1000, UTC) for minute, _ in points]
-        axes.plot(
-            moments,  # type: ignore[arg-type]
-            [count for _, count in points],
-            marker="." if len(points) < 50 else None,
-            label=f"{topic}-{partition}",
-        )
-    axes.set_ylabel("records per minute")
-    if 0 < len(report.minutes) <= 12:
-        axes.legend(fontsize="small")
-    figure.autofmt_xdate()
-    figure.savefig(folder / "over-time.png", bbox_inches="tight", dpi=120)
-    pyplot.close(figure)
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5))
-    names = [f"{one['topic']}-{one['partition']}" for one in report.partitions]
-    left.barh(names, [one["records"] for one in report.partitions])
-    left.set_xlabel("records")
-    right.barh(list(report.counts), list(report.counts.values()), color="tab:red")
-    right.set_xlabel("findings")
-    figure.tight_layout()
-    figure.savefig(folder / "by-partition.png", dpi=120)
-    pyplot.close(figure)
-    return ["over-time.png", "by-partition.png"]
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -35,7 +35,7 @@ STOPPING = "stopping after the batch that runs; Ctrl-C again ends it at once"
 
 
 def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metrics_port: int | None = None) -> int:
-    """Run until the pipeline ends or a signal ends it; the exit code."""
+    """Run until the pipeline ends or a signal ends it; how many findings a report has."""
     loaded = load_transform(pipeline)  # a mistake in the file is told before Java starts
     state = PipelineState(
         name=pipeline.name,
@@ -47,14 +47,14 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metr
     )
     state.save()
     try:
-        code = _Job(pipeline, loaded, show, state).run(master, metrics_port)
+        findings = _Job(pipeline, loaded, show, state).run(master, metrics_port)
         state.state = "stopped" if pipeline.trigger.every else "done"
     except BaseException as error:
         state.state, state.error = "failed", short(str(error) or type(error).__name__)
         raise
     finally:
         state.save()
-    return code
+    return findings
 
 
 class _Job:
@@ -96,7 +96,7 @@ class _Job:
             failure = running.failure()
             if failure is not None and not self._wanted_stop.is_set():
                 raise PipelineError(short(failure))
-            return FINDINGS_EXIT_CODE if running.findings else 0
+            return running.findings
         finally:
             if running is not None:
                 running.stop()
@@ -160,7 +160,8 @@ def main(arguments: list[str]) -> int:
     try:
         path = _shipped(given.file)
         pipeline = load_pipeline_file(path, overrides, given.bootstrap)
-        return run_pipeline(pipeline, master=None, show=LinePerBatch(pipeline.name))
+        findings = run_pipeline(pipeline, master=None, show=LinePerBatch(pipeline.name))
+        return FINDINGS_EXIT_CODE if findings else 0
     except HeadraceSparkError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
