@@ -72,6 +72,37 @@ def test_every_column_is_written(
     assert {message.timestamp()[1] for message in found} == {round(moment.timestamp() * 1000)}
 
 
+@pytest.mark.parametrize("column", ["partition", "timestamp"])
+def test_partition_and_timestamp_are_heeded_without_the_other_columns(
+    column: str, spark: SparkSession, bootstrap: str, make_topic: TopicMaker, write: Callable[..., None]
+) -> None:
+    topic = make_topic(3)
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
+    rows = [(b"%d" % at, at % 3, moment) for at in range(30)]
+    frame = spark.createDataFrame(rows, "value BINARY, partition INT, timestamp TIMESTAMP").coalesce(1)
+    write(frame.select("value", column), topic)
+    found = committed_messages(bootstrap, topic, 3)
+
+    assert len(found) == 30
+    if column == "partition":
+        assert [(one.partition(), int(one.value())) for one in found] == sorted((at % 3, at) for at in range(30))
+    else:
+        assert {one.timestamp()[1] for one in found} == {round(moment.timestamp() * 1000)}
+
+
+@pytest.mark.parametrize(
+    ("partition", "said"), [(7, "{topic}-7 was not written: .*Unknown partition"), (-5, "a row has partition -5, but")]
+)
+def test_a_partition_that_there_is_not_is_named_and_nothing_is_lost_in_silence(
+    partition: int, said: str, spark: SparkSession, make_topic: TopicMaker, write: Callable[..., None]
+) -> None:
+    topic = make_topic(3)
+    frame = spark.createDataFrame([("a", 1), ("b", partition)], "value STRING, partition INT")
+
+    with pytest.raises(Exception, match=said.format(topic=topic)):
+        write(frame, topic)
+
+
 def test_strings_are_written_as_their_bytes_and_the_topic_may_be_a_column(
     spark: SparkSession, make_topic: TopicMaker, write: Callable[..., None], committed_values: Values
 ) -> None:

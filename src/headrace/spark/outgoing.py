@@ -96,7 +96,7 @@ def _convert(batch: pa.RecordBatch) -> Outgoing:
         keys=_bytes(columns["key"]) if "key" in columns else None,
         values=_bytes(columns["value"]),
         topics=columns["topic"].to_pylist() if "topic" in columns else None,
-        partitions=columns["partition"].to_pylist() if "partition" in columns else None,
+        partitions=_partitions(columns["partition"]) if "partition" in columns else None,
         timestamps_ms=_milliseconds(columns["timestamp"]) if "timestamp" in columns else None,
         headers=_headers(columns["headers"]) if "headers" in columns else None,
     )
@@ -110,6 +110,14 @@ def _bytes(column: pa.Array) -> list[bytes | None]:
     binary = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
     # An object array is several times quicker to make than a list of scalars.
     values: list[bytes | None] = binary.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _partitions(column: pa.Array) -> list[int | None]:
+    least = pc.min(column).as_py()
+    if least is not None and least < 0:
+        raise DeliveryError(f"a row has partition {least}, but partitions are numbered from 0; null lets the key decide")
+    values: list[int | None] = column.to_pylist()
     return values
 
 

@@ -5,7 +5,7 @@ in the middle of a run would reorder what follows.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -79,7 +79,8 @@ class RecordProducer:
     def send(self, rows: Outgoing, topic: str | None) -> None:
         """Queue a run of rows, after waiting until there is room for it."""
         self._make_room(rows)
-        if topic is not None and rows.headers is None:
+        # librdkafka's batches have no headers, no timestamps, and one partition for all.
+        if topic is not None and rows.headers is None and rows.timestamps_ms is None:
             self._send_together(rows, topic)
         else:
             self._send_one_by_one(rows, topic)
@@ -126,18 +127,9 @@ class RecordProducer:
     def _send_together(self, rows: Outgoing, topic: str) -> None:
         keys = rows.keys or [None] * rows.row_count
         messages: list[dict[str, Any]] = [{"value": value, "key": key} for value, key in zip(rows.values, keys, strict=True)]
-        if rows.partitions is not None:
-            for message, partition in zip(messages, rows.partitions, strict=True):
-                if partition is not None:
-                    message["partition"] = partition
-        if rows.timestamps_ms is not None:
-            for message, timestamp in zip(messages, rows.timestamps_ms, strict=True):
-                if timestamp is not None:
-                    message["timestamp"] = timestamp
-        if self.client.produce_batch(topic, messages) != rows.row_count:
-            refused = next(message["_error"] for message in messages if "_error" in message)
-            self.notice(refused)
-            raise self.failure(f"the record could not be queued for {topic}: {refused}")
+        for partition, run in _by_partition(messages, rows.partitions).items():
+            if self.client.produce_batch(topic, run, partition=partition) != len(run):
+                raise self._refused(topic, partition, next(message["_error"] for message in run if "_error" in message))
 
     def _send_one_by_one(self, rows: Outgoing, topic: str | None) -> None:
         produce = self.client.produce
@@ -148,26 +140,24 @@ class RecordProducer:
             if rows.headers is not None and (headers := rows.headers[row]) is not None:
                 extra["headers"] = headers
             partition = None if rows.partitions is None else rows.partitions[row]
+            number = ANY_PARTITION if partition is None else partition
             where = topic_of(rows.topics, row, topic)
             try:
-                produce(
-                    where,
-                    rows.values[row],
-                    None if rows.keys is None else rows.keys[row],
-                    ANY_PARTITION if partition is None else partition,
-                    **extra,
-                )
-            except (BufferError, KafkaException) as error:
-                if isinstance(error, KafkaException):
-                    self.notice(error.args[0])
-                raise self.failure(f"the record could not be queued for {where}: {error}") from None
+                produce(where, rows.values[row], None if rows.keys is None else rows.keys[row], number, **extra)
+            except BufferError as error:
+                raise self.failure(f"a record for {_place(where, number)} was not written: {error}") from None
+            except KafkaException as error:
+                raise self._refused(where, number, error.args[0]) from None
+
+    def _refused(self, topic: str, partition: int, error: KafkaError) -> DeliveryError:
+        self.notice(error)
+        return self.failure(f"a record for {_place(topic, partition)} was not written: {error.str()}")
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.notice(error)
         if error is not None and self._first_error is None:
-            partition = message.partition()  # None when the record never got one
-            where = message.topic() if partition is None or partition < 0 else f"{message.topic()}-{partition}"
+            where = _place(message.topic(), message.partition())
             why = f" ({self._last_trouble})" if error.code() == KafkaError._MSG_TIMED_OUT and self._last_trouble else ""
             self._first_error = f"a record for {where} was not written: {error.str()}{why}"
 
@@ -175,3 +165,18 @@ class RecordProducer:
         self.notice(error)
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_trouble:
             self._last_trouble = error.str()
+
+
+def _by_partition(messages: list[dict[str, Any]], partitions: Sequence[int | None] | None) -> Mapping[int, list[dict[str, Any]]]:
+    """Messages by where they go; within a partition they keep their order."""
+    if partitions is None:
+        return {ANY_PARTITION: messages}
+    found: dict[int, list[dict[str, Any]]] = {}
+    for message, partition in zip(messages, partitions, strict=True):
+        found.setdefault(ANY_PARTITION if partition is None else partition, []).append(message)
+    return found
+
+
+def _place(topic: str | None, partition: int | None) -> str:
+    """A record that never got a partition has none, or a negative one."""
+    return str(topic) if partition is None or partition < 0 else f"{topic}-{partition}"
