@@ -4,7 +4,8 @@ Entries of 34 bytes: version, producer id, first and last offset of the transact
 Entries are in the order of their last offsets.  They are few, and written at once; a closed segment's are read when a reader
 asks.
 Always: every entry is derived from markers in the log, so a broken file is rebuilt from its segment.  The format has no
-checksum of its own; where the log has noted one, the file must match it.
+checksum of its own; where the log has noted one, the file must match it.  Whoever changes the file has it synced with the log:
+what a power failure leaves of it would be believed, and aborted records be read.
 """
 
 import struct
@@ -44,7 +45,8 @@ def decode_aborted(data: bytes) -> list[AbortedEntry]:
         entry = AbortedEntry(*fields)
         if version != _VERSION:
             raise ValueError(f"aborted-transaction index version {version} is not known")
-        if not 0 <= entry.first_offset <= entry.last_offset or entry.last_offset <= previous or entry.producer_id < 0:
+        # The marker comes after what it ends: so zeros, of a page that was never written, are no entry.
+        if not 0 <= entry.first_offset < entry.last_offset or entry.last_offset <= previous or entry.producer_id < 0:
             raise ValueError("an aborted-transaction index is not in order")
         previous = entry.last_offset
         entries.append(entry)
@@ -54,13 +56,15 @@ def decode_aborted(data: bytes) -> list[AbortedEntry]:
 class AbortedIndex:
     """One file, made when the first transaction aborts."""
 
-    __slots__ = ("_entries", "_handle", "_size", "crc")
+    __slots__ = ("_entries", "_handle", "_size", "crc", "is_unsynced")
 
     def __init__(self, handle: Handle, size_bytes: int, crc: int | None = None) -> None:
         self._handle = handle
         self._size = size_bytes
         # What the file's checksum must be; None where nobody noted it.
         self.crc = crc
+        # Changed since somebody last saw to it that it is synced.
+        self.is_unsynced = False
         # None: not read yet.  A segment without the file has an empty list from the start.
         self._entries: list[AbortedEntry] | None = None if size_bytes or crc is not None else []
 
@@ -83,6 +87,7 @@ class AbortedIndex:
         entries.append(entry)
         self._size += ENTRY_BYTES
         self.crc = None
+        self.is_unsynced = True
 
     def entries(self) -> list[AbortedEntry]:
         """All of them, oldest first.  ValueError when the file is broken."""
@@ -118,4 +123,5 @@ class AbortedIndex:
             file = self._handle.file()
             file.truncate(0)
             file.append([b"".join(map(encode_aborted, self._entries))])
+            self.is_unsynced = True
         self._size = len(self._entries) * ENTRY_BYTES

@@ -158,7 +158,6 @@ class LogCore(ABC):
 
     def _count_in(self, stored: Sequence[StoredBatch], markers: dict[int, Marker], next_offset: int) -> None:
         """The bytes are stored: from here on they count."""
-        self._end_offset = next_offset
         for batch in stored:
             header = batch.header
             if header.producer_id < 0:
@@ -171,6 +170,8 @@ class LogCore(ABC):
                         self._note_aborted(completed)
             else:
                 self.producers.apply(header, batch.base_offset)
+        # Last, as another thread takes it for what it may sync, with all that was noted of it.
+        self._end_offset = next_offset
 
     # -- what the kinds of log do differently
 

@@ -63,6 +63,10 @@ class Durability:
             self._companions.append(path)
             self._directory_is_dirty = True
 
+    @property
+    def has_companions(self) -> bool:
+        return bool(self._companions)
+
     def found(self, noted_offset: int, flushed_offset: int) -> None:
         """What a start found."""
         self._noted_offset = self._sealed_offset = noted_offset

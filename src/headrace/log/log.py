@@ -101,9 +101,10 @@ class Log(SegmentedLog):
         for segment in self._segments:
             if segment.base_offset >= unsure_from:
                 self._note_sealed(segment, segment.base_offset)
+                self._sync_along(segment)
                 if not is_durable:
                     self._durability.written(segment.log)
-        if not is_durable:
+        if not is_durable or self._durability.has_companions:
             self.sync()
 
     # -- less of it
@@ -221,6 +222,7 @@ class Log(SegmentedLog):
             segment.cut(position, offset)
         except IndexMismatch as mismatch:
             self._rebuild(segment, mismatch)
+        self._sync_along(segment)
 
     def _after_truncation(self, active: Segment) -> None:
         self.epochs.truncate_from_end(self._end_offset)
@@ -271,7 +273,7 @@ class Log(SegmentedLog):
                 self._write_small_files(durable=False)
             except OSError as error:
                 raise self._fail("closing", self.directory, error) from error
-            if self._durability.flushed_offset < self._end_offset:
+            if self._durability.flushed_offset < self._end_offset or self._durability.has_companions:
                 self.sync()
         self.release()
 

@@ -178,13 +178,14 @@ class Recovery:
         return set(range(first, len(segments)))
 
     def _tail_is_sound(self) -> bool:
-        """Whether the last segment's index leads to an unbroken chain of batches up to the end of the file."""
+        """Whether the last segment's index leads to an unbroken chain of batches up to the end, and the rest is whole."""
         segment = self._result.segments[-1]
         if not self._has_indexes(segment):
             return False
         try:
             self._read_tail(segment)
-        except (IndexMismatch, CorruptBatch) as error:
+            segment.aborted.entries()
+        except (IndexMismatch, CorruptBatch, ValueError) as error:
             self._report(str(error))
             return False
         if self._known_end is not None and self._result.end_offset != self._known_end:

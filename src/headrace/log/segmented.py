@@ -199,9 +199,16 @@ class SegmentedLog(LogCore):
         segment = self._segments[-1]
         try:
             segment.add_aborted(entry)
+            self._sync_along(segment)
         except OSError as error:
             # The marker is in the log: it stays a failure of the log, not of the append that is already counted.
             self._fail("noting an aborted transaction", segment.aborted.handle.path, error)
+
+    def _sync_along(self, segment: Segment) -> None:
+        """What was noted of aborted transactions is durable with the log."""
+        if segment.aborted.is_unsynced:
+            segment.aborted.is_unsynced = False
+            self._durability.companion_written(segment.aborted.handle.path)
 
     # -- flushing
 
@@ -402,6 +409,7 @@ class SegmentedLog(LogCore):
             self.corruption_count += 1
             self.findings.append(f"{segment.aborted.handle.path.name}: {error}; it was made anew")
             segment.aborted.replace(self._aborted_from_log(segment))
+            self._sync_along(segment)
             return segment.aborted.reaching(start)
 
     def _aborted_from_log(self, segment: Segment) -> list[AbortedEntry]:
