@@ -3,8 +3,8 @@
 Whoever comes back catches up with all its partitions at once.  A transaction for each of ten thousand would keep the store, and
 everybody who watches it, busy until leases end; so those that gather while one is being written go together in the next.
 
-A proposal counts as under way until the store has surely taken or refused it.  When a transaction of several is refused, one of
-them was overtaken and the others need not wait: each half is decided anew.
+A proposal counts as under way until the store has surely taken or refused it.  When a transaction of several comes to nothing,
+one of them may have been overtaken and the others need not wait: each half is decided anew.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from headrace.broker.partition import Partition
 from headrace.controller.election import ElectionRules
@@ -54,7 +55,8 @@ class InSyncProposals:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._waiting: dict[Proposal, None] = {}
+        # The latest for each partition: a leadership that began anew has forgotten what it proposed before.
+        self._waiting: dict[tuple[UUID, int], Proposal] = {}
         self._is_writing = False
 
     def add(self, partition: Partition, leader: LeaderState, wanted: Mapping[int, int]) -> None:
@@ -68,7 +70,7 @@ class InSyncProposals:
             partition_epoch=leader.state.partition_epoch,
             isr=wanted,
         )
-        self._waiting[Proposal(partition, leader, change)] = None
+        self._waiting[change.topic_id, change.index] = Proposal(partition, leader, change)
         if not self._is_writing:
             self._is_writing = True
             self._broker.spawn(self._write_all())
@@ -78,32 +80,39 @@ class InSyncProposals:
         size = self._broker.store.operations_max * 3 // 4
         try:
             while self._waiting:
-                some = list(islice(self._waiting, size))
-                for proposal in some:
-                    del self._waiting[proposal]
-                await self._write(some)
+                await self._write([self._waiting.pop(key) for key in list(islice(self._waiting, size))])
         finally:
             self._is_writing = False
 
     async def _write(self, proposals: Sequence[Proposal]) -> None:
         decided = list(self._decide(proposals))
-        while decided:
-            try:
-                taken = await self._broker.cluster.commit(_together(decided))
-            except (StoreUnavailable, RequestError):
-                # They may have been taken: until that is known the larger sets count, and asking again finds out.
-                await asyncio.sleep(RETRY_S)
-                decided = list(self._decide(proposals))
-                continue
-            if taken:
-                _tell(decided)
-            elif len(decided) == 1:
-                decided[0].proposal.leader.on_refused()
-            else:
-                middle = len(decided) // 2
-                await self._write([each.proposal for each in decided[:middle]])
-                await self._write([each.proposal for each in decided[middle:]])
+        if not decided:
             return
+        taken = await self._commit(_together(decided))
+        if taken:
+            _tell(decided)
+        elif len(decided) > 1:
+            middle = len(decided) // 2
+            await self._write([each.proposal for each in decided[:middle]])
+            await self._write([each.proposal for each in decided[middle:]])
+        elif taken is None:
+            # It may have been taken: until that is known the larger set counts, and asking again finds out.
+            (unsure,) = (each.proposal for each in decided)
+            self._waiting.setdefault((unsure.change.topic_id, unsure.change.index), unsure)
+        else:
+            decided[0].proposal.leader.on_refused()
+
+    async def _commit(self, transaction: Transaction) -> bool | None:
+        """Whether the store has taken it; None, after a pause, when that is not known."""
+        try:
+            return await self._broker.cluster.commit(transaction)
+        except (StoreUnavailable, RequestError) as error:
+            logger.debug("in-sync sets could not be written: %s", error)
+        except Exception:
+            # Whatever it was: who stopped trying would lead with a set of yesterday for ever.
+            logger.exception("in-sync sets could not be written")
+        await asyncio.sleep(RETRY_S)
+        return None
 
     def _decide(self, proposals: Sequence[Proposal]) -> Iterator[Decided]:
         for proposal in proposals:

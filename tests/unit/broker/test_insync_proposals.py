@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from headrace.broker.insync_proposals import InSyncProposals
 from headrace.controller.entries import (
     BrokerRegistration,
@@ -22,7 +24,7 @@ from headrace.controller.entries import (
 from headrace.host.entropy import SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.memory import MemoryStore
-from headrace.metadata.store import TransactionResult
+from headrace.metadata.store import StoreUnavailable, TransactionResult
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.replication.leader import LeaderState
@@ -37,10 +39,14 @@ class CountingStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[int] = []
+        self.failures: list[Exception] = []
 
     async def transact(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> TransactionResult:
         self.asked.append(len(operations))
+        assert len({operation.key for operation in operations if isinstance(operation, Put)}) == len(operations), "etcd refuses"
         await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop()
         return await super().transact(conditions, operations)
 
 
@@ -133,5 +139,31 @@ def test_a_proposal_is_not_held_back_to_wait_for_others() -> None:
         await broker.written()
 
         assert broker.store.asked == [1, 1]
+
+    tell(story)
+
+
+def test_a_leadership_that_begins_anew_proposes_again_and_only_that_counts() -> None:
+    async def story(broker: Leader) -> None:
+        before, after = broker.propose(3), broker.propose(3)
+        await broker.written()
+
+        assert broker.in_sync(3) == (1, 2)
+        assert broker.store.asked == [1]
+        assert before is not after
+
+    tell(story)
+
+
+def test_a_store_that_fails_in_whatever_way_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.broker.insync_proposals.RETRY_S", 0.001)
+
+    async def story(broker: Leader) -> None:
+        broker.store.failures = [RuntimeError("never seen before"), StoreUnavailable("away")]
+        for index in range(10):
+            broker.propose(index)
+        await broker.written()
+
+        assert all(broker.in_sync(index) == (1, 2) for index in range(10))
 
     tell(story)
