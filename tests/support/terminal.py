@@ -23,7 +23,7 @@ LOOK_S = 0.02
 BROKER, FOLLOWER = "broker", "follower"
 # What goes on until Ctrl-C, which of the two it is, and what it shows once it does its work.
 GOES_ON = (
-    (re.compile(r"headrace serve\b|make run\b"), BROKER, "Headrace serves at"),
+    (re.compile(r"headrace serve\b|^make\b.* run$"), BROKER, "Headrace serves at"),
     (re.compile(r"headrace cluster up\b"), BROKER, "serve at"),
     (re.compile(r"headrace consume\b.* --follow\b"), FOLLOWER, "\n"),
     (re.compile(r"headrace pipeline (run|submit)\b"), FOLLOWER, "batch 0"),
@@ -63,16 +63,24 @@ class Terminal:
         for pattern, kind, shows in GOES_ON:
             if pattern.search(line):
                 return self._run_until_it_shows(line, where, kind, shows)
-        ended = subprocess.run(
+        process = subprocess.Popen(
             ["sh", "-e", "-c", line],
             cwd=self._directory,
             env=self._environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=ENDS_SECONDS_MAX,
+            start_new_session=True,
         )
-        assert ended.returncode == 0, f"{where}: {ended.stdout}{ended.stderr}"
-        return ended.stdout
+        try:
+            shown, said = process.communicate(timeout=ENDS_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            # With everything that it started.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        assert process.returncode == 0, f"{where}: {shown}{said}"
+        return shown
 
     def _run_until_it_shows(self, line: str, where: str, kind: str, shows: str) -> str:
         if kind == BROKER:

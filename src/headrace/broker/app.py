@@ -17,6 +17,7 @@ from headrace.broker.coordinators.transaction_shell import TransactionCoordinato
 from headrace.broker.coordinators.transaction_verification import TransactionVerification
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.flushing import LANES, Flusher, in_lanes
+from headrace.broker.health import HealthListener, Phase
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.listeners import CLIENTS, endpoint_of, parse_address
 from headrace.broker.metadata_store import open_store
@@ -72,6 +73,8 @@ class Broker:
         self.housekeeping = Housekeeping(self)
         self.verification: Verification | None = None
         self.address = ("", 0)
+        self.phase = Phase.STARTING
+        self.health = HealthListener(self)
         # In the order in which they began, which a set does not keep.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
@@ -93,6 +96,7 @@ class Broker:
     async def start(self) -> None:
         """Return when clients are served."""
         self.loop = asyncio.get_running_loop()
+        await self.health.start()
         self.storage = await self.loop.run_in_executor(None, self._open_storage)
         self.store = await self.host.open_store(self.config, self.host.entropy)
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
@@ -136,6 +140,7 @@ class Broker:
         await self.replicas.start()
         await self.clustering.admitted()
         await self.server.open()
+        self.phase = Phase.SERVING
         self.housekeeping.start()
 
     def _open_storage(self) -> Storage:
@@ -177,6 +182,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is acknowledged, write everything down, leave a mark that the end was clean."""
+        self.phase = Phase.STOPPING
         await self.clustering.hand_over()
         await self.housekeeping.close()
         self.server.stop_listening()
@@ -199,6 +205,7 @@ class Broker:
         await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, lane) for lane in lanes))
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         await self.store.close()
+        await self.health.close()
 
     async def _flush_everything(self) -> None:
         """In many lanes at once, as logs are closed after it."""
@@ -209,6 +216,7 @@ class Broker:
 
     async def abandon(self) -> None:
         """Let go of everything as a crash would: nothing is flushed, finished or written down."""
+        await self.health.close()
         await self.server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:

@@ -94,7 +94,7 @@ def _run(settings: BrokerConfig) -> None:
     from headrace.broker.app import serve as run_broker
     from headrace.broker.listeners import parse_address
 
-    for name in ("listeners", "advertised.listeners"):
+    for name in ("listeners", "advertised.listeners", "headrace.health.listener"):
         try:
             parse_address(settings[name] or settings["listeners"])
         except ValueError as error:
@@ -126,10 +126,11 @@ def greet(broker: "Broker") -> None:
         kept = str(Path(broker.config["log.dirs"]).resolve())
     reach = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     option = "" if (reach, port) == ("127.0.0.1", DEFAULT_PORT) else f" --bootstrap {reach}:{port}"
+    health = "" if broker.health.address is None else "\n  How it is            http://{}:{}/ready".format(*broker.health.address)
     print(
         f"""
   Headrace serves at   {host}:{port}
-  The data is          {kept}
+  The data is          {kept}{health}
 
   Try, in another terminal:
     echo 'hello, log' | headrace produce greetings{option}

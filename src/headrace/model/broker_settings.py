@@ -21,6 +21,12 @@ _SERVER = (
     _fixed("broker.rack", Kind.STRING, None, "The rack, room or zone this broker stands in; replicas are spread over racks."),
     _fixed("listeners", Kind.STRING, "127.0.0.1:9092", "The address the broker listens on, HOST:PORT."),
     _fixed("advertised.listeners", Kind.STRING, None, "The address clients are told to use; by default the one listened on."),
+    _fixed(
+        "headrace.health.listener",
+        Kind.STRING,
+        None,
+        "The address, HOST:PORT, where `/live` and `/ready` tell over HTTP how the broker is; none by default.",
+    ),
     _fixed("log.dirs", Kind.STRING, "data", "The directory that holds the logs."),
     _fixed("headrace.memory", Kind.BOOLEAN, False, "Whether everything is kept in memory and no file is written."),
     _fixed(

@@ -1,0 +1,89 @@
+"""Whether this broker is alive and ready: told over HTTP, at an address of its own, to whoever has to know it.
+
+`/live` answers 200 for as long as the event loop turns.  `/ready` answers 200 from when clients are served until the broker is
+asked to stop, and 503 otherwise; both tell in JSON how it is.  They answer before the logs are opened, which may take a while.
+"""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import orjson
+
+from headrace.broker.listeners import parse_address
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from headrace.broker.app import Broker
+
+
+class Phase(StrEnum):
+    """How far a broker is in its life."""
+
+    STARTING = "starting"
+    SERVING = "serving"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`reasons` are words for people: why it is not ready, or what is not as it should be although it is."""
+
+    ready: bool
+    state: str  # HEALTHY, DEGRADED or DOWN, as `headrace cluster status` has it
+    reasons: tuple[str, ...] = ()
+
+
+def condition(broker: "Broker") -> Condition:
+    if broker.phase is not Phase.SERVING:
+        return Condition(False, "DOWN", (f"the broker is {broker.phase}",))
+    if not broker.clustering.may_lead():
+        return Condition(False, "DOWN", ("the broker lost its place in the cluster and is registering anew",))
+    reasons = broker.clustering.health.reasons()
+    return Condition(broker.clustering.health.lost is None, "DEGRADED" if reasons else "HEALTHY", reasons)
+
+
+class HealthListener:
+    """The HTTP address; nothing at all where none is set."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._runner: web.AppRunner | None = None
+        self.address: tuple[str, int] | None = None
+
+    async def start(self) -> None:
+        if (wanted := self._broker.config["headrace.health.listener"]) is None:
+            return
+        # Most brokers do without, and start sooner for it.
+        from aiohttp import web
+
+        application = web.Application()
+        application.add_routes([web.get("/live", self._live), web.get("/ready", self._ready)])
+        self._runner = web.AppRunner(application, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, *parse_address(wanted))
+        try:
+            await site.start()
+        except OSError as error:
+            await self.close()
+            raise OSError(f"headrace.health.listener={wanted}: {error.strerror}") from None
+        host, port, *_ = self._runner.addresses[0]
+        self.address = host, port
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _live(self, request: "web.Request") -> "web.Response":
+        return _answer(200, condition(self._broker))
+
+    async def _ready(self, request: "web.Request") -> "web.Response":
+        found = condition(self._broker)
+        return _answer(200 if found.ready else 503, found)
+
+
+def _answer(status: int, found: Condition) -> "web.Response":
+    from aiohttp import web
+
+    return web.Response(status=status, body=orjson.dumps(asdict(found)), content_type="application/json")
