@@ -27,11 +27,30 @@ def test_a_misspelt_option_is_named_at_load_with_the_nearest_one(read: FrameRead
     assert "did you mean 'maxOffsetsPerTrigger'?" in streaming
 
 
-def test_a_client_property_that_there_is_not_is_named(read: FrameReader, make_topic: TopicMaker) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "kafka__securty__protocol",
+            "option 'kafka.securty.protocol' is no property of the client; did you mean 'kafka.security.protocol'?",
+        ),
+        ("kafka__zz__zz", "option 'kafka.zz.zz' is no property of the client; librdkafka's CONFIGURATION.md lists"),
+        ("kafka__security__protocol", 'Invalid value "1" for configuration property "security.protocol"'),
+    ],
+)
+def test_a_wrong_client_property_is_named_with_the_nearest_one(
+    name: str, said: str, read: FrameReader, make_topic: TopicMaker
+) -> None:
     topic = make_topic()
 
-    said = error_of(lambda: read(topic, kafka__no__such__thing="1").count())
-    assert 'No such configuration property: "no.such.thing"' in said
+    assert said in error_of(lambda: read(topic, **{name: "1"}).count())
+
+
+def test_a_topic_that_is_not_there_is_named_with_the_nearest_one(read: FrameReader, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+
+    assert f"topic {topic}x not found at" in (said := error_of(lambda: read(f"{topic}x").count()))
+    assert f"did you mean {topic}?" in said
 
 
 def test_a_topic_that_is_not_there_is_named(read: FrameReader, read_stream: FrameReader, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from headrace.model.identity import TopicPartition
 from headrace.spark.client_log import client_logger
-from headrace.spark.errors import BrokerUnreachableError, OptionError, TopicMissingError
+from headrace.spark.errors import BrokerUnreachableError, TopicMissingError
+from headrace.spark.option_names import wrong_client_property
 from headrace.spark.options import Assignment, Edge, Pattern, Subscription, Topics
 
 logger = logging.getLogger("headrace.spark")
@@ -71,7 +72,7 @@ class Cluster:
         try:
             self._admin = AdminClient(properties, logger=client_logger)
         except KafkaException as error:
-            raise OptionError(f"a kafka.* option is wrong: {error.args[0].str()}") from None
+            raise wrong_client_property(error.args[0].str()) from None
 
     def topics(self, subscription: Subscription, timeout_ms: int) -> dict[str, Topic]:
         """The subscribed topics that exist.  Named ones that do not are left out; the caller knows whether that is an error."""
@@ -82,11 +83,17 @@ class Cluster:
             case Assignment(partitions=partitions):
                 wanted = sorted({partition.topic for partition in partitions})
             case Pattern(expression=expression):
-                listing = self._ask(lambda seconds: self._admin.list_topics(timeout=seconds), deadline)
-                wanted = sorted(name for name in listing.topics if re.fullmatch(expression, name))
+                wanted = [name for name in self._names(deadline) if re.fullmatch(expression, name)]
         if not wanted:
             return {}
         return self._ask(lambda seconds: self._describe(wanted, seconds), deadline)
+
+    def names(self, timeout_ms: int) -> list[str]:
+        """Every topic there is."""
+        return self._names(time.monotonic() + timeout_ms / 1000)
+
+    def _names(self, deadline: float) -> list[str]:
+        return sorted(self._ask(lambda seconds: self._admin.list_topics(timeout=seconds), deadline).topics)
 
     def edges(self, partitions: Iterable[TopicPartition], edge: Edge, timeout_ms: int) -> dict[TopicPartition, int]:
         """Where each log begins, or ends for a reader of this isolation level."""

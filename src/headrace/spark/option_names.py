@@ -5,6 +5,7 @@ moves over by its format name; the names under "ours" go beyond it.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 
 from headrace.spark.errors import OptionError
@@ -77,6 +78,75 @@ JAVA_CLIENT_PROPERTIES = {
 
 # Only the Java client has these, and without them nothing is lost.
 IGNORED_CLIENT_PROPERTIES = frozenset({"max.poll.records", "metric.reporters", "auto.commit.interval.ms"})
+
+
+# What people set most, to name the nearest one when librdkafka does not know a name; it has no list of its own to ask for.
+COMMON_CLIENT_PROPERTIES = (
+    *JAVA_CLIENT_PROPERTIES,
+    "acks",
+    "allow.auto.create.topics",
+    "batch.num.messages",
+    "batch.size",
+    "bootstrap.servers",
+    "check.crcs",
+    "client.id",
+    "client.rack",
+    "compression.level",
+    "compression.type",
+    "connections.max.idle.ms",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "enable.ssl.certificate.verification",
+    "fetch.max.bytes",
+    "fetch.min.bytes",
+    "group.id",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "linger.ms",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "message.max.bytes",
+    "message.timeout.ms",
+    "metadata.max.age.ms",
+    "partitioner",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "retries",
+    "retry.backoff.ms",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "sasl.oauthbearer.config",
+    "sasl.password",
+    "sasl.username",
+    "security.protocol",
+    "session.timeout.ms",
+    "socket.connection.setup.timeout.ms",
+    "socket.keepalive.enable",
+    "socket.timeout.ms",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "transaction.timeout.ms",
+)
+
+
+def wrong_client_property(said: str) -> OptionError:
+    """What librdkafka says of a property, with the option's own name and the nearest one that there is."""
+    unknown = re.search(r'No such configuration property: "([^"]+)"', said)
+    if unknown is None:
+        return OptionError(f"a kafka.* option is wrong: {said}")
+    close = difflib.get_close_matches(unknown.group(1), COMMON_CLIENT_PROPERTIES, n=1)
+    hint = f"did you mean 'kafka.{close[0]}'?" if close else "librdkafka's CONFIGURATION.md lists those that there are"
+    return OptionError(f"option 'kafka.{unknown.group(1)}' is no property of the client; {hint}")
 
 
 def check_names(options: Iterable[str], known: tuple[str, ...], role: str) -> None:

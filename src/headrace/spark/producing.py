@@ -11,7 +11,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from headrace.spark.client_log import client_logger
-from headrace.spark.errors import DeliveryError, FencedError, OptionError
+from headrace.spark.errors import DeliveryError, FencedError
+from headrace.spark.option_names import wrong_client_property
 from headrace.spark.outgoing import ANY_PARTITION, Outgoing, topic_of
 
 OUTSTANDING_BYTES = 64 * 1024 * 1024
@@ -56,7 +57,7 @@ class RecordProducer:
         try:
             self.client = Producer(properties, logger=client_logger)
         except KafkaException as error:
-            raise OptionError(f"a kafka.* option is wrong: {error.args[0].str()}") from None
+            raise wrong_client_property(error.args[0].str()) from None
 
     def require_topic(self, topic: str, timeout_ms: int) -> None:
         """Fail early when a topic is not there and the brokers do not create it when asked for it, as a producer asks."""

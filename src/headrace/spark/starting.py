@@ -1,5 +1,6 @@
 """Which partitions are read, and at which offsets a position such as "earliest" or a moment in time stands."""
 
+import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,9 +61,16 @@ def subscribed(cluster: Cluster, options: SourceOptions, timeout_ms: int, *, may
         what = "topic" if isinstance(options.subscription, Topics) else "partition"
         plural = "s" if len(missing) > 1 else ""
         raise TopicMissingError(
-            f"{what}{plural} {', '.join(missing)} not found at {options.client['bootstrap.servers']}: create it, or correct it"
+            f"{what}{plural} {', '.join(missing)} not found at {options.client['bootstrap.servers']}; "
+            + _way_on(missing, cluster.names(timeout_ms))
         )
     return Subscribed(topics=topics, partitions=partitions)
+
+
+def _way_on(missing: Sequence[str], names: Sequence[str]) -> str:
+    """The topics whose names are nearest, if any is near."""
+    near = {close for one in missing for close in difflib.get_close_matches(one, names, n=1)}
+    return f"did you mean {' and '.join(sorted(near))}?" if near else "create it, or correct it"
 
 
 def resolve(
