@@ -16,12 +16,13 @@ which is why an interrupted batch has to be finished with the settings that it b
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -39,6 +40,7 @@ LEDGER_TOPIC = "__headrace_deliveries"
 LEDGER_PARTITIONS = 32  # never changes: it decides where a task looks for its record
 STEP_SECONDS = 120.0  # a transactional step may wait that long for a broker to come back
 REQUEST_SECONDS = 10.0
+UNSTABLE_SECONDS = 2.0  # a record that cannot be read for so long is about to be changed
 TRANSACTION_PROPERTIES = {
     "transaction.timeout.ms": "300000",
     # Otherwise librdkafka forgets its brokers when none answers for a while, and a step that waits for one of them never ends.
@@ -128,14 +130,16 @@ def _recorded_by_another(options: SinkOptions, delivery: Delivery) -> bool:
     earlier would be tried again and take the id from one that is nearly done.
     """
     logger.info("%s was taken over, waiting for the other attempt", delivery.transactional_id)
-    ledger = _Ledger(connection_properties(options.client), delivery)
+    lasting_ms = int(options.client.get("transaction.timeout.ms", TRANSACTION_PROPERTIES["transaction.timeout.ms"]))
+    latest = time.monotonic() + lasting_ms / 1000 + OVERTAKEN_SECONDS
     deadline = time.monotonic() + OVERTAKEN_SECONDS
-    while (recorded := ledger.recorded_batch()) is None or recorded < delivery.batch_id:
-        if recorded is None:
-            deadline = time.monotonic() + OVERTAKEN_SECONDS
-        elif time.monotonic() >= deadline:
-            return False
-        time.sleep(0.2)
+    with closing(_Ledger(connection_properties(options.client), delivery)) as ledger:
+        while (recorded := ledger.recorded_batch()) is None or recorded < delivery.batch_id:
+            if recorded is None:
+                deadline = min(latest, time.monotonic() + OVERTAKEN_SECONDS)
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.2)
     return True
 
 
@@ -169,19 +173,27 @@ def _connect(options: SinkOptions, delivery: Delivery) -> _Session:
         producer.require_topic(options.topic, options.connect_timeout_ms)
     connection = connection_properties(client)
     require_ledger(connection, producer, options.connect_timeout_ms)
-    group_metadata = Consumer(connection | {"group.id": delivery.group}, logger=client_logger).consumer_group_metadata()
-    session = _Session(producer, group_metadata, -1)
-    _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
-    session.recorded_batch = _Ledger(connection, delivery).settled_batch()
+    with closing(_Ledger(connection, delivery)) as ledger:
+        session = _Session(producer, ledger.group_metadata, -1)
+        _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
+        session.recorded_batch = ledger.settled_batch()
     return session
 
 
 class _Ledger:
-    """What is recorded of one task's batches."""
+    """What is recorded of one task's batches.
+
+    Asked for by a consumer: librdkafka's admin client crashes the process when a group's coordinator has moved (its issue 5040).
+    """
 
     def __init__(self, connection: Mapping[str, str], delivery: Delivery) -> None:
-        self._admin = AdminClient(dict(connection), logger=client_logger)
+        properties = dict(connection) | {"group.id": delivery.group, "isolation.level": "read_committed"}
+        self._consumer = Consumer(properties, logger=client_logger)
         self._delivery = delivery
+
+    @property
+    def group_metadata(self) -> Any:
+        return self._consumer.consumer_group_metadata()
 
     def settled_batch(self) -> int:
         """The last batch whose rows are committed, once an earlier attempt's transaction, which is being aborted, has ended."""
@@ -189,34 +201,30 @@ class _Ledger:
         while (recorded := self.recorded_batch()) is None:
             if time.monotonic() >= deadline:
                 raise DeliveryError(f"an earlier transaction of {self._delivery.transactional_id} does not end")
-            time.sleep(0.1)
         return recorded
 
     def recorded_batch(self) -> int | None:
         """The last batch whose rows are committed, -1 when there is none; None while a transaction is about to change it."""
         deadline = time.monotonic() + STEP_SECONDS
+        # Of this task alone: those of other tasks are not stable for as long as they write.
+        mine = ClientPartition(LEDGER_TOPIC, self._delivery.record.partition)
         while True:
             try:
-                answer = self._ask()
+                (answer,) = self._consumer.committed([mine], UNSTABLE_SECONDS)
                 if answer.error is not None:
                     raise KafkaException(answer.error)
                 return max(0, int(answer.offset)) - 1  # a negative offset says that there is none
             except KafkaException as failure:
                 error = failure.args[0]
-                if error.name() == "UNSTABLE_OFFSET_COMMIT":
+                if error.code() == KafkaError._TIMED_OUT:  # librdkafka asks again for as long as the offset is not stable
                     return None
                 if not (error.retriable() or error.code() in PASSING_ERRORS) or time.monotonic() >= deadline:
                     group = self._delivery.group
                     raise DeliveryError(f"what group {group} has recorded cannot be read: {error.str()}") from None
                 time.sleep(0.1)
 
-    def _ask(self) -> ClientPartition:
-        """The answer for this task's partition alone: those of other tasks are not stable for as long as they write."""
-        group, mine = self._delivery.group, ClientPartition(LEDGER_TOPIC, self._delivery.record.partition)
-        question = ConsumerGroupTopicPartitions(group, [mine])
-        answers = self._admin.list_consumer_group_offsets([question], require_stable=True, request_timeout=REQUEST_SECONDS)
-        (answer,) = answers[group].result().topic_partitions
-        return answer
+    def close(self) -> None:
+        self._consumer.close()
 
 
 def _open_transaction(session: _Session, delivery: Delivery) -> None:
