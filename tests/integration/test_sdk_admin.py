@@ -133,6 +133,14 @@ def test_lag_counts_partitions_in_which_nothing_is_committed(admin: Admin, boots
     assert admin.lag(topic) == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 5}
 
 
+def test_a_group_that_is_not_there_is_an_error(admin: Admin, topic: str) -> None:
+    for ask in (admin.group, admin.lag, admin.delete_group):
+        with pytest.raises(GroupNotFound, match=f"group '{topic}'"):
+            ask(topic)
+
+    assert admin.committed(topic) == {}
+
+
 def test_the_cluster_says_who_is_there(admin: Admin, bootstrap: str) -> None:
     cluster = admin.cluster()
 
@@ -149,6 +157,11 @@ def test_the_cluster_says_who_is_there(admin: Admin, bootstrap: str) -> None:
         (lambda admin: admin.create_topic("t", replication=0), "replication=0"),
         (lambda admin: admin.offsets("t", "noon"), "at='noon'"),
         (lambda admin: admin.group(""), "group=''"),
+        (lambda admin: admin.group(5), "^group=5"),
+        (lambda admin: admin.create_topic("t", settings=["compact"]), "settings=.* a dict of name to value"),
+        (lambda admin: admin.delete_records("t", 5), "before=5 .* a dict of partition to offset"),
+        (lambda admin: admin.delete_records("t", {0: "end"}), "before='end'"),
+        (lambda admin: admin.set_offsets("g", {"t": 5}), "offsets='t' .* TopicPartition"),
         (lambda admin: admin.set_offsets("g", {TopicPartition("t", 0): -5}), "offsets=-5"),
     ],
 )

@@ -1,5 +1,6 @@
 """The consumer against a running broker."""
 
+import re
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -318,6 +319,30 @@ def test_a_topic_that_is_not_there_is_an_error_and_not_a_silence(bootstrap: str)
         pytest.raises(TopicNotFound),
     ):
         consumer.poll(20)
+
+
+def test_a_partition_that_is_not_there_is_an_error_and_not_a_silence(bootstrap: str, topic: str) -> None:
+    fill(bootstrap, topic, ["x"])
+    with (
+        Consumer(TopicPartition(topic, 9), bootstrap=bootstrap) as consumer,
+        pytest.raises(TopicNotFound, match=f"topics={topic}-9 is not there; topic '{topic}' has the partitions 0 to 0"),
+    ):
+        consumer.poll(20)
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda consumer: consumer.seek("t", 5), "partition='t' is not accepted; accepted: TopicPartition"),
+        (lambda consumer: consumer.pause("t"), "partitions='t' is not accepted; accepted: a list"),
+        (lambda consumer: consumer.resume([5]), "partitions=5 is not accepted; accepted: TopicPartition"),
+        (lambda consumer: consumer.commit({"t": 1}), "offsets='t' is not accepted; accepted: TopicPartition"),
+    ],
+)
+def test_partitions_are_named_as_such(bootstrap: str, topic: str, use: Any, said: str) -> None:
+    fill(bootstrap, topic, ["x"])
+    with Consumer(topic, bootstrap=bootstrap, group=topic) as consumer, pytest.raises(InvalidArgument, match=re.escape(said)):
+        use(consumer)
 
 
 def test_read_committed_waits_for_the_end_of_a_transaction(bootstrap: str, topic: str) -> None:

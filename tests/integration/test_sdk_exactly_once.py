@@ -77,6 +77,7 @@ def book(record: Record[bytes, Any], cursor: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_killed_at_every_step_each_effect_is_there_once(bootstrap: str, topic: str, tmp_path: Path) -> None:
     # First without a death, to know how many steps there are.
     send_entries(bootstrap, f"{topic}-count")
@@ -99,11 +100,11 @@ def test_killed_at_every_step_each_effect_is_there_once(bootstrap: str, topic: s
         for thread in threads:
             thread.join()
 
-    wrong = [
-        (at, entries, balance) for at, entries, balance in killed if entries != list(range(ENTRIES)) or balance != 2**ENTRIES - 1
-    ]
+    wrong = [each for each in killed if each[2:] != (list(range(ENTRIES)), 2**ENTRIES - 1)]
     assert wrong == []
     assert len(killed) == steps
+    # Steps are a little more or fewer from run to run, with how the records fall into batches; a few may end by themselves.
+    assert sum(code == -9 for code, *_ in killed) > 0.8 * steps
 
 
 LANES = 6  # programs killed at the same time: each has a topic and a database of its own
@@ -115,11 +116,9 @@ def kill_once(bootstrap: str, topic: str, directory: Path, at: int, results: lis
     prepare(connection)
     send_entries(bootstrap, mine)
     dead = run_wallet(str(where), bootstrap, mine, kill_at=at)
-    # Steps are a little more or fewer from run to run, with how the records fall into batches; one that ended by itself
-    # is fine too.
     assert dead.returncode in (-9, 0), dead.stderr
     run_wallet(str(where), bootstrap, mine)
-    results.append((at, *effects(connection)))
+    results.append((dead.returncode, at, *effects(connection)))
     connection.close()
 
 

@@ -192,6 +192,30 @@ def test_a_fault_is_one_thing(own: Broker, wrong: dict[str, Any]) -> None:
         own.faults.on(Api.PRODUCE, **wrong)
 
 
+@pytest.mark.parametrize(
+    ("api", "wrong", "said"),
+    [
+        ("produce", {"disconnect": True}, "api='produce' is not accepted; accepted: Api.PRODUCE"),
+        (Api.PRODUCE, {"error": "x"}, "error='x' is not accepted; accepted: ErrorCode"),
+        (Api.PRODUCE, {"delay": "x"}, "delay='x' is not accepted; accepted: seconds"),
+        (Api.PRODUCE, {"disconnect": True, "times": 0}, "times=0 is not accepted; accepted: a whole number of at least 1"),
+    ],
+)
+def test_a_fault_that_could_never_strike_is_refused(own: Broker, api: Any, wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        own.faults.on(api, **wrong)
+
+
+def test_a_setting_that_is_misspelt_is_named_before_the_start() -> None:
+    with pytest.raises(ValueError, match=r"there is no setting num\.partitonz; did you mean num\.partitions\?"):
+        Broker(settings={"num.partitonz": 3})
+    with (
+        Broker(settings={"num.partitions": 3, "auto.create.topics.enable": True}) as broker,
+        Producer(broker.bootstrap) as producer,
+    ):
+        assert producer.partition_count("t") == 3
+
+
 def test_a_week_passes_in_a_moment(own: Broker) -> None:
     with Admin(own.bootstrap) as admin:
         admin.create_topic("orders", settings={"retention.ms": 86_400_000, "segment.ms": 3_600_000})

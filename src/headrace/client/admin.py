@@ -26,7 +26,18 @@ from confluent_kafka.admin import (
 )
 
 from headrace.client.admin_values import Cluster, Group, Node, Partition, Setting, Topic, group_of, topic_of
-from headrace.client.arguments import Duration, bootstrap_address, merged, seconds, timestamp_ms, topic_name, whole_number
+from headrace.client.arguments import (
+    Duration,
+    bootstrap_address,
+    label,
+    mapping,
+    merged,
+    offsets_by_partition,
+    seconds,
+    timestamp_ms,
+    topic_name,
+    whole_number,
+)
 from headrace.client.errors import Closed, GroupNotFound, HeadraceError, InvalidArgument, TopicExists, TopicNotFound, translate
 from headrace.client.logs import librdkafka_log
 from headrace.model.identity import TopicPartition
@@ -50,7 +61,7 @@ class Admin:
     ) -> None:
         self.bootstrap = bootstrap_address(bootstrap)
         self._timeout = seconds("timeout", timeout, at_least=0.1)
-        config = {"bootstrap.servers": self.bootstrap, "client.id": client_id}
+        config = {"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}
         try:
             self._client: AdminClient | None = AdminClient(merged(config, librdkafka), logger=librdkafka_log)
         except KafkaException as error:
@@ -113,8 +124,13 @@ class Admin:
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
         """Delete what lies below an offset of each partition; answers the new first offsets."""
-        wanted = [Position(topic_name("topic", topic), partition, offset) for partition, offset in before.items()]
-        answers = self._each(lambda client: client.delete_records(wanted, **self._limits()), f"delete records of topic '{topic}'")
+        topic_name("topic", topic)
+        wanted = [
+            Position(topic, whole_number("before", partition, at_least=0), whole_number("before", offset, at_least=0))
+            for partition, offset in mapping("before", before, "partition to offset").items()
+        ]
+        action = f"delete records of topic '{topic}' before {dict(before)}"
+        answers = self._each(lambda client: client.delete_records(wanted, **self._limits()), action)
         return {position.partition: answer.low_watermark for position, answer in answers.items()}
 
     # Settings
@@ -141,7 +157,7 @@ class Admin:
                 "" if value is None else _text(value),
                 incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
             )
-            for name, value in settings.items()
+            for name, value in mapping("settings", settings, "name to value").items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         self._each(
@@ -183,11 +199,14 @@ class Admin:
 
     def group(self, name: str) -> Group:
         """A group's state and members."""
+        _group_name(name)
         answers = self._each(
-            lambda client: client.describe_consumer_groups([_group_name(name)], request_timeout=self._timeout),
-            f"describe group '{name}'",
+            lambda client: client.describe_consumer_groups([name], request_timeout=self._timeout), f"describe group '{name}'"
         )
-        return group_of(answers[name])
+        found = group_of(answers[name])
+        if found.state == "dead":  # what the protocol says of a group that is not there
+            raise _no_such_group(name)
+        return found
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """What a group has committed."""
@@ -204,7 +223,7 @@ class Admin:
         there are."""
         committed = self.committed(group)
         if not committed and group not in self.groups():
-            raise GroupNotFound(f"group '{group}' is not there", code=69, name="GROUP_ID_NOT_FOUND")
+            raise _no_such_group(group)
         members = self.group(group).members
         topics = {place.topic for place in committed} | {place.topic for member in members for place in member.partitions}
         places = [TopicPartition(topic.name, each.index) for topic in self._describe(sorted(topics)) for each in topic.partitions]
@@ -215,9 +234,8 @@ class Admin:
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit for a group that has no members just now."""
-        positions = [
-            Position(each.topic, each.partition, whole_number("offsets", offset, at_least=0)) for each, offset in offsets.items()
-        ]
+        wanted = offsets_by_partition("offsets", offsets)
+        positions = [Position(each.topic, each.partition, offset) for each, offset in wanted.items()]
         request = [ConsumerGroupTopicPartitions(_group_name(group), positions)]
         answers = self._each(
             lambda client: client.alter_consumer_group_offsets(request, request_timeout=self._timeout),
@@ -295,6 +313,10 @@ class Admin:
         return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap)
 
 
+def _no_such_group(name: str) -> GroupNotFound:
+    return GroupNotFound(f"group '{name}' is not there", code=69, name="GROUP_ID_NOT_FOUND")
+
+
 def _group_name(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"group={name!r} is not accepted; accepted: the name of a group")
@@ -314,7 +336,7 @@ def _offset_spec(at: At) -> OffsetSpec:
 
 
 def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:
-    return {name: _text(value) for name, value in (settings or {}).items()}
+    return {name: _text(value) for name, value in mapping("settings", settings or {}, "name to value").items()}
 
 
 def _text(value: object) -> str:

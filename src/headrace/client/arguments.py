@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headrace.client.errors import InvalidArgument
+from headrace.model.identity import TopicPartition
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "HEADRACE_BOOTSTRAP"
@@ -24,8 +25,10 @@ def bootstrap_address(given: str | Iterable[str] | None) -> str:
     """`host:port`, several with commas between; from the environment or the local default when nothing is given."""
     if given is None:
         given = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
-    addresses = given.split(",") if isinstance(given, str) else list(given)
-    return ",".join(_one_address(address) for address in addresses)
+    addresses: list[object] = [given]
+    if isinstance(given, Iterable):
+        addresses = [*given.split(",")] if isinstance(given, str) else [*given]
+    return ",".join(_one_address(address) for address in addresses or [given])
 
 
 def _one_address(address: object) -> str:
@@ -51,6 +54,40 @@ def choice(argument: str, given: object, accepted: Iterable[object]) -> None:
     # 1 == True in Python, and nobody means acks=True.
     if not any(given == each and type(given) is type(each) for each in accepted):
         raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: {', '.join(map(repr, accepted))}")
+
+
+def label(argument: str, given: object) -> str:
+    if isinstance(given, str) and given:
+        return given
+    raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: a name")
+
+
+def several(argument: str, given: object, of: str) -> Iterable[Any]:
+    """Any iterable but text, whose letters nobody means one by one."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | bytearray):
+        return given
+    raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: a list or another iterable of {of}")
+
+
+def mapping(argument: str, given: object, of: str) -> Mapping[Any, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: a dict of {of}")
+
+
+def topic_partition(argument: str, given: object) -> TopicPartition:
+    if isinstance(given, TopicPartition):
+        return given
+    raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: TopicPartition(topic, partition)")
+
+
+def topic_partitions(argument: str, given: object) -> list[TopicPartition]:
+    return [topic_partition(argument, each) for each in several(argument, given, "TopicPartition(topic, partition)")]
+
+
+def offsets_by_partition(argument: str, given: object) -> dict[TopicPartition, int]:
+    pairs = mapping(argument, given, "TopicPartition(topic, partition) to offset").items()
+    return {topic_partition(argument, each): whole_number(argument, offset, at_least=0) for each, offset in pairs}
 
 
 def whole_number(argument: str, given: object, *, at_least: int, at_most: int | None = None) -> int:
@@ -99,4 +136,4 @@ def callable_or_none(argument: str, given: object) -> None:
 
 def merged(config: Config, extra: Mapping[str, Any] | None) -> Config:
     """Our settings, with librdkafka's own names on top for whoever needs them."""
-    return {**config, **(extra or {})}
+    return {**config, **mapping("librdkafka", {} if extra is None else extra, "librdkafka's settings by name")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,14 @@ class Backoff:
     longest: float = 60.0
     factor: float = 2.0
     jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        seconds("first", self.first)
+        seconds("longest", self.longest, at_least=self.first)
+        for argument, given, least, most in (("factor", self.factor, 1, math.inf), ("jitter", self.jitter, 0, 1)):
+            if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
+                upper = "" if most == math.inf else f" and at most {most}"
+                raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: a number of at least {least}{upper}")
 
     def __call__(self, attempt: int) -> float:
         """Seconds to wait after the attempt of this number; the first is 1."""

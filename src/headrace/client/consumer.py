@@ -17,8 +17,21 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.arguments import Config, Duration, Moment, bootstrap_address, callable_or_none, choice, seconds, whole_number
+from headrace.client.arguments import (
+    Config,
+    Duration,
+    Moment,
+    bootstrap_address,
+    callable_or_none,
+    choice,
+    offsets_by_partition,
+    seconds,
+    topic_partition,
+    topic_partitions,
+    whole_number,
+)
 from headrace.client.consumer_settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
+from headrace.client.deadletter import DeadLetters, check_dead_letters
 from headrace.client.errors import NO_TOPIC, Closed, DecodeFailed, InvalidArgument, WrongState, translate
 from headrace.client.membership import Membership, PartitionsCallback
 from headrace.client.offsets import Place, Positions
@@ -29,7 +42,6 @@ from headrace.client.starting_point import StartingPoint
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
-    from headrace.client.deadletter import DeadLetters
     from headrace.client.push import Subscription
 
 K = TypeVar("K")
@@ -43,6 +55,8 @@ class Consumer(Generic[K, V]):
     `start` says where to begin in a partition for which the group has committed nothing.  Without a `group` all partitions are
     read, and nothing is committed.
     """
+
+    _closed = True  # until it is open, so that a failure to open it leaves nothing to close
 
     def __init__(
         self,
@@ -68,7 +82,6 @@ class Consumer(Generic[K, V]):
         client_id: str = "headrace",
         librdkafka: Mapping[str, Any] | None = None,
     ) -> None:
-        self._closed = True  # until the end of this method, so that a failure in it leaves nothing to close
         self.bootstrap = bootstrap_address(bootstrap)
         self.group = group
         self.delivery = delivery
@@ -78,6 +91,7 @@ class Consumer(Generic[K, V]):
         _check(group, delivery, start, partitions)
         for argument, given in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_undecodable", on_undecodable)):
             callable_or_none(argument, given)
+        check_dead_letters(dead_letters)
         config = configuration(
             bootstrap=self.bootstrap,
             group=group,
@@ -263,7 +277,8 @@ class Consumer(Generic[K, V]):
                 "delivery='exactly_once' commits offsets inside a transaction: use transaction.send_offsets, or exactly_once()"
             )
         if offsets is not None:
-            self._membership.commit({Place(each.topic, each.partition): offset for each, offset in offsets.items()}, wait=wait)
+            wanted = offsets_by_partition("offsets", offsets)
+            self._membership.commit({Place(each.topic, each.partition): offset for each, offset in wanted.items()}, wait=wait)
             return
         self._offsets.finish_handed_out()
         self._membership.commit_finished(wait=wait)
@@ -317,6 +332,7 @@ class Consumer(Generic[K, V]):
 
     def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
         """Read on from this offset."""
+        topic_partition("partition", partition)
         if offset not in ("earliest", "latest"):
             whole_number("offset", offset, at_least=0)
         self._ready()
@@ -372,7 +388,8 @@ class Consumer(Generic[K, V]):
     def _named(self, partitions: Iterable[TopicPartition] | None) -> set[Place]:
         if partitions is None:
             return set(self._membership.assigned)
-        return {Place(each.topic, each.partition) for each in partitions} & self._membership.assigned
+        named = topic_partitions("partitions", partitions)
+        return {Place(each.topic, each.partition) for each in named} & self._membership.assigned
 
     @property
     def assignment(self) -> list[TopicPartition]:

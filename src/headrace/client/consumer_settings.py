@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headrace.client.arguments import Config, choice, merged, milliseconds, timestamp_ms, topic_name
+from headrace.client.arguments import Config, choice, label, merged, milliseconds, timestamp_ms, topic_name
 from headrace.client.errors import InvalidArgument
 from headrace.model.identity import TopicPartition
 
@@ -39,7 +39,7 @@ def configuration(
         raise InvalidArgument(f"group={group!r} is not accepted; accepted: a name, or None to read without a group")
     config: Config = {
         "bootstrap.servers": bootstrap,
-        "client.id": client_id,
+        "client.id": label("client_id", client_id),
         "group.id": group or UNGROUPED,
         "auto.offset.reset": "latest" if start == "latest" else "earliest",
         "isolation.level": isolation,
@@ -59,7 +59,7 @@ def configuration(
     if group is not None:
         config["group.protocol"] = protocol
         if instance_id is not None:
-            config["group.instance.id"] = instance_id
+            config["group.instance.id"] = label("instance_id", instance_id)
         if protocol == "classic":
             config["partition.assignment.strategy"] = assignor
             config["session.timeout.ms"] = session_timeout_ms
@@ -86,7 +86,7 @@ def start_time_ms(start: Start) -> int:
 def topics_or_partitions(given: object) -> tuple[list[str], list[TopicPartition]]:
     """What to read: names of topics (a pattern begins with `^`), or single partitions; not both."""
     each = [given] if isinstance(given, str | TopicPartition) else list(given) if isinstance(given, Iterable) else []
-    topics = [name if name.startswith("^") else topic_name("topics", name) for name in each if isinstance(name, str)]
+    topics = [topic if topic.startswith("^") else topic_name("topics", topic) for topic in each if isinstance(topic, str)]
     partitions = [partition for partition in each if isinstance(partition, TopicPartition)]
     if not each or len(topics) + len(partitions) != len(each) or (topics and partitions):
         raise InvalidArgument(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.client.arguments import as_datetime, topic_name, whole_number
+from headrace.client.arguments import as_datetime, callable_or_none, topic_name, whole_number
 from headrace.client.backoff import Backoff, BackoffGiven, backoff
 from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, InvalidArgument, Reject
 from headrace.client.logs import log
@@ -67,7 +67,10 @@ class DeadLetters:
         self._topic = topic
         self._attempts = whole_number("attempts", attempts, at_least=1)
         self._backoff = _checked_backoff(backoff)
+        callable_or_none("retry", retry)
         self._retry = retry
+        if producer is not None and not hasattr(producer, "send_bytes"):
+            raise InvalidArgument(f"producer={producer!r} is not accepted; accepted: a Producer, or None")
         self._given_producer = producer
         self._own_producer: Producer | None = None
         self._opening = threading.Lock()
@@ -168,6 +171,11 @@ class DeadLetters:
         if not brief:
             facts["stack"] = "".join(traceback.format_exception(failure.error))[-STACK_CHARACTERS_MAX:]
         return [(PREFIX + name, text.encode(errors="replace")) for name, text in facts.items()]
+
+
+def check_dead_letters(given: object) -> None:
+    if given is not None and not isinstance(given, DeadLetters):
+        raise InvalidArgument(f"dead_letters={given!r} is not accepted; accepted: DeadLetters(…), or None")
 
 
 def _checked_backoff(given: BackoffGiven) -> Callable[[int], float]:

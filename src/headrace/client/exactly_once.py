@@ -43,8 +43,8 @@ def exactly_once(
 ) -> ExactlyOnce[K, V]:
     """Bind a consumer with `delivery="exactly_once"` to a database connection that does not commit by itself."""
     if not isinstance(consumer, Consumer) or consumer.delivery != "exactly_once":
-        given = getattr(consumer, "delivery", type(consumer).__name__)
-        raise InvalidArgument(f"consumer has delivery={given!r}; accepted: a Consumer with delivery='exactly_once'")
+        given = f" has delivery={consumer.delivery!r}" if isinstance(consumer, Consumer) else f"={consumer!r} is not accepted"
+        raise InvalidArgument(f"consumer{given}; accepted: a Consumer with delivery='exactly_once'")
     for method in ("cursor", "commit", "rollback"):
         if not callable(getattr(connection, method, None)):
             raise InvalidArgument(

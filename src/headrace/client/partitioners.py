@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import ClassVar
 
-from headrace.client.arguments import whole_number
+from headrace.client.arguments import several, whole_number
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 
@@ -98,7 +98,8 @@ class Salted:
 
     def __init__(self, ways: int, only: Collection[bytes | str] | None = None) -> None:
         self._ways = whole_number("ways", ways, at_least=1)
-        self._only = None if only is None else frozenset(key.encode() if isinstance(key, str) else key for key in only)
+        keys = None if only is None else several("only", only, "keys")
+        self._only = None if keys is None else frozenset(key.encode() if isinstance(key, str) else key for key in keys)
 
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         if key is None:

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Librdkafka
 
-from headrace.client.arguments import Duration, bootstrap_address, milliseconds, seconds, timestamp_ms, topic_name, whole_number
+from headrace.client.arguments import (
+    Duration,
+    bootstrap_address,
+    milliseconds,
+    seconds,
+    several,
+    timestamp_ms,
+    topic_name,
+    whole_number,
+)
 from headrace.client.errors import (
     BrokerTimeout,
     BufferFull,
@@ -120,7 +129,7 @@ class Producer:
         self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
         self._transactions = (
             Transactions(self.bootstrap, self._client, seconds("transaction_timeout", transaction_timeout))
-            if transactional_id
+            if transactional_id is not None
             else None
         )
         self._stopping = threading.Event()
@@ -188,6 +197,9 @@ class Producer:
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, partition: int | None, *, wait: bool
     ) -> DeliveryFuture[Deliveries]:
         self._check_sendable(topic)
+        several("values", values, "what `send` takes as a value")
+        if keys is not None:
+            several("keys", keys, "what `send` takes as a key")
         receipt = BatchReceipt(topic, self.bootstrap, self._failure, self._remember)
         chunks = self._chunks(topic, values, keys, partition)
         try:
@@ -219,6 +231,8 @@ class Producer:
                 "this producer has no transactions; give it a name that "
                 "stays the same over restarts: Producer(transactional_id='…')"
             )
+        if consumer is not None and not hasattr(consumer, "group_metadata"):
+            raise InvalidArgument(f"consumer={consumer!r} is not accepted; accepted: a Consumer with a group, or None")
         return Transaction(self, self._transactions, consumer)
 
     def must_ask_first(self, topic: str, partition: int | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.client.arguments import Config, choice, merged, milliseconds, whole_number
+from headrace.client.arguments import Config, choice, label, merged, milliseconds, whole_number
 from headrace.client.errors import InvalidArgument
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -40,7 +40,7 @@ def configuration(
     choice("idempotent", idempotent, (True, False, None))
     config: Config = {
         "bootstrap.servers": bootstrap,
-        "client.id": client_id,
+        "client.id": label("client_id", client_id),
         "acks": acks,
         "enable.idempotence": _idempotent(acks, idempotent, transactional_id),
         "compression.type": compression,
@@ -59,7 +59,7 @@ def configuration(
     _check_backoff(config)
     if transactional_id is not None:
         # A record may not outlive its transaction: librdkafka refuses a delivery time-out above the transaction's.
-        config["transactional.id"] = transactional_id
+        config["transactional.id"] = label("transactional_id", transactional_id)
         config["transaction.timeout.ms"] = transaction_timeout_ms
         config["delivery.timeout.ms"] = min(config["delivery.timeout.ms"], transaction_timeout_ms)
         # Otherwise librdkafka, when no broker answers for a while, forgets those it knew and may then wait for ever for a group's

@@ -8,14 +8,14 @@ reads at a time.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, translate
+from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, translate
 from headrace.client.membership import Membership
 from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, Records, decoded, expired, place_of, record_of, unexpired
@@ -367,9 +367,21 @@ class Reader:
         if self._group is not None:
             self.membership.subscribe(self._topics)
         else:
-            named = [Position(each.topic, each.partition) for each in self._partitions]
-            self.membership.assign(self.starting_point(named or self.starting_point.all_partitions(self._topics)))
+            there = self.starting_point.all_partitions(self._topics or sorted({each.topic for each in self._partitions}))
+            self.membership.assign(self.starting_point(self._named_among(there) if self._partitions else there))
         self._started = True
+
+    def _named_among(self, there: list[Position]) -> list[Position]:
+        """Those asked for by number.  librdkafka would wait in silence for one that is not there."""
+        counts = Counter(each.topic for each in there)
+        for each in self._partitions:
+            if not 0 <= each.partition < counts[each.topic]:
+                raise TopicNotFound(
+                    f"topics={each} is not there; topic '{each.topic}' has the partitions 0 to {counts[each.topic] - 1}",
+                    code=3,
+                    name="UNKNOWN_TOPIC_OR_PART",
+                )
+        return [Position(each.topic, each.partition) for each in self._partitions]
 
     def wait_for_assignment(self) -> None:
         deadline = time.monotonic() + self._timeout

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from confluent_kafka import KafkaError, Message
 
+from headrace.client.arguments import seconds
 from headrace.client.errors import BatchFailed, BrokerTimeout, DeliveryFailed, WrongState
 from headrace.client.logs import log
 from headrace.client.record import Delivery
@@ -107,6 +108,7 @@ class DeliveryFuture(Future[T], Generic[T]):
         return super().exception(0)
 
     def _wait(self, timeout: float | None) -> None:
+        timeout = None if timeout is None else seconds("timeout", timeout)
         self.observed = True
         self._refuse_to_wait_for_itself()
         try:

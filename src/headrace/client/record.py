@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from headrace.client.arguments import as_datetime, milliseconds
+from headrace.client.arguments import as_datetime, milliseconds, several
 from headrace.client.errors import DecodeFailed, InvalidArgument
 from headrace.client.offsets import Place
 from headrace.client.serialization import BYTES, Codec
@@ -26,6 +26,7 @@ V = TypeVar("V")
 Headers = list[tuple[str, bytes | None]]
 HeadersGiven = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 TTL_HEADER = "headrace-ttl-ms"
+HEADERS_ACCEPTED = "pairs of a str and bytes, str or None"
 
 
 class Delivery(NamedTuple):
@@ -280,7 +281,7 @@ def headers_for_sending(given: HeadersGiven | None, ttl: float | timedelta | Non
     """Headers as librdkafka takes them, with the time to live among them."""
     if given is None and ttl is None:
         return None
-    items = given.items() if isinstance(given, Mapping) else given or ()
+    items = given.items() if isinstance(given, Mapping) else several("headers", given or (), HEADERS_ACCEPTED)
     headers = [_header(item) for item in items]
     if ttl is not None:
         headers = [each for each in headers if each[0] != TTL_HEADER]
@@ -296,4 +297,4 @@ def _header(item: object) -> tuple[str, bytes | None]:
             return name, value
         case (str() as name, str() as value):
             return name, value.encode()
-    raise InvalidArgument(f"headers holds {item!r}; accepted: pairs of a str and bytes, str or None, in a dict or a list")
+    raise InvalidArgument(f"headers holds {item!r}; accepted: {HEADERS_ACCEPTED}, in a dict or a list")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Message
 
 from headrace.client.arguments import Duration, callable_or_none, choice, whole_number
-from headrace.client.deadletter import DeadLetters, Failure
-from headrace.client.errors import DecodeFailed, HeadraceError, InvalidArgument, StillRunning
+from headrace.client.deadletter import DeadLetters, Failure, check_dead_letters
+from headrace.client.errors import DecodeFailed, HeadraceError, StillRunning
 from headrace.client.lanes import Lanes
 from headrace.client.offsets import Place, Positions
 from headrace.client.progress import Progress
@@ -60,8 +60,7 @@ class Work:
     ) -> None:
         choice("order", order, ("key", "partition"))
         callable_or_none("on_error", on_error)
-        if dead_letters is not None and not isinstance(dead_letters, DeadLetters):
-            raise InvalidArgument(f"dead_letters={dead_letters!r} is not accepted; accepted: DeadLetters(…), or None")
+        check_dead_letters(dead_letters)
         self.changed = threading.Condition()
         self.error: BaseException | None = None  # what ends the subscription
         self.dead_letters = dead_letters

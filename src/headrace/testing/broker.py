@@ -46,12 +46,13 @@ class Broker:
         memory: bool = True,
         data: Path | str | None = None,
         port: int = 0,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, object] | None = None,
         host: Host | None = None,
     ) -> None:
         """In memory by default; with `memory=False` in a temporary directory, and with `data` in that directory, which stays."""
         self._temporary: str | None = None
-        self._given = {"listeners": f"127.0.0.1:{port}", **QUICK_SETTINGS, **(settings or {})}
+        self._given = {"listeners": f"127.0.0.1:{port}", **QUICK_SETTINGS, **_texts(settings or {})}
+        BrokerConfig(self._given)  # names what is wrong here and not at the start
         self._on_disk = data is not None or not memory
         self._data = data
         self.clock = AdjustableClock()
@@ -169,3 +170,7 @@ class Broker:
             self._loop.close()
         self._thread = self._loop = None
         logging.getLogger(__name__).debug("the broker has stopped")
+
+
+def _texts(settings: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in settings.items()}

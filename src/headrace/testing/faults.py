@@ -110,6 +110,7 @@ class Faults:
         `error` refuses with an error code, `delay` answers so many seconds later (also an error), `drop_reply` does the work and
         never answers, `disconnect` ends the connection without doing it.
         """
+        _check(api, error, delay, times)
         if sum((error is not None, drop_reply, disconnect)) > 1 or not (
             error is not None or drop_reply or disconnect or delay > 0
         ):
@@ -224,3 +225,15 @@ class HeldReply(PendingReply):
     @property
     def is_wanted(self) -> bool:
         return self._real.is_wanted
+
+
+def _check(api: object, error: object, delay: object, times: object) -> None:
+    """A fault that could never strike would make a test pass for nothing."""
+    if not isinstance(api, Api):
+        raise ValueError(f"api={api!r} is not accepted; accepted: Api.PRODUCE, Api.FETCH and the others of headrace.testing.Api")
+    if error is not None and not isinstance(error, ErrorCode):
+        raise ValueError(f"error={error!r} is not accepted; accepted: ErrorCode.NOT_ENOUGH_REPLICAS and the others of ErrorCode")
+    if not isinstance(delay, int | float) or delay < 0:
+        raise ValueError(f"delay={delay!r} is not accepted; accepted: seconds of at least 0")
+    if times is not None and (not isinstance(times, int) or times < 1):
+        raise ValueError(f"times={times!r} is not accepted; accepted: a whole number of at least 1, or None for always")

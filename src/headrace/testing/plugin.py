@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,8 +30,7 @@ def headrace_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker of the test's own, in memory: it starts in milliseconds, and `faults` and `clock` are its own too."""
     from headrace.testing.broker import Broker
 
-    marker = request.node.get_closest_marker("headrace")
-    with Broker(settings=marker.kwargs.get("broker") if marker else None) as broker:
+    with Broker(settings=_marked(request).get("broker")) as broker:
         yield broker
 
 
@@ -40,9 +39,16 @@ def headrace_topic(request: pytest.FixtureRequest, headrace_broker: Broker) -> s
     """The name of a fresh topic; `@pytest.mark.headrace(partitions=3)` says more about it."""
     from headrace import Admin
 
-    marker = request.node.get_closest_marker("headrace")
-    options = {name: value for name, value in (marker.kwargs if marker else {}).items() if name in ("partitions", "settings")}
+    options = {option: value for option, value in _marked(request).items() if option != "broker"}
     name = f"test-{uuid.uuid4().hex[:12]}"
     with Admin(headrace_broker.bootstrap) as admin:
         admin.create_topic(name, **options)
     return name
+
+
+def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
+    marker = request.node.get_closest_marker("headrace")
+    given = dict(marker.kwargs) if marker else {}
+    if unknown := (marker.args if marker else ()) or sorted(given.keys() - {"partitions", "settings", "broker"}):
+        raise pytest.UsageError(f"@pytest.mark.headrace does not take {unknown[0]!r}; it takes partitions=, settings=, broker=")
+    return given

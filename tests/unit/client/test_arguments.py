@@ -1,13 +1,23 @@
 """Bad use is named at once, with what would have been right."""
 
+import gc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 import headrace
-from headrace import Consumer, DeadLetters, InvalidArgument, Producer, TopicPartition
-from headrace.client.arguments import bootstrap_address, seconds, timestamp_ms, topic_name
+from headrace import Backoff, Consumer, DeadLetters, InvalidArgument, Producer, Salted, TopicPartition, exactly_once
+from headrace.client.arguments import (
+    bootstrap_address,
+    offsets_by_partition,
+    seconds,
+    several,
+    timestamp_ms,
+    topic_name,
+    topic_partition,
+)
+from headrace.client.record import headers_for_sending
 
 
 @pytest.mark.parametrize(
@@ -29,6 +39,12 @@ from headrace.client.arguments import bootstrap_address, seconds, timestamp_ms, 
         ({"retry_backoff": 2, "retry_backoff_max": 1}, "retry_backoff=2", "at most"),
         ({"bootstrap": "nowhere:port"}, "bootstrap='nowhere:port'", "host:port"),
         ({"bootstrap": ["a:1", 5]}, "bootstrap=5", "host:port"),
+        ({"bootstrap": 9092}, "bootstrap=9092", "host:port"),
+        ({"bootstrap": []}, "bootstrap=[]", "host:port"),
+        ({"transactional_id": 5}, "transactional_id=5", "a name"),
+        ({"transactional_id": ""}, "transactional_id=''", "a name"),
+        ({"client_id": 7}, "client_id=7", "a name"),
+        ({"librdkafka": "fast"}, "librdkafka='fast'", "a dict of"),
         ({"librdkafka": {"no.such.thing": 1}}, "no.such.thing", ""),
     ],
 )
@@ -59,6 +75,8 @@ def test_a_producer_names_the_argument_it_does_not_accept(arguments: dict[str, A
         ({"on_assigned": 5}, "on_assigned=5", "a callable"),
         ({"commit_interval": "often"}, "commit_interval='often'", "seconds"),
         ({"instance_id": "i"}, "instance_id='i'", "None"),
+        ({"group": "g", "instance_id": 3}, "instance_id=3", "a name"),
+        ({"dead_letters": 5}, "dead_letters=5", "DeadLetters(…), or None"),
     ],
 )
 def test_a_consumer_names_the_argument_it_does_not_accept(arguments: dict[str, Any], named: str, accepted: str) -> None:
@@ -76,6 +94,8 @@ def test_a_consumer_names_the_argument_it_does_not_accept(arguments: dict[str, A
         ({"backoff": "slow"}, "backoff='slow'"),
         ({"topic": "{nothing}"}, "{nothing}"),
         ({"topic": "a b"}, "a b"),
+        ({"retry": 5}, "retry=5"),
+        ({"producer": "mine"}, "producer='mine'"),
     ],
 )
 def test_dead_letters_name_the_argument_they_do_not_accept(arguments: dict[str, Any], named: str) -> None:
@@ -83,6 +103,37 @@ def test_dead_letters_name_the_argument_they_do_not_accept(arguments: dict[str, 
         DeadLetters(**arguments)
 
     assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda: Backoff(first=-1), "first=-1"),
+        (lambda: Backoff(first=5, longest=1), "longest=1 is not a duration; accepted: seconds of at least 5"),
+        (lambda: Backoff(factor=0), "factor=0 is not accepted; accepted: a number of at least 1"),
+        (lambda: Backoff(jitter=2), "jitter=2 is not accepted; accepted: a number of at least 0 and at most 1"),
+        (lambda: Salted(2, only=5), "only=5 is not accepted; accepted: a list"),
+        (lambda: exactly_once(5, None), "consumer=5 is not accepted; accepted: a Consumer with delivery='exactly_once'"),
+        (lambda: topic_partition("partition", "t"), "partition='t' is not accepted; accepted: TopicPartition(topic, partition)"),
+        (lambda: offsets_by_partition("offsets", 5), "offsets=5 is not accepted; accepted: a dict of TopicPartition"),
+        (lambda: offsets_by_partition("offsets", {TopicPartition("t", 0): -3}), "offsets=-3"),
+        (lambda: several("values", "abc", "values"), "values='abc' is not accepted; accepted: a list"),
+        (lambda: headers_for_sending(5, None), "headers=5 is not accepted; accepted: a list"),
+    ],
+)
+def test_the_others_name_what_they_do_not_accept(use: Any, said: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        use()
+
+    assert said in str(caught.value)
+
+
+def test_a_consumer_that_could_not_be_opened_leaves_nothing_behind(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(TypeError, match="bogus"):
+        Consumer("t", bogus=1)  # type: ignore[call-arg]
+    gc.collect()
+
+    assert [str(each.message) for each in recwarn] == []
 
 
 def test_an_invalid_argument_is_a_value_error_too() -> None:
