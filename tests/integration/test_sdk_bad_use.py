@@ -23,6 +23,7 @@ from headrace import (
     TopicPartition,
     WrongState,
 )
+from headrace.client.transaction import Transactions
 
 NOWHERE = "127.0.0.1:1"
 
@@ -247,6 +248,41 @@ def test_reading_while_pushing_is_refused(bootstrap: str, topic: str) -> None:
 def test_commits_need_a_group(bootstrap: str, topic: str) -> None:
     with Consumer(topic, bootstrap=bootstrap) as consumer, pytest.raises(WrongState, match="needs a group"):
         consumer.commit()
+
+
+def test_ctrl_c_before_the_first_read_has_begun_leaves_a_consumer_that_closes(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    consumer = Consumer(topic, bootstrap=bootstrap, group=topic)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(1)
+
+    consumer.close()
+
+
+def test_ctrl_c_behind_a_commit_that_succeeded_warns_of_nothing(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def committed_and_interrupted(transactions: Transactions) -> None:
+        transactions._client.commit_transaction()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Transactions, "commit", committed_and_interrupted)
+    with (
+        Producer(bootstrap, transactional_id=topic) as producer,
+        pytest.raises(KeyboardInterrupt),
+        producer.transaction() as transaction,
+    ):
+        transaction.send(topic, "seen")
+
+    assert [each.message for each in caplog.records if each.levelname == "WARNING"] == []
+    with Consumer(topic, bootstrap=bootstrap) as consumer:
+        assert [record.value for record in consumer.to_end()] == [b"seen"]
 
 
 PROGRAMS = {

@@ -101,7 +101,8 @@ class Membership:
 
     def close(self) -> None:
         self._stopping.set()
-        if self._keeper is not None and self._keeper is not threading.current_thread():
+        # Ctrl-C may have come before the thread was started.
+        if self._keeper is not None and self._keeper.is_alive() and self._keeper is not threading.current_thread():
             self._keeper.join()
         if self._keeper is not None:
             self._commit_before_leaving(self.assigned)

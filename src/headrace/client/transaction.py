@@ -5,6 +5,7 @@ Always: a transaction that was begun ends in a commit or an abort, whatever leav
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -14,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Librdkafka
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.errors import BrokerTimeout, Fenced, HeadraceError, TransactionAborted, WrongState, translate
+from headrace.client.errors import BrokerError, BrokerTimeout, Fenced, HeadraceError, TransactionAborted, WrongState, translate
 from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 
@@ -139,6 +140,9 @@ class Transaction:
         time-out."""
         try:
             self._transactions.abort()
+        except BrokerError as failure:
+            # Ctrl-C in the middle of a commit that succeeded: there is nothing to roll back.
+            log.log(logging.DEBUG if failure.name == "_STATE" else logging.WARNING, "%s", failure)
         except HeadraceError as failure:
             log.warning("%s", failure)
         self._rewind()
