@@ -285,7 +285,7 @@ def test_a_record_that_does_not_decode_raises_once_and_reading_goes_on(bootstrap
     fill(bootstrap, topic, ["1", "{", "2"])
     with Consumer(topic, bootstrap=bootstrap, group=topic, values="json") as consumer:
         first = consumer.poll(20)
-        with pytest.raises(DecodeFailed, match=rf"{topic}\[0\]@1 is not json") as caught:
+        with pytest.raises(DecodeFailed, match=rf"{topic}\[0\]@1 could not be read as json") as caught:
             consumer.poll(20)
         second = consumer.poll(20)
 

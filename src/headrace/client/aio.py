@@ -14,13 +14,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack
 
 from headrace.client.admin import Admin
 from headrace.client.admin_values import Cluster, Group, Setting, Topic
 from headrace.client.arguments import Duration, Moment, seconds, whole_number
 from headrace.client.consumer import Consumer
 from headrace.client.errors import BufferFull, InvalidArgument
+from headrace.client.kinds import K, V
 from headrace.client.producer import Producer
 from headrace.client.receipts import Deliveries, DeliveryFuture
 from headrace.client.record import Delivery, HeadersGiven, Record, Records
@@ -30,9 +31,9 @@ from headrace.model.identity import TopicPartition
 if TYPE_CHECKING:
     from headrace.client.async_push import AsyncSubscription
     from headrace.client.deadletter import DeadLetters
+    from headrace.client.options import AdminOptions, ConsumerOptions, ProducerOptions, SendOptions, TopicOptions
+    from headrace.client.serialization import Format
 
-K = TypeVar("K")
-V = TypeVar("V")
 T = TypeVar("T")
 FULL_WAIT_S = 0.005
 
@@ -41,7 +42,11 @@ class AsyncProducer:
     """Sends records.  Takes what Producer takes; a full buffer makes `enqueue` wait, unless `when_full="raise"`."""
 
     def __init__(
-        self, bootstrap: str | Iterable[str] | None = None, *, when_full: Literal["block", "raise"] = "block", **settings: Any
+        self,
+        bootstrap: str | Iterable[str] | None = None,
+        *,
+        when_full: Literal["block", "raise"] = "block",
+        **settings: Unpack[ProducerOptions],
     ) -> None:
         if when_full not in ("block", "raise"):
             raise InvalidArgument(f"when_full={when_full!r} is not accepted; accepted: 'block', 'raise'")
@@ -69,7 +74,7 @@ class AsyncProducer:
             await self.enqueue(topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp, ttl=ttl)
         )
 
-    async def enqueue(self, topic: str, value: Any, **options: Any) -> asyncio.Future[Delivery]:
+    async def enqueue(self, topic: str, value: Any, **options: Unpack[SendOptions]) -> asyncio.Future[Delivery]:
         """Hand one record over, waiting only for room; the future has its Delivery later.  The way to keep many on their way."""
         await self._know_partitions(topic, options.get("partition"))
         return self._arrivals.follow(await self._when_there_is_room(partial(self._producer.send, topic, value, **options)))
@@ -161,7 +166,7 @@ class AsyncTransaction:
         self._producer = producer
         self._transaction = transaction
 
-    async def send(self, topic: str, value: Any, **options: Any) -> asyncio.Future[Delivery]:
+    async def send(self, topic: str, value: Any, **options: Unpack[SendOptions]) -> asyncio.Future[Delivery]:
         """Hand one record over as part of the transaction; its end waits for the acknowledgement."""
         return await self._producer.enqueue(topic, value, **options)
 
@@ -179,8 +184,16 @@ class AsyncTransaction:
 class AsyncConsumer(Generic[K, V]):
     """Reads topics.  Takes what Consumer takes; use it with `async with` and `async for`."""
 
-    def __init__(self, topics: str | Iterable[str] | Iterable[TopicPartition] | TopicPartition, **settings: Any) -> None:
-        self.consumer: Consumer[K, V] = Consumer(topics, **settings)
+    def __init__(
+        self,
+        topics: str | Iterable[str] | Iterable[TopicPartition] | TopicPartition,
+        *,
+        bootstrap: str | Iterable[str] | None = None,
+        keys: Format[K] = bytes,  # type: ignore[assignment]  # bytes is what K is then
+        values: Format[V] = bytes,  # type: ignore[assignment]
+        **settings: Unpack[ConsumerOptions],
+    ) -> None:
+        self.consumer: Consumer[K, V] = Consumer(topics, bootstrap=bootstrap, keys=keys, values=values, **settings)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headrace-async-consumer")
         self._subscription: AsyncSubscription | None = None
 
@@ -300,10 +313,10 @@ class AsyncConsumer(Generic[K, V]):
 class AsyncAdmin:
     """Asks and changes what a cluster holds: Admin, with every call awaited."""
 
-    def __init__(self, bootstrap: str | Iterable[str] | None = None, **settings: Any) -> None:
+    def __init__(self, bootstrap: str | Iterable[str] | None = None, **settings: Unpack[AdminOptions]) -> None:
         self._admin = Admin(bootstrap, **settings)
 
-    async def create_topic(self, name: str, **options: Any) -> None:
+    async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         await asyncio.to_thread(self._admin.create_topic, name, **options)
 
     async def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:

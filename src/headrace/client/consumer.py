@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
@@ -33,6 +33,7 @@ from headrace.client.arguments import (
 from headrace.client.consumer_settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
 from headrace.client.deadletter import DeadLetters, check_dead_letters
 from headrace.client.errors import NO_TOPIC, Closed, DecodeFailed, InvalidArgument, WrongState, translate
+from headrace.client.kinds import K, V
 from headrace.client.membership import Membership, PartitionsCallback
 from headrace.client.offsets import Place, Positions
 from headrace.client.reading import SLICE_S, UNKNOWN_TOPIC_PATIENCE_S, Reader
@@ -44,8 +45,6 @@ from headrace.model.identity import TopicPartition
 if TYPE_CHECKING:
     from headrace.client.push import Subscription
 
-K = TypeVar("K")
-V = TypeVar("V")
 Delivery = Literal["at_most_once", "at_least_once", "exactly_once"]
 
 
@@ -66,8 +65,8 @@ class Consumer(Generic[K, V]):
         group: str | None = None,
         start: Start = "earliest",
         delivery: Delivery = "at_least_once",
-        keys: Format = bytes,
-        values: Format = bytes,
+        keys: Format[K] = bytes,  # type: ignore[assignment]  # bytes is what K is then
+        values: Format[V] = bytes,  # type: ignore[assignment]
         isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
         commit_interval: Duration = 1.0,
         session_timeout: Duration = 45.0,

@@ -13,19 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.consumer import Consumer
 from headrace.client.deadletter import DeadLetters, Failure
 from headrace.client.errors import DecodeFailed, InvalidArgument
+from headrace.client.kinds import K, V
 from headrace.client.logs import log
 from headrace.client.offset_table import OffsetTable, Overtaken
 from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, place_of
 
-K = TypeVar("K")
-V = TypeVar("V")
 POLL_S = 0.1
 Handler = Callable[[Record[K, V], Any], object]
 

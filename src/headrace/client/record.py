@@ -11,18 +11,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, overload
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from headrace.client.arguments import as_datetime, milliseconds, several
 from headrace.client.errors import DecodeFailed, InvalidArgument
+from headrace.client.kinds import K, V
 from headrace.client.offsets import Place
 from headrace.client.serialization import BYTES, Codec
 from headrace.model.identity import TopicPartition
 
-K = TypeVar("K")
-V = TypeVar("V")
 Headers = list[tuple[str, bytes | None]]
 HeadersGiven = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 TTL_HEADER = "headrace-ttl-ms"
@@ -261,7 +260,7 @@ def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
     except Exception as error:
         raw = record_of(message, message.value())
         where = f"{raw.topic}[{raw.partition}]@{raw.offset}"
-        raise DecodeFailed(f"the {part} of the record {where} is not {using.name}: {error}", raw) from error
+        raise DecodeFailed(f"the {part} of the record {where} could not be read as {using.name}: {error}", raw) from error
     return record_of(message, value) if keys is BYTES else keyed_record_of(message, key, value)
 
 

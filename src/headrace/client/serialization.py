@@ -6,7 +6,7 @@ None is never handed to a codec: a record without a key has no key, and a record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
 
@@ -14,7 +14,8 @@ from headrace.client.errors import EncodeFailed, InvalidArgument
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], Any]
-Format = type[bytes] | type[str] | Literal["bytes", "str", "json"] | tuple[Encode, Decode]
+T = TypeVar("T")
+Format = type[T] | Literal["bytes", "str", "json"] | tuple[Callable[[T], bytes], Callable[[bytes], T]]
 
 
 class Codec(NamedTuple):
@@ -61,7 +62,7 @@ def codec(argument: str, given: object) -> Codec:
     if isinstance(given, Codec):
         return given
     if isinstance(given, tuple) and len(given) == 2 and all(callable(each) for each in given):
-        return Codec("custom", *given)
+        return Codec("a format of your own", *given)
     try:
         return NAMED[given]
     except (KeyError, TypeError):

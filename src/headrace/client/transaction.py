@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Librdkafka
@@ -21,6 +21,7 @@ from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.client.consumer import Consumer
+    from headrace.client.options import SendOptions
     from headrace.client.producer import Producer
     from headrace.client.receipts import DeliveryFuture
     from headrace.client.record import Delivery
@@ -102,7 +103,7 @@ class Transaction:
         self._transactions = transactions
         self._consumer = consumer
 
-    def send(self, topic: str, value: Any, **options: Any) -> DeliveryFuture[Delivery]:
+    def send(self, topic: str, value: Any, **options: Unpack[SendOptions]) -> DeliveryFuture[Delivery]:
         """The same as the producer's own `send`."""
         return self._producer.send(topic, value, **options)
 

@@ -65,7 +65,7 @@ def test_what_does_not_encode_says_what_and_where(given_format: Any, value: obje
 def test_what_does_not_decode_comes_with_its_bytes_and_its_place() -> None:
     message = Record.of("orders", b"{broken", key=b"k", partition=3, offset=9).message
 
-    with pytest.raises(DecodeFailed, match=r"the value of the record orders\[3\]@9 is not json") as caught:
+    with pytest.raises(DecodeFailed, match=r"the value of the record orders\[3\]@9 could not be read as json") as caught:
         decoded(message, BYTES, JSON)
 
     assert caught.value.record.raw_value == b"{broken"

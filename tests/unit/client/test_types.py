@@ -1,0 +1,40 @@
+"""What type checkers are told is so."""
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from headrace import Admin, Consumer, Producer
+from headrace.client import options
+from headrace.testing import Broker
+from tests.unit.client import typed_program
+
+
+@pytest.mark.parametrize(
+    ("declared", "call", "spelt_out"),
+    [
+        (options.SendOptions, Producer.send, {"topic", "value"}),
+        (options.ProducerOptions, Producer.__init__, {"bootstrap", "when_full"}),
+        (options.ConsumerOptions, Consumer.__init__, {"topics", "bootstrap", "keys", "values"}),
+        (options.AdminOptions, Admin.__init__, {"bootstrap"}),
+        (options.TopicOptions, Admin.create_topic, {"name"}),
+    ],
+)
+def test_options_that_are_passed_on_are_those_of_the_call(declared: Any, call: Any, spelt_out: set[str]) -> None:
+    parameters = {name: each for name, each in inspect.signature(call).parameters.items() if name not in {"self", *spelt_out}}
+
+    assert {name: each.__forward_arg__ for name, each in declared.__annotations__.items()} == {
+        name: each.annotation for name, each in parameters.items()
+    }
+
+
+def test_the_typed_program_runs() -> None:
+    with Broker() as broker:
+        typed_program.send(broker.bootstrap)
+        typed_program.read(broker.bootstrap)
+        typed_program.push(broker.bootstrap)
+        typed_program.book(broker.bootstrap)
+        asyncio.run(typed_program.on_a_loop(broker.bootstrap))
+        typed_program.look(broker)
