@@ -20,7 +20,7 @@ from headrace.controller.entries import (
     member_key,
 )
 from headrace.metadata.cluster import ClusterMetadata
-from headrace.metadata.store import LeaseLost, StoreUnavailable
+from headrace.metadata.store import LeaseLost, StoreUnavailable, TransactionResult
 from headrace.model.errors import RequestError
 
 logger = logging.getLogger(__name__)
@@ -101,11 +101,12 @@ class BrokerMembership:
             sent_at = asyncio.get_running_loop().time()
             lease = await self._store.grant_lease(self._lease_ttl_s)
             granted_s = await self._store.keep_alive(lease)
-            if await self._write([absent(broker_key(broker_id))], lease):
+            written = await self._write([absent(broker_key(broker_id))], lease)
+            if written.succeeded:
                 break
             await self._take_over(lease)
-        key = broker_key(broker_id)
-        self.registration = replace(self.registration, epoch=self._metadata.image.create_revision(key))
+        # The revision at which the key was made.  The image may show it gone by now, with a lease that was lost at once.
+        self.registration = replace(self.registration, epoch=written.revision)
         self._renewed_at, self._granted_s, self.lease = sent_at, granted_s, lease
 
     async def _take_over(self, unused_lease: int) -> None:
@@ -116,14 +117,14 @@ class BrokerMembership:
             logger.info("broker %d is still registered; waiting for that lease to end", holder.broker_id)
         await asyncio.sleep(REGISTER_RETRY_S)
 
-    async def _write(self, conditions: list[Condition], lease: int) -> bool:
+    async def _write(self, conditions: list[Condition], lease: int) -> TransactionResult:
         broker_id, value = self.registration.broker_id, self.registration.to_value()
         result = await self._store.transact(
             conditions, [Put(broker_key(broker_id), value, lease), Put(member_key(broker_id), value)]
         )
         if result.succeeded:
             await self._metadata.wait_until(lambda image: image.revision >= result.revision, self._lease_ttl_s)
-        return result.succeeded
+        return result
 
     async def _renew_for_ever(self) -> None:
         while True:

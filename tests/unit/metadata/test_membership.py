@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from headrace.controller.entries import BrokerRegistration, Condition, Operation
+from headrace.controller.entries import BrokerRegistration, Condition, Operation, Put
 from headrace.host.entropy import SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
@@ -57,6 +57,33 @@ async def member(
     )
     await membership.join()
     return view, membership
+
+
+class GreedyStore(MemoryStore):
+    """Takes the first lease back as soon as something was written under it."""
+
+    created_at = 0
+
+    async def transact(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> TransactionResult:
+        result = await super().transact(conditions, operations)
+        leases = [operation.lease for operation in operations if isinstance(operation, Put) and operation.lease]
+        if leases and not self.created_at:
+            self.created_at = result.revision
+            await self.revoke(leases[0])
+        return result
+
+
+def test_a_broker_whose_lease_is_lost_at_once_knows_in_which_epoch_it_registered() -> None:
+    async def run() -> None:
+        store = GreedyStore()
+        view, membership = await member(store, 1, [])
+
+        assert 1 not in view.image.brokers
+        assert membership.epoch == store.created_at
+        await membership.leave()
+        await view.close()
+
+    asyncio.run(run())
 
 
 def test_a_lease_is_kept_as_long_as_the_store_answers() -> None:
