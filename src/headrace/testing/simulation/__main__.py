@@ -16,7 +16,6 @@ from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from headrace.testing.simulation.plan import FAULT_SECONDS
 from headrace.testing.simulation.scenario import run_seed
 from headrace.testing.simulation.tally import Tally, counted
 from headrace.testing.simulation.telling import about, evidence, plot, summary
@@ -53,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all", action="store_true", help="the whole story: what each client did, too")
     parser.add_argument("--about", metavar="WORD", help="all that names a partition, a client, a broker or a record")
     parser.add_argument("--quiet", action="store_true", help="only how it ended")
-    parser.add_argument("--fault-seconds", type=float, default=FAULT_SECONDS, help="how long things break (%(default)s)")
+    parser.add_argument("--fault-seconds", type=float, help="how long things break; the seed decides if not given")
     parser.add_argument("--count", type=int, default=1, help="how many seeds, from --seed on; more than one prints only failures")
     parser.add_argument("--forever", action="store_true", help="from --seed on until stopped or until a rule is broken")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first broken rule")
@@ -94,7 +93,7 @@ def run_many(verdicts: Iterable[Verdict], *, keep_going: bool) -> int:
     return 1 if broken else 0
 
 
-def judged(seeds: Iterable[int], jobs: int, fault_seconds: float = FAULT_SECONDS) -> Iterator[Verdict]:
+def judged(seeds: Iterable[int], jobs: int, fault_seconds: float | None = None) -> Iterator[Verdict]:
     """The verdict on each seed, in order."""
     judge_one = partial(judge, fault_seconds=fault_seconds)
     if jobs == 1:
@@ -113,7 +112,7 @@ def judged(seeds: Iterable[int], jobs: int, fault_seconds: float = FAULT_SECONDS
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def judge(seed: int, fault_seconds: float) -> Verdict:
+def judge(seed: int, fault_seconds: float | None) -> Verdict:
     outcome = run_seed(seed, fault_seconds=fault_seconds)
     return Verdict(seed, outcome.report(LAST_EVENTS) if outcome.violations else None, outcome.tally)
 

@@ -192,8 +192,16 @@ class SimulatedCluster:
         self.history.tell("loses its power in the middle of a write")
         self._lose_power(node)
 
+    def switch_off(self, node: Node) -> None:
+        """The machine of a broker that has stopped goes off: what the stop did not sync is gone, too."""
+        assert not node.is_running
+        self._forget(node)
+
     def _lose_power(self, node: Node) -> None:
         self._end(node, silently=True)
+        self._forget(node)
+
+    def _forget(self, node: Node) -> None:
         lost = node.medium.lose_power()
         self.history.tell(f"has lost its power: {lost}", node.name)
         self.loop.tally[Fault.FORGETFUL_CRASH] += lost.forgotten > 0

@@ -20,6 +20,7 @@ LONG_S = (2.0, 10.0)
 # How long a broker may not know that its lease is gone: it asks four times in a lease's time.
 UNAWARE_S = 2.0
 FLIPS = 3
+OFF_AFTER_STOP_ONE_IN = 2
 SLOW_DISK_S = (0.05, 0.6)
 SLOW_WATCH_S = (0.1, 2.5)
 SLOW_NETWORK_S = (0.02, 0.25)
@@ -29,12 +30,21 @@ POWER_FAILURE_CHANGES_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Which faults a scenario knows."""
+    """Which faults a scenario knows, besides those that all do: kills, standstills, cuts, slowness, full disks."""
 
     power_failures: bool = True
     disk_errors: bool = True
     store_faults: bool = True
     rot: bool = False
+
+    def __str__(self) -> str:
+        named = {
+            "power failures": self.power_failures,
+            "failing syncs": self.disk_errors,
+            "trouble with the store": self.store_faults,
+            "rot on one disk": self.rot,
+        }
+        return ", ".join(["crashes", "cuts", "full disks", *(name for name, is_known in named.items() if is_known)])
 
 
 class Nemesis:
@@ -42,6 +52,7 @@ class Nemesis:
 
     def __init__(self, cluster: SimulatedCluster, faults: Faults, clients: Sequence[str]) -> None:
         self._cluster = cluster
+        self._faults = faults
         self._clients = clients
         self._chance = cluster.loop.random
         self._choices: list[Callable[[], None]] = [
@@ -137,6 +148,8 @@ class Nemesis:
 
             async def stop_and_start() -> None:
                 await self._cluster.stop(node)
+                if self._faults.power_failures and not node.is_running and self._chance.randrange(OFF_AFTER_STOP_ONE_IN) == 0:
+                    self._cluster.switch_off(node)
                 self._start_later(node)
 
             self._cluster.loop.create_task(stop_and_start())

@@ -20,7 +20,7 @@ from headrace.testing.simulation.consuming import committed_offsets
 from headrace.testing.simulation.history import Acknowledged, History, Polled, StoryHandler
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.nemesis import Nemesis
-from headrace.testing.simulation.plan import FAULT_SECONDS, REPLICATION_FACTOR, TOPIC, Plan
+from headrace.testing.simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
 from headrace.testing.simulation.reading import earliest_offset, read_to_end
 from headrace.testing.simulation.sides import SIDES
 from headrace.testing.simulation.tally import Tally, signs_of
@@ -41,6 +41,8 @@ class Outcome:
     history: History
     violations: list[str]
     faults: Tally = field(default_factory=Tally)
+    # As asked for; None when the seed decided.
+    fault_seconds: float | None = None
 
     @property
     def tally(self) -> Tally:
@@ -61,7 +63,7 @@ class Outcome:
 
     def report(self, lines: int) -> str:
         """For people: the seed, what was broken, and the end of the story."""
-        longer = "" if self.plan.fault_seconds == FAULT_SECONDS else f' ARGS="--fault-seconds {self.plan.fault_seconds:g}"'
+        longer = "" if self.fault_seconds is None else f' ARGS="--fault-seconds {self.fault_seconds:g}"'
         head = f"seed {self.seed}: {len(self.violations)} rule(s) broken; replay with: make simulate SEED={self.seed}{longer}"
         return "\n".join([head, *self.broken(), f"the last {lines} events:", *self.history.story[-lines:]])
 
@@ -72,7 +74,7 @@ class Outcome:
         return told if len(told) <= VIOLATIONS_TOLD else [*told[:VIOLATIONS_TOLD], f"  and {len(told) - VIOLATIONS_TOLD} more"]
 
 
-def run_seed(seed: int, *, fault_seconds: float = FAULT_SECONDS) -> Outcome:
+def run_seed(seed: int, *, fault_seconds: float | None = None) -> Outcome:
     """Run the scenario of a seed and check it."""
     loop = SimulatedLoop(seed)
     history = History(loop)
@@ -87,7 +89,7 @@ def run_seed(seed: int, *, fault_seconds: float = FAULT_SECONDS) -> Outcome:
         except Exception as error:
             violations = [*history.violations, f"the simulation itself failed: {error!r}"]
         violations += [f"unhandled: {failure}" for failure in loop.failures]
-    return Outcome(seed, plan, history, violations, loop.tally)
+    return Outcome(seed, plan, history, violations, loop.tally, fault_seconds)
 
 
 @contextmanager
