@@ -25,7 +25,8 @@ class Checksums:
         self._known: dict[str, tuple[int, ...]] = {}
         # The file of checksums is itself broken: nothing can be told, as if it were not there, but somebody should know.
         self.is_broken = False
-        if disk.exists(self._path):
+        self.is_there = disk.exists(self._path)
+        if self.is_there:
             self._load()
 
     def _load(self) -> None:

@@ -93,7 +93,7 @@ class Log(SegmentedLog):
         self._durability.is_new = is_new
         is_durable = clean or is_new or self._end_offset <= recovery_point
         self._durability.found(min(found.noted_offset, self._end_offset), self._end_offset if is_durable else self._start_offset)
-        if not clean and not is_new:
+        if not is_new and (not clean or found.unsure_from < self._end_offset):
             self._settle_found(found.unsure_from, is_durable)
 
     def _settle_found(self, unsure_from: int, is_durable: bool) -> None:

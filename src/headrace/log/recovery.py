@@ -103,7 +103,7 @@ class Recovery:
         result.segments = self._load_segments()
         if not result.segments:
             return self._begin_empty(first_offset)
-        suspects = self._suspects(clean, recovery_point if not result.checksums.is_broken else 0)
+        suspects = self._suspects(clean, recovery_point)
         first_unsure = result.segments[min(suspects)].base_offset if suspects else result.end_offset
         result.unsure_from = first_unsure
         self._load_producers(first_unsure)
@@ -167,14 +167,18 @@ class Recovery:
 
     def _suspects(self, clean: bool, recovery_point: int) -> set[int]:
         """The segments that must be read batch by batch."""
-        segments = self._result.segments
-        if clean:
-            return set() if self._tail_is_sound() else {len(segments) - 1}
-        first = 0
-        for index in range(1, len(segments)):
+        segments, checksums = self._result.segments, self._result.checksums
+        if checksums.is_broken:
+            first = 0
+        elif clean:
+            first = len(segments) if self._tail_is_sound() else len(segments) - 1
+        else:
             # One that ends right at the recovery point may have been the active one then, its indexes still in memory.
-            if segments[index].base_offset < recovery_point:
-                first = index
+            first = max((index for index, segment in enumerate(segments) if segment.base_offset < recovery_point), default=0)
+        if checksums.is_there:
+            # Whatever need not be read was noted before.  What is not was lost with an earlier file of checksums, and nothing
+            # would tell whether these indexes are as they were written.
+            first = next((index for index in range(first) if segments[index].sealed_checksum is None), first)
         return set(range(first, len(segments)))
 
     def _tail_is_sound(self) -> bool:

@@ -35,7 +35,8 @@ class TransactionWalk:
 
     def step(self) -> None:
         actions = [self.transact] * 6 + [self.log.sync] * 3
-        actions += [self.checkpoint, self.checkpoint, self.crash, self.truncate, self.lead, self.lose_checksums, self.restart]
+        actions += [self.checkpoint, self.checkpoint, self.crash, self.truncate, self.lead]
+        actions += [self.lose_checksums, self.restart, self.rot]
         self.random.choice(actions)()
 
     def transact(self) -> None:
@@ -67,6 +68,18 @@ class TransactionWalk:
         self.log.sync()
         self.disk.write_atomically(DIRECTORY / CHECKSUMS, b"a page that was never written")
         self.crash()
+
+    def rot(self) -> None:
+        """A bit of what was noted of aborted transactions flips while nothing runs."""
+        self.log.sync()
+        self.disk.crash()
+        files = [name for name in self.disk.list_names(DIRECTORY) if name.endswith(".txnindex")]
+        for name in self.random.sample(files, min(1, len(files))):
+            content = bytearray(self.disk.read_bytes(DIRECTORY / name))
+            if content:
+                content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+                self.disk.write_atomically(DIRECTORY / name, bytes(content))
+        self.log = self.reopen(clean=False)
 
     def restart(self) -> None:
         """Stopped well; then, perhaps, the power fails while nothing runs."""
