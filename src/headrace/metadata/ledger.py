@@ -63,12 +63,13 @@ class Ledger:
                 return item is not None
 
     def plan(self, operations: Sequence[Operation]) -> Change:
-        """What the operations would change.  A key touched twice keeps the last word."""
+        """What the operations would change.  A key is put at most once: etcd refuses more, and what it refuses no store takes."""
         revision = self.revision + 1
         events: dict[str, Event] = {}
         for operation in operations:
             match operation:
                 case Put(key, value, lease):
+                    assert key not in events, f"{key} is written twice in one transaction"
                     before = self.items.get(key)
                     created = before.create_revision if before else revision
                     events[key] = Event(key, KeyValue(key, value, created, revision, lease), revision)

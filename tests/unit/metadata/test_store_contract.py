@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headrace.controller.entries import Compare, CompareCreated, Delete, DeletePrefix, Exists, Put, absent
+from headrace.metadata.etcd_http import EtcdError
 from headrace.metadata.store import LeaseLost, MetadataStore, WatchBatch
 
 OpenStore = Callable[[], Awaitable[MetadataStore]]
@@ -71,6 +72,16 @@ def test_a_transaction_whose_condition_fails_changes_nothing(open_store: OpenSto
         assert item is not None
         assert item.value == b"1"
         assert await store.get("b") is None
+
+    tell(open_store, story)
+
+
+def test_no_store_takes_a_transaction_that_writes_a_key_twice(open_store: OpenStore) -> None:
+    async def story(store: MetadataStore) -> None:
+        with pytest.raises((AssertionError, EtcdError)):
+            await store.transact([], [Put("a", b"1"), Put("a", b"2")])
+
+        assert await store.get("a") is None
 
     tell(open_store, story)
 
