@@ -99,3 +99,44 @@ def test_a_topic_that_used_up_its_storage_takes_no_more(broker: Broker) -> None:
 
     assert 5 <= len(failed) <= 12
     assert {error.code() for error in failed} == {KafkaError.POLICY_VIOLATION}
+
+
+def test_a_client_is_held_to_its_share_of_the_processor(broker: Broker) -> None:
+    produce(broker, "anybody", 1)
+    limit(broker, "client-id", "busy", "request_percentage", 2.0)
+    held, told, failed = produce(broker, "busy", 400)
+
+    # 20 ms of each second; the first second's worth is free.
+    assert held > 0.5
+    assert max(told) > 0
+    assert failed == []
+
+
+def test_every_reply_tells_of_the_wait(broker: Broker) -> None:
+    limit(broker, "user", "ANONYMOUS", "request_percentage", 0.2)
+    with WireAdmin(broker.bootstrap) as admin:
+        assert any(admin.metadata(None).throttle_time_ms > 0 for _ in range(500))
+
+
+def test_the_clients_of_a_user_share_its_quota(broker: Broker) -> None:
+    limit(broker, "user", "ANONYMOUS", "producer_byte_rate", 100_000)
+    first, _, _ = produce(broker, "one", 15)
+    second, told, _ = produce(broker, "another", 15)
+
+    assert first + second > 1.5
+    assert max(told) > 0
+
+
+def test_a_producer_that_wants_no_replies_is_held_to_its_rate_all_the_same(broker: Broker) -> None:
+    limit(broker, "client-id", "silent", "producer_byte_rate", 100_000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "client.id": "silent", "acks": 0, "batch.num.messages": 1})
+    began = time.monotonic()
+    for _ in range(30):
+        producer.produce("t", RECORD)
+    assert producer.flush(30) == 0
+    reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    while reader.get_watermark_offsets(TopicPartition("t", 0), timeout=5)[1] < 30:
+        assert time.monotonic() - began < 30
+    reader.close()
+
+    assert time.monotonic() - began > 1.5

@@ -21,7 +21,7 @@ from headrace.broker.health import HealthListener, Phase
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.listeners import CLIENTS, endpoint_of, parse_address
 from headrace.broker.metadata_store import open_store
-from headrace.broker.peers import Peers
+from headrace.broker.peers import PEER, Peers
 from headrace.broker.replicas import Replicas
 from headrace.broker.routes import ROUTES
 from headrace.broker.server import Server
@@ -112,7 +112,7 @@ class Broker:
         self.verification = TransactionVerification(self)
         self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
         self.clustering = Clustering(self)
-        self.peers = Peers(f"broker-{self.broker_id}", self._address_of)
+        self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
         self.dispatcher = Dispatcher(self, ROUTES)
         self.server = Server(self.config, self.dispatcher.start, self.loop)
         await self._join()

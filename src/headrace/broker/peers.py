@@ -16,6 +16,7 @@ from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameSplitter, RequestHeader, read_response_header, request_frame
 from headrace.wire.pieces import pieces_of
 
+PEER = "broker"  # with its number, the client id by which a broker knows another
 CONNECT_SECONDS_MAX = 5.0
 REPLY_BYTES_MAX = 128 * 1024 * 1024
 

@@ -70,10 +70,19 @@ def _check(entity: Entity, changes: Mapping[str, float | None]) -> None:
 
 def limit_for(quotas: Mapping[str, Mapping[str, str]], quota: str, user: str, client_id: str) -> float | None:
     """The one limit that counts for a client: the most specific entity that has one."""
+    found = shared_limit_for(quotas, quota, user, client_id)
+    return found[0] if found is not None else None
+
+
+def shared_limit_for(
+    quotas: Mapping[str, Mapping[str, str]], quota: str, user: str, client_id: str
+) -> tuple[float, tuple[str, ...]] | None:
+    """The limit, and who shares it: all clients of a user where the user has it, all users of a client id where that has it."""
+    names = {USER: user, CLIENT_ID: client_id}
     for entity in _precedence(user, client_id):
         limit = quotas.get(entity_name(entity), {}).get(quota)
         if limit is not None:
-            return float(limit)
+            return float(limit), tuple(f"{kind}={names[kind]}" for kind in sorted(entity))
     return None
 
 

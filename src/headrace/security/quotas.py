@@ -12,8 +12,8 @@ from headrace.controller.quotas import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     STORAGE_BYTES,
-    limit_for,
     limit_for_topic,
+    shared_limit_for,
 )
 
 BURST_S: Final = 1.0
@@ -80,10 +80,11 @@ class Quotas:
         return longest
 
     def _charge(self, quota: str, user: str, client_id: str, amount: float, now: float) -> float:
-        limit = limit_for(self._limits(), quota, user, client_id)
-        if limit is None:
+        found = shared_limit_for(self._limits(), quota, user, client_id)
+        if found is None:
             return 0.0
-        return self._bucket((quota, user, client_id), limit, now).take(amount, now)
+        limit, sharing = found
+        return self._bucket((quota, *sharing), limit, now).take(amount, now)
 
     def _bucket(self, key: tuple[str, ...], limit: float, now: float) -> Bucket:
         bucket = self._buckets.get(key)

@@ -195,11 +195,12 @@ class _Produce:
     def _answer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        # One that wants no reply is not told, and its connection rests all the same.
+        throttle_ms = after_produce(self._broker, self._request, self._context) if self._broker.quotas.active else 0
         if not self._request.acks:
             self._answer_nothing()
             return
         version = self._context.api_version
-        throttle_ms = after_produce(self._broker, self._request, self._context) if self._broker.quotas.active else 0
         leaders = self._leaders() if self._has_failed else ()
         response = ProduceResponse(responses=tuple(self._results), node_endpoints=leaders, throttle_time_ms=throttle_ms)
         self._reply.send((self._context.response_header(), write_produce_response(response, version)))
