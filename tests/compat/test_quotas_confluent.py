@@ -10,6 +10,8 @@ from headrace.client.wire_admin import WireAdmin
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from tests.support import raw
+from tests.support.raw import RawClient, frame
 
 RECORD = bytes(10_000)
 
@@ -27,6 +29,14 @@ def limit(broker: Broker, kind: str, name: str, quota: str, value: float) -> Non
     with WireAdmin(broker.bootstrap) as admin:
         reply = admin.call(AlterClientQuotasRequest(entries=(entry,), validate_only=False))
     assert reply.entries[0].error_code == ErrorCode.NONE, reply
+
+
+def end_of(topic: str, broker: Broker) -> int:
+    """How many records there are."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "end"})
+    end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+    consumer.close()
+    return end
 
 
 def produce(broker: Broker, client_id: str, count: int) -> tuple[float, list[float], list[KafkaError]]:
@@ -65,6 +75,20 @@ def test_a_producer_is_held_to_its_rate_and_others_are_not(broker: Broker) -> No
     assert held > free
     assert max(told) > 0
     assert failed == []
+
+
+def test_what_a_producer_sent_before_it_was_told_to_wait_waits_too() -> None:
+    """On a disk, where replies wait for a flush and requests do not."""
+    with Broker(memory=False) as broker:
+        produce(broker, "anybody", 1)
+        limit(broker, "client-id", "raw", "producer_byte_rate", 100_000)
+        with RawClient(broker.bootstrap) as client:
+            client.send(b"".join(frame(raw.produce("t", raw.batch(RECORD)), 7, number) for number in range(30)))
+            client.receive()
+            written = end_of("t", broker)
+
+    # A second's worth of 100 kB is free; the rest would be written with it if only replies were counted.
+    assert written < 15
 
 
 def test_a_consumer_is_held_to_its_rate(broker: Broker) -> None:

@@ -57,7 +57,7 @@ def start(broker: "Broker", frame: Buffer, position: int, context: RequestContex
 class _Produce:
     """One request under way: the answers so far, and how many are still to come."""
 
-    __slots__ = ("_broker", "_context", "_has_failed", "_pending", "_reply", "_request", "_results", "_timer")
+    __slots__ = ("_broker", "_context", "_has_failed", "_pending", "_reply", "_request", "_results", "_throttle_ms", "_timer")
 
     def __init__(self, broker: "Broker", request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
         self._broker = broker
@@ -68,8 +68,12 @@ class _Produce:
         self._has_failed = False
         self._results: list[TopicProduceResponse] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._throttle_ms = 0
 
     def start(self) -> None:
+        if self._broker.quotas.active:
+            # Now, not with the reply: a producer may have sent a hundred more by then, and they would all be written.
+            self._throttle_ms = after_produce(self._broker, self._request, self._context)
         for topic in self._request.topic_data:
             results = []
             for data in topic.partition_data:
@@ -195,14 +199,12 @@ class _Produce:
     def _answer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        # One that wants no reply is not told, and its connection rests all the same.
-        throttle_ms = after_produce(self._broker, self._request, self._context) if self._broker.quotas.active else 0
         if not self._request.acks:
             self._answer_nothing()
             return
         version = self._context.api_version
         leaders = self._leaders() if self._has_failed else ()
-        response = ProduceResponse(responses=tuple(self._results), node_endpoints=leaders, throttle_time_ms=throttle_ms)
+        response = ProduceResponse(responses=tuple(self._results), node_endpoints=leaders, throttle_time_ms=self._throttle_ms)
         self._reply.send((self._context.response_header(), write_produce_response(response, version)))
 
     def _answer_nothing(self) -> None:
