@@ -62,9 +62,11 @@ def started(tmp_path: Path) -> Iterator[tuple[Path, str, list[subprocess.Popen[b
         for process in processes[1:]:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
-        # As when its terminal is closed: everything that it started ends with it.
+        # As when its terminal is closed: everything that it started ends with it, however often it is told.
         processes[0].send_signal(signal.SIGHUP)
-        processes[0].wait(60)
+        while processes[0].poll() is None:
+            processes[0].send_signal(signal.SIGHUP)
+            time.sleep(0.05)
         log.close()
         assert not running_below(directory)
 

@@ -50,6 +50,9 @@ class LocalCluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # Whoever presses Ctrl-C again, or closes the terminal meanwhile, must not keep the rest from being ended.
+        for number in ending_signals():
+            signal.signal(number, signal.SIG_IGN)
         # Brokers before etcd, all brokers at once: each hands over what it can while the others still listen.
         for process in self._processes[1:]:
             process.terminate()

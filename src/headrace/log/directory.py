@@ -284,7 +284,9 @@ class LogDirectory:
                 try:
                     points[identity] = log.flushed_offset if closed else log.checkpoint()
                 except StorageError as error:
-                    logger.error("%s: %s", identity, error)
+                    # One that was deleted meanwhile has nothing left to write down.
+                    if self.disk.exists(log.directory):
+                        logger.error("%s: %s", identity, error)
                 self._log_starts[identity] = log.start_offset
                 self._clean_offsets[identity] = log.clean_offset
         self._high_watermarks.update(high_watermarks)

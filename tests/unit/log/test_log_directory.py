@@ -164,6 +164,16 @@ def test_after_a_crash_only_what_lies_above_the_recovery_point_is_read() -> None
     assert values_of(again)[:10] == [b"%d" % index * 30 for index in range(10)]
 
 
+def test_a_log_that_is_deleted_while_checkpoints_are_written_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    directory, logs = filled(simulated_disk())
+    produce(logs[ORDERS], b"more")
+    directory.delete_log(ORDERS)
+
+    directory.checkpoint(logs, {})
+
+    assert caplog.messages == []
+
+
 def test_deleted_records_stay_deleted_once_written_down() -> None:
     disk = simulated_disk()
     directory, logs = filled(disk)
