@@ -49,7 +49,17 @@ At = str | int | datetime
 
 
 class Admin:
-    """Asks and changes what a cluster holds."""
+    """Asks and changes what a cluster holds.
+
+    A broker that does not answer within `timeout` is a BrokerTimeout with its address; one that refuses is a BrokerError:
+    TopicNotFound, TopicExists and GroupNotFound are the usual ones.
+
+    Args:
+        bootstrap: `host:port`, or several; else `HEADRACE_BOOTSTRAP` from the environment, else 127.0.0.1:9092.
+        timeout: How long each call may take, as seconds or a timedelta.
+        client_id: What brokers call it in their logs and quotas.
+        librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
+    """
 
     def __init__(
         self,
@@ -78,7 +88,15 @@ class Admin:
         settings: Mapping[str, object] | None = None,
         exist_ok: bool = False,
     ) -> None:
-        """Make a topic.  With `exist_ok` one that is there already is left as it is."""
+        """Make a topic.
+
+        Args:
+            name: 1 to 249 letters, digits, `.`, `_` and `-`.
+            partitions: How many.
+            replication: Copies of each; what the cluster thinks best, unless given.
+            settings: Its settings by name, such as `{"retention.ms": 86_400_000}`.
+            exist_ok: A topic that is there already is left as it is; else it is a TopicExists.
+        """
         topic_name("name", name)
         whole_number("partitions", partitions, at_least=1)
         replicas = -1 if replication is None else whole_number("replication", replication, at_least=1)
@@ -90,6 +108,7 @@ class Admin:
                 raise
 
     def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
+        """Delete a topic with all its records.  One that is not there is a TopicNotFound, unless `missing_ok`."""
         topic_name("name", name)
         try:
             self._each(lambda client: client.delete_topics([name], **self._limits()), f"delete topic '{name}'")
@@ -104,6 +123,7 @@ class Admin:
         return {topic.name: topic for topic in self._describe(names)}
 
     def topic(self, name: str) -> Topic:
+        """A topic with its partitions; TopicNotFound when it is not there."""
         topic_name("name", name)
         return self._describe([name])[0]
 
@@ -198,7 +218,7 @@ class Admin:
         return sorted(group.group_id for group in answer.valid)
 
     def group(self, name: str) -> Group:
-        """A group's state and members."""
+        """A group's state and members; GroupNotFound when it is not there."""
         _group_name(name)
         answers = self._each(
             lambda client: client.describe_consumer_groups([name], request_timeout=self._timeout), f"describe group '{name}'"
@@ -252,6 +272,7 @@ class Admin:
         return offsets
 
     def delete_group(self, name: str, *, missing_ok: bool = False) -> None:
+        """Delete a group that has no members, and its offsets.  One that is not there is a GroupNotFound, unless `missing_ok`."""
         try:
             self._each(
                 lambda client: client.delete_consumer_groups([_group_name(name)], request_timeout=self._timeout),
@@ -273,7 +294,7 @@ class Admin:
         return Cluster(answer.cluster_id, answer.controller.id if answer.controller else None, nodes)
 
     def close(self) -> None:
-        """Again is nothing."""
+        """Let go of the connections.  Again is nothing."""
         self._client = None
 
     def __enter__(self) -> Self:

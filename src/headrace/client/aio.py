@@ -56,6 +56,7 @@ class AsyncProducer:
 
     @property
     def bootstrap(self) -> str:
+        """The address it was given."""
         return self._producer.bootstrap
 
     async def send(
@@ -89,6 +90,7 @@ class AsyncProducer:
         return await await_quietly(self._arrivals.follow(self._producer.send_many(topic, listed, keys=keyed)))
 
     async def flush(self, timeout: Duration | None = None) -> None:
+        """As Producer.flush."""
         await asyncio.to_thread(self._producer.flush, timeout)
 
     def transaction(self, consumer: AsyncConsumer[Any, Any] | None = None) -> AsyncTransaction:
@@ -96,6 +98,7 @@ class AsyncProducer:
         return AsyncTransaction(self, self._producer.transaction(None if consumer is None else consumer.consumer))
 
     async def close(self, timeout: Duration | None = None) -> None:
+        """As Producer.close."""
         await asyncio.to_thread(self._producer.close, timeout)
 
     async def __aenter__(self) -> Self:
@@ -171,6 +174,7 @@ class AsyncTransaction:
         return await self._producer.enqueue(topic, value, **options)
 
     async def send_offsets(self, consumer: AsyncConsumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """As Transaction.send_offsets."""
         await asyncio.to_thread(self._transaction.send_offsets, consumer.consumer, offsets)
 
     async def __aenter__(self) -> Self:
@@ -215,6 +219,7 @@ class AsyncConsumer(Generic[K, V]):
         return await self._records(whole_number("size", size, at_least=1), seconds("timeout", timeout), whole=True)
 
     async def batches(self, size: int, timeout: Duration = 1.0) -> AsyncIterator[Records[K, V]]:
+        """As Consumer.batches."""
         self.consumer.finish_handed_out()
         while not self.consumer.reader.stopping:
             batch = await self.batch(size, timeout)
@@ -259,34 +264,44 @@ class AsyncConsumer(Generic[K, V]):
         return self._subscription
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
+        """As Consumer.commit."""
         await self._in_thread(partial(self.consumer.commit, offsets, wait=wait))
 
     async def committed(self) -> dict[TopicPartition, int]:
+        """As Consumer.committed."""
         return await self._in_thread(self.consumer.committed)
 
     async def lag(self) -> dict[TopicPartition, int]:
+        """As Consumer.lag."""
         return await self._in_thread(self.consumer.lag)
 
     async def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
+        """As Consumer.seek."""
         await self._in_thread(self.consumer.seek, partition, offset)
 
     async def seek_to_time(self, moment: Moment) -> None:
+        """As Consumer.seek_to_time."""
         await self._in_thread(self.consumer.seek_to_time, moment)
 
     async def rewind(self, records: int | None = None) -> None:
+        """As Consumer.rewind."""
         await self._in_thread(self.consumer.rewind, records)
 
     async def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """As Consumer.pause."""
         await self._in_thread(self.consumer.pause, partitions)
 
     async def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """As Consumer.resume."""
         await self._in_thread(self.consumer.resume, partitions)
 
     def positions(self) -> dict[TopicPartition, int]:
+        """As Consumer.positions."""
         return self.consumer.positions()
 
     @property
     def assignment(self) -> list[TopicPartition]:
+        """The partitions this consumer has at this moment."""
         return self.consumer.assignment
 
     async def close(self) -> None:
@@ -317,57 +332,75 @@ class AsyncAdmin:
         self._admin = Admin(bootstrap, **settings)
 
     async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
+        """As Admin.create_topic."""
         await asyncio.to_thread(self._admin.create_topic, name, **options)
 
     async def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
+        """As Admin.delete_topic."""
         await asyncio.to_thread(self._admin.delete_topic, name, missing_ok=missing_ok)
 
     async def topics(self, *, internal: bool = False) -> dict[str, Topic]:
+        """As Admin.topics."""
         return await asyncio.to_thread(self._admin.topics, internal=internal)
 
     async def topic(self, name: str) -> Topic:
+        """As Admin.topic."""
         return await asyncio.to_thread(self._admin.topic, name)
 
     async def add_partitions(self, topic: str, total: int) -> None:
+        """As Admin.add_partitions."""
         await asyncio.to_thread(self._admin.add_partitions, topic, total)
 
     async def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+        """As Admin.delete_records."""
         return await asyncio.to_thread(self._admin.delete_records, topic, before)
 
     async def settings(self, topic: str) -> dict[str, Setting]:
+        """As Admin.settings."""
         return await asyncio.to_thread(self._admin.settings, topic)
 
     async def change_settings(self, topic: str, settings: Mapping[str, object]) -> None:
+        """As Admin.change_settings."""
         await asyncio.to_thread(self._admin.change_settings, topic, settings)
 
     async def offsets(self, topic: str, at: str | int | datetime = "latest") -> dict[int, int]:
+        """As Admin.offsets."""
         return await asyncio.to_thread(self._admin.offsets, topic, at)
 
     async def groups(self) -> list[str]:
+        """As Admin.groups."""
         return await asyncio.to_thread(self._admin.groups)
 
     async def group(self, name: str) -> Group:
+        """As Admin.group."""
         return await asyncio.to_thread(self._admin.group, name)
 
     async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """As Admin.committed."""
         return await asyncio.to_thread(self._admin.committed, group)
 
     async def lag(self, group: str) -> dict[TopicPartition, int]:
+        """As Admin.lag."""
         return await asyncio.to_thread(self._admin.lag, group)
 
     async def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """As Admin.set_offsets."""
         await asyncio.to_thread(self._admin.set_offsets, group, offsets)
 
     async def reset_offsets(self, group: str, topic: str, to: str | int | datetime) -> dict[int, int]:
+        """As Admin.reset_offsets."""
         return await asyncio.to_thread(self._admin.reset_offsets, group, topic, to)
 
     async def delete_group(self, name: str, *, missing_ok: bool = False) -> None:
+        """As Admin.delete_group."""
         await asyncio.to_thread(self._admin.delete_group, name, missing_ok=missing_ok)
 
     async def cluster(self) -> Cluster:
+        """As Admin.cluster."""
         return await asyncio.to_thread(self._admin.cluster)
 
     async def close(self) -> None:
+        """As Admin.close."""
         self._admin.close()
 
     async def __aenter__(self) -> Self:

@@ -55,6 +55,7 @@ class AsyncSubscription:
 
     @property
     def running(self) -> bool:
+        """Whether it has not been stopped, and nothing has ended it."""
         return not self._stopping
 
     async def wait(self) -> None:

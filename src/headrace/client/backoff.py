@@ -15,8 +15,14 @@ EXPONENT_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential, with jitter: `first`, then `factor` times as long each time, at most `longest`, each shortened by up to
-    `jitter` of it."""
+    """Waits that grow, with jitter.
+
+    Args:
+        first: Seconds after the first attempt.
+        longest: What they grow to at most.
+        factor: How much longer each is than the one before.
+        jitter: Up to what part of it each is shortened at random.
+    """
 
     first: float = 0.5
     longest: float = 60.0

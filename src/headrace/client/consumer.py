@@ -51,8 +51,33 @@ Delivery = Literal["at_most_once", "at_least_once", "exactly_once"]
 class Consumer(Generic[K, V]):
     """Reads topics, alone or as a member of a group.  Use it in a `with` block; read from one thread at a time.
 
-    `start` says where to begin in a partition for which the group has committed nothing.  Without a `group` all partitions are
-    read, and nothing is committed.
+    Durations are seconds or a timedelta.  An argument that is not accepted raises InvalidArgument, which names it.
+
+    Args:
+        topics: A topic, several, patterns that begin with `^`, or single partitions as TopicPartition.
+        bootstrap: `host:port`, or several; else `HEADRACE_BOOTSTRAP` from the environment, else 127.0.0.1:9092.
+        group: Members of a group share the partitions, and go on where the group left off.  Without one all partitions are read,
+            and nothing is committed.
+        start: Where to begin in a partition for which the group has committed nothing: `"earliest"`, `"latest"`, an offset, or a
+            datetime.
+        delivery: When an offset is committed: before a record is handed out (`"at_most_once"`), after it is finished
+            (`"at_least_once"`), or inside a transaction (`"exactly_once"`).
+        keys: How keys are read: `bytes`, `str`, `"json"`, or a pair of callables (encode, decode).
+        values: The same for values.
+        isolation: `"read_committed"` shows nothing of a transaction before it is committed.
+        commit_interval: How often finished offsets are committed in the background.
+        session_timeout: After how long without a sign of life the group gives this member's partitions to others.  Long
+            processing is no silence: a thread keeps the membership.
+        timeout: How long a call may wait for a broker.
+        assignor: How a classic group divides the partitions.
+        protocol: `"consumer"` is the newer one, in which the broker divides them (KIP-848).
+        instance_id: A static member: back within `session_timeout` it has its partitions again without a rebalance.
+        on_assigned: Called with the partitions that come, before their first record.
+        on_revoked: Called with the partitions that go, while they can still be committed.
+        on_undecodable: Called with a DecodeFailed instead of raising it; reading goes on.
+        dead_letters: Where records go that do not decode, and those that fail in `on_message`.
+        client_id: What brokers call it in their logs and quotas.
+        librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
     """
 
     _closed = True  # until it is open, so that a failure to open it leaves nothing to close
@@ -247,10 +272,16 @@ class Consumer(Generic[K, V]):
     ) -> Subscription:
         """Push every record to `callback` from `workers` threads, until the subscription is stopped.
 
-        Records of one key (or of one partition) are handled one after the other, in order; others beside them.  Offsets are
-        committed up to the first record that is not finished.  No more than `pending_max` records wait.  An exception of
-        the callback goes to `dead_letters` (or the consumer's own), else to `on_error`, else it ends the subscription and
-        comes out of its `wait`.
+        Offsets are committed up to the first record that is not finished.
+
+        Args:
+            callback: Called with each Record.
+            workers: How many may run at once.
+            order: Records of one `"key"`, or of one `"partition"`, are handled one after the other; others beside them.
+            pending_max: How many records may wait for a worker; then fetching waits, too.
+            dead_letters: Where records go whose callback raises; the consumer's own, unless given.
+            on_error: Else called with the record and the exception.  Without both, the exception ends the subscription and comes
+                out of its `wait`.
         """
         from headrace.client.push import Subscription
 
@@ -269,7 +300,8 @@ class Consumer(Generic[K, V]):
     # Offsets
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
-        """Commit everything handed out so far, or the `offsets` given (each the next to be read)."""
+        """Commit everything handed out so far, or the `offsets` given (each the next to be read).  With `wait=False` in the
+        background."""
         self._check_grouped("commit")
         if self.delivery == "exactly_once":
             raise WrongState(
@@ -330,7 +362,7 @@ class Consumer(Generic[K, V]):
     # Moving
 
     def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
-        """Read on from this offset."""
+        """Read on from this offset.  InvalidArgument when the partition is not this consumer's."""
         topic_partition("partition", partition)
         if offset not in ("earliest", "latest"):
             whole_number("offset", offset, at_least=0)
@@ -379,6 +411,7 @@ class Consumer(Generic[K, V]):
             self._membership.client.pause([Position(*place) for place in places])
 
     def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Hand out records of these partitions (all, when none are named) again."""
         places = self._named(partitions) & self._membership.paused
         with self._membership.turns:
             self._membership.paused -= places

@@ -49,10 +49,14 @@ class Failure:
 
 
 class DeadLetters:
-    """What to do with records that fail.  `topic` may name the record's own as `{topic}` and the reader's as `{group}`.
+    """What to do with records that fail: try again with growing waits, then park them in a topic of their own.
 
-    `attempts` counts the first one too.  `retry(error)` may say that an exception is not worth another attempt; a handler says so
-    itself by raising Reject.
+    Args:
+        topic: Where they are parked; may name the record's own topic as `{topic}` and the reader's group as `{group}`.
+        attempts: How often a record is tried, the first time included.
+        backoff: How long to wait after each attempt: a Backoff, seconds, a list of seconds, or a callable (attempt) -> seconds.
+        retry: Called with the exception; False parks the record at once.  A handler says so itself by raising Reject.
+        producer: What to park with; a producer of its own, unless given.
     """
 
     def __init__(

@@ -40,7 +40,14 @@ class Connection(Protocol):
 def exactly_once(
     consumer: Consumer[K, V], connection: Connection, *, table: str = "headrace_offsets", paramstyle: str | None = None
 ) -> ExactlyOnce[K, V]:
-    """Bind a consumer with `delivery="exactly_once"` to a database connection that does not commit by itself."""
+    """Bind a consumer to a database: the effects of a record and its offset are committed together.
+
+    Args:
+        consumer: One with a group and `delivery="exactly_once"`.
+        connection: A DB-API connection (PEP 249) that does not commit by itself.
+        table: Where the offsets are kept; it is made when it is not there.
+        paramstyle: How the database marks parameters (`"qmark"`, `"format"`, …), where the connection's module does not say.
+    """
     if not isinstance(consumer, Consumer) or consumer.delivery != "exactly_once":
         given = f" has delivery={consumer.delivery!r}" if isinstance(consumer, Consumer) else f"={consumer!r} is not accepted"
         raise InvalidArgument(f"consumer{given}; accepted: a Consumer with delivery='exactly_once'")

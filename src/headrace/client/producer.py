@@ -66,7 +66,32 @@ NO_MORE = object()
 
 class Producer:
     """Sends records.  Use it in a `with` block, which waits at its end until everything is acknowledged; share it between
-    threads."""
+    threads.
+
+    Durations are seconds or a timedelta.  An argument that is not accepted raises InvalidArgument, which names it.
+
+    Args:
+        bootstrap: `host:port`, or several; else `HEADRACE_BOOTSTRAP` from the environment, else 127.0.0.1:9092.
+        keys: How keys are written: `bytes` (and str as UTF-8), `str`, `"json"`, or a pair of callables (encode, decode).
+        values: The same for values.
+        acks: Who has to have a record before it counts as written: `"all"` in-sync replicas, the leader (1), nobody (0).
+        idempotent: No record twice or out of order, whatever is tried again.  On, unless `acks` rules it out.
+        compression: Of whole batches.
+        linger: How long a record may wait for others to share its batch; 0 for the shortest way.
+        batch_messages: A batch goes when it has so many records, however long `linger` is.
+        batch_bytes: Or when it is so large.
+        buffer_messages: How many records may wait to be acknowledged.
+        buffer_bytes: And how large they may be together.
+        when_full: What `send` does when the buffer is full: `"block"` until there is room, or `"raise"` BufferFull.
+        delivery_timeout: How long a record is tried, from its `send` on.
+        retry_backoff: How long to wait before the second attempt; it doubles with each, with jitter.
+        retry_backoff_max: What it grows to at most.
+        partitioner: KeyHash, RoundRobin, Sticky, Salted, or a callable (topic, key, value, partition_count) -> partition.
+        transactional_id: Makes it transactional.  A name that stays the same over restarts; a newer producer fences an older.
+        transaction_timeout: After this the broker aborts a transaction that was not ended.
+        client_id: What brokers call it in their logs and quotas.
+        librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
+    """
 
     def __init__(
         self,
@@ -149,7 +174,27 @@ class Producer:
         timestamp: datetime | int | None = None,
         ttl: float | timedelta | None = None,
     ) -> DeliveryFuture[Delivery]:
-        """Hand one record over.  The future has its Delivery once it is acknowledged; a `value` of None is a tombstone."""
+        """Hand one record over.  The future has its Delivery once it is acknowledged.
+
+        Args:
+            topic: Where to.  The broker makes a topic that is not there, unless it is set not to.
+            value: What `values` takes; None is a tombstone.
+            key: What `keys` takes.  Records of one key are in order.
+            headers: Names with bytes, str or None, as a dict or, where a name comes twice, as pairs.
+            partition: This one, and not what the partitioner says.
+            timestamp: When it happened, as a datetime or milliseconds since 1970; now, unless given.
+            ttl: How long it is shown to readers, as seconds or a timedelta.
+
+        Raises:
+            InvalidArgument: An argument is not accepted; a partition that the topic does not have is one of them.
+            EncodeFailed: The key or the value does not fit its format.
+            BufferFull: The buffer is full, and `when_full="raise"`.
+            BrokerTimeout: It stayed full for `delivery_timeout`, or a broker that had to be asked first did not answer.
+            WrongState: The producer is closed, or transactional and outside of a transaction.
+
+        The future raises DeliveryFailed, or DeliveryTimeout with the address when nobody acknowledged in time.  A failure that
+        nobody looks at comes out of `close`.
+        """
         self._check_sendable(topic)
         raw_key = None if key is None else encoded(self._keys, "key", key, topic)
         raw_value = value if type(value) is bytes and self._values is BYTES else encoded(self._values, "value", value, topic)
@@ -185,8 +230,16 @@ class Producer:
     def send_many(
         self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> DeliveryFuture[Deliveries]:
-        """Hand many records of one topic over: much cheaper than as many `send`s.  One future for all; `keys` goes along
-        with `values`."""
+        """Hand many records of one topic over: much cheaper than as many `send`s.  One future for all of them.
+
+        Args:
+            topic: Where to.
+            values: Any iterable of what `send` takes.
+            keys: As many keys, or none.
+            partition: The same for all; else the partitioner chooses for each.
+
+        Raises what `send` raises; the future raises BatchFailed, which says what was delivered and what was not.
+        """
         return self._send_many(topic, values, keys, partition, wait=self._blocks)
 
     def send_many_waiting(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> DeliveryFuture[Deliveries]:

@@ -58,6 +58,7 @@ class Subscription:
 
     @property
     def running(self) -> bool:
+        """Whether it has not been stopped, and nothing has ended it."""
         return not self._stopping.is_set()
 
     def wait(self, timeout: Duration | None = None) -> bool:

@@ -74,38 +74,46 @@ class Record(Generic[K, V]):
 
     @property
     def key(self) -> K:
+        """As its format reads it; None when there is none."""
         key: Any = self.message.key()
         return key  # type: ignore[no-any-return]
 
     @property
     def topic(self) -> str:
+        """Where it was read."""
         return self.message.topic() or ""
 
     @property
     def partition(self) -> int:
+        """The number of its partition."""
         partition = self.message.partition()
         return -1 if partition is None else partition
 
     @property
     def offset(self) -> int:
+        """Its place in its partition."""
         offset = self.message.offset()
         return -1 if offset is None else offset
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Topic and partition together."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def timestamp(self) -> int:
+        """Milliseconds since 1970: when it was sent, or when the broker wrote it, as the topic is set."""
         timestamp: int = self.message.timestamp()[1]
         return timestamp
 
     @property
     def time(self) -> datetime:
+        """The timestamp as a datetime in UTC."""
         return as_datetime(max(self.timestamp, 0))
 
     @property
     def headers(self) -> Headers:
+        """Names and bytes, in their order; a name may come twice."""
         headers: Any = self.message.headers()
         return list(headers or ())
 
@@ -115,11 +123,13 @@ class Record(Generic[K, V]):
 
     @property
     def raw_key(self) -> bytes | None:
+        """The bytes of the key."""
         key: bytes | None = self.message.key()
         return key
 
     @property
     def raw_value(self) -> bytes | None:
+        """The bytes of the value."""
         value: bytes | None = self.message.value()
         return value
 
@@ -144,6 +154,7 @@ class KeyedRecord(Record[K, V]):
 
     @property
     def key(self) -> K:
+        """As its format reads it; None when there is none."""
         return self.decoded_key
 
 

@@ -42,6 +42,7 @@ class Parked:
 
     @classmethod
     def of(cls, record: Record[bytes, bytes]) -> Parked:
+        """What the headers of a parked record say."""
         facts = {
             name.removeprefix(PREFIX): (value or b"").decode(errors="replace")
             for name, value in record.headers

@@ -38,7 +38,17 @@ QUICK_SETTINGS = {
 
 
 class Broker:
-    """A context manager around a broker that serves."""
+    """A context manager around a broker that serves.
+
+    `faults` lets requests go wrong, and `clock` moves its time forward.
+
+    Args:
+        memory: Keep everything in memory; with False in a temporary directory.
+        data: A directory to keep it in, which stays.
+        port: Where to listen on 127.0.0.1; a free port, unless given.
+        settings: Settings of the broker by name, such as `{"num.partitions": 3}`.
+        host: Clock, disk and randomness of one's own.
+    """
 
     def __init__(
         self,
@@ -49,7 +59,6 @@ class Broker:
         settings: Mapping[str, object] | None = None,
         host: Host | None = None,
     ) -> None:
-        """In memory by default; with `memory=False` in a temporary directory, and with `data` in that directory, which stays."""
         self._temporary: str | None = None
         self._given = {"listeners": f"127.0.0.1:{port}", **QUICK_SETTINGS, **_texts(settings or {})}
         BrokerConfig(self._given)  # names what is wrong here and not at the start

@@ -16,9 +16,11 @@ class AdjustableClock:
         self._lock = threading.Lock()
 
     def wall_ms(self) -> int:
+        """Milliseconds since 1970, as the broker sees them."""
         return (time.time_ns() + self._ahead_ns) // 1_000_000
 
     def monotonic(self) -> float:
+        """Seconds that only grow, as the broker sees them."""
         return time.monotonic() + self._ahead_ns / 1e9
 
     def advance(self, by: timedelta | float = 0.0, **parts: float) -> None:

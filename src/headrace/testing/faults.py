@@ -77,6 +77,7 @@ class Fault:
         return self._struck.wait(timeout)
 
     def remove(self) -> None:
+        """It strikes no more."""
         self._faults.remove(self)
 
     def __enter__(self) -> Self:
@@ -105,10 +106,16 @@ class Faults:
         times: int | None = None,
         client_id: str | None = None,
     ) -> Fault:
-        """Let requests of one API go wrong: all of them, or the next `times`, or those of one client only.
+        """Let requests of one API go wrong until the fault is removed, or its `with` block ends.
 
-        `error` refuses with an error code, `delay` answers so many seconds later (also an error), `drop_reply` does the work and
-        never answers, `disconnect` ends the connection without doing it.
+        Args:
+            api: Which requests.
+            error: Refuse with this error code, and do nothing.
+            delay: Answer so many seconds later; also an error.
+            drop_reply: Do the work, and never answer.
+            disconnect: End the connection, and do nothing.
+            times: Only the next so many.
+            client_id: Only those of clients that call themselves so.
         """
         _check(api, error, delay, times)
         if sum((error is not None, drop_reply, disconnect)) > 1 or not (
@@ -123,6 +130,7 @@ class Faults:
         return fault
 
     def remove(self, fault: Fault) -> None:
+        """This one strikes no more."""
         with self._lock:
             self._active = tuple(each for each in self._active if each is not fault)
 
