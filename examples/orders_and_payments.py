@@ -19,6 +19,7 @@ with (
     Consumer("orders", group="payments", values="json", delivery="exactly_once") as orders,
     Producer(transactional_id="payments-1", keys=str, values="json") as payments,
 ):
+    print(f"{sum(orders.lag().values())} orders wait")
     while batch := orders.batch(100, timeout=3):
         with payments.transaction(orders):
             for order in batch:

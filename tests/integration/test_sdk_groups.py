@@ -1,5 +1,6 @@
 """Groups: shared partitions, rebalances, and members that take their time."""
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -7,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from headrace import Admin, Consumer, Producer, TopicPartition
+from headrace import Admin, Consumer, Producer, TopicPartition, exactly_once
 from headrace.client import membership
+from headrace.testing import Broker
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> None:
@@ -167,6 +169,17 @@ def test_a_static_member_comes_back_to_its_partitions(bootstrap: str, six: str) 
     for _ in range(2):
         with Consumer(six, bootstrap=bootstrap, group=six, instance_id="one", session_timeout=6) as consumer:
             until(lambda consumer=consumer: consumer.poll(0.1) is None and len(consumer.assignment) == 6)  # type: ignore[misc]
+
+
+def test_the_time_a_group_takes_to_form_is_no_silence(topic: str) -> None:
+    with Broker(settings={"group.initial.rebalance.delay.ms": 800}) as broker:
+        with Producer(broker.bootstrap) as producer:
+            producer.send(topic, "x")
+        with Consumer(topic, bootstrap=broker.bootstrap, group="reading", values=str) as consumer:
+            assert [record.value for record in consumer.records(timeout=0.3)] == ["x"]
+        bank = sqlite3.connect(":memory:")
+        with Consumer(topic, bootstrap=broker.bootstrap, group="bank", delivery="exactly_once") as consumer:
+            assert exactly_once(consumer, bank).run(lambda record, cursor: None, timeout=0.3) == 1
 
 
 def test_the_newer_group_protocol_reads_commits_and_goes_on(bootstrap: str, six: str) -> None:

@@ -189,11 +189,14 @@ class Consumer(Generic[K, V]):
         return self.records()
 
     def records(self, timeout: Duration | None = None) -> Iterator[Record[K, V]]:
-        """Records as they come; ends when none has come for `timeout`, or when the consumer is closed."""
+        """Records as they come; ends when none has come for `timeout`, or when the consumer is closed.  The time that the group
+        takes to form does not count."""
         self._check_readable()
         return self._records(None if timeout is None else seconds("timeout", timeout))
 
     def _records(self, limit: float | None) -> Iterator[Record[K, V]]:
+        if limit is not None:
+            self._reader.wait_until_joined()
         while not self._reader.stopping and (record := self._next(limit)) is not None:
             yield record
         if not self._reader.stopping:

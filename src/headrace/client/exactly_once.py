@@ -85,13 +85,14 @@ class ExactlyOnce(Generic[K, V]):
     ) -> int:
         """Call `handler(record, cursor)` for each record, up to `batch` of them in one transaction; answers how many.
 
-        Ends when no record has come for `timeout`, or when the consumer is closed.  An exception of the handler rolls its
-        transaction back and comes out here, with the records before it committed; with `dead_letters` (or the consumer's own) the
-        record is tried again and at last parked instead.
+        Ends when no record has come for `timeout` since the group has formed, or when the consumer is closed.  An exception of
+        the handler rolls its transaction back and comes out here, with the records before it committed; with `dead_letters` (or
+        the consumer's own) the record is tried again and at last parked instead.
         """
         whole_number("batch", batch, at_least=1)
         limit = None if timeout is None else seconds("timeout", timeout)
         letters = self._consumer.dead_letters if dead_letters is None else dead_letters
+        self._consumer.reader.wait_until_joined()
         count, quiet_since = 0, time.monotonic()
         while not self._consumer.reader.stopping:
             done = self._next_batch(batch, handler, letters)

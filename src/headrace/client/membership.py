@@ -56,6 +56,7 @@ class Membership:
         self.commits_handed_out = (
             False  # when partitions are given up: what was fetched is committed, what was not handed out goes back
         )
+        self.joined = False  # whether it was ever told which partitions are its own, be it none
         self.assigned: set[Place] = set()
         self.paused: set[Place] = set()  # by the user
         self.last_error: str | None = None
@@ -216,6 +217,7 @@ class Membership:
                 self.client.incremental_assign(located)
 
     def _note_assigned(self, partitions: list[Position]) -> None:
+        self.joined = True
         self.suspicious_since = None
         places = places_of(partitions)
         # A new list, not a change: the other thread may be going through the old one.

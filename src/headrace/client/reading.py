@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CHUNK = 500  # records fetched from librdkafka at once
 SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
 UNKNOWN_TOPIC_PATIENCE_S = 5.0
+JOIN_PATIENCE_S = 10.0
 STUCK_PATIENCE_S = 0.5
 OffsetSource = Callable[[frozenset[Place]], Positions]
 
@@ -382,6 +383,14 @@ class Reader:
                     name="UNKNOWN_TOPIC_OR_PART",
                 )
         return [Position(each.topic, each.partition) for each in self._partitions]
+
+    def wait_until_joined(self) -> None:
+        """A group takes a while to form, and nobody means that by silence.  What comes meanwhile is there for the next call.
+
+        Not for long: with the newer protocol a member for which no partition is left hears nothing at all."""
+        deadline = time.monotonic() + min(self._timeout, JOIN_PATIENCE_S)
+        while not (self.membership.joined or self.stopping) and time.monotonic() < deadline:
+            self.fill(SLICE_S, CHUNK)
 
     def wait_for_assignment(self) -> None:
         deadline = time.monotonic() + self._timeout
