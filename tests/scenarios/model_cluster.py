@@ -15,7 +15,7 @@ The commands of a scenario are its methods.  Words:
     kill B.. / power     processes die at once; what was not flushed is gone where the topic says flush=os
     flush B              what B has is on its disk
     return B             the process starts anew and is admitted
-    stop B               controlled shutdown
+    hand-over B / stop B   a controlled shutdown begins: others lead / and the process ends
     resign B / mend B    B's disk failed and it leaves the in-sync set, alive as it is / and works again
     damage B O           B finds that it cannot read O and what follows; mended, it has given that up
     poll B               a consumer asks B for what comes next, naming the epoch of what it has
@@ -29,6 +29,7 @@ from headrace.controller import election, reassignment
 from headrace.controller.election import Cleanliness, ElectionRules
 from headrace.controller.entries import BrokerRegistration, Memory, PartitionState
 from headrace.controller.image import ClusterImage
+from headrace.log.epochs import EpochCache
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 from headrace.replication import follower
@@ -42,12 +43,12 @@ Entry = tuple[str, int]
 """A value and its leader epoch; the offset is its place in the log."""
 
 
-def _starts(entries: list[Entry]) -> list[tuple[int, int]]:
+def _epochs(entries: list[Entry]) -> EpochCache:
     """Each epoch and the offset of its first record."""
-    starts: dict[int, int] = {}
+    epochs = EpochCache(lambda: len(entries))
     for offset, (_, epoch) in enumerate(entries):
-        starts.setdefault(epoch, offset)
-    return list(starts.items())
+        epochs.assign(epoch, offset)
+    return epochs
 
 
 @dataclass
@@ -66,11 +67,11 @@ class Member:
     offline: bool = False
     damaged_from: int | None = None
 
-    def epochs(self) -> list[tuple[int, int]]:
-        starts = dict(_starts(self.log))
+    def epochs(self) -> EpochCache:
+        epochs = _epochs(self.log)
         if self.leading is not None:
-            starts.setdefault(self.leading.state.leader_epoch, len(self.log))
-        return list(starts.items())
+            epochs.assign(self.leading.state.leader_epoch, len(self.log))
+        return epochs
 
     def cut(self, offset: int) -> None:
         del self.log[offset:]
@@ -223,9 +224,9 @@ class ModelCluster:
             self.output.append(f"poll {broker}: NOT_LEADER_OR_FOLLOWER")
             return
         last_epoch = self.consumed[-1][1] if self.consumed else -1
-        parted = follower.divergence(source.epochs(), len(source.log), len(self.consumed), last_epoch)
+        parted = follower.divergence(source.epochs(), len(self.consumed), last_epoch)
         if parted is not None:
-            end = follower.truncation_point(_starts(self.consumed), len(self.consumed), parted)
+            end = follower.truncation_point(_epochs(self.consumed), len(self.consumed), parted)
             self.output.append(f"poll {broker}: what was read from {end} on is gone")
             del self.consumed[end:]
             return
@@ -233,9 +234,12 @@ class ModelCluster:
         self.consumed += new
         self.output.append(f"poll {broker}: " + (" ".join(f"{value}@{epoch}" for value, epoch in new) or "nothing"))
 
-    def do_stop(self, broker: str) -> None:
+    def do_hand_over(self, broker: str) -> None:
         self.stopping.add(int(broker))
         self.stored = election.move_away(self.stored, int(broker), self._eligible, self.rules)
+
+    def do_stop(self, broker: str) -> None:
+        self.do_hand_over(broker)
         member = self.members[int(broker)]
         member.flushed = len(member.log)
         member.alive, member.leading = False, None
@@ -244,8 +248,9 @@ class ModelCluster:
     def do_reassign(self, target: str) -> None:
         wanted = tuple(map(int, target.split(",")))
         for broker in wanted:
-            self.members.setdefault(broker, Member(broker, self.stored))
-            self.admitted.add(broker)
+            if broker not in self.members:
+                self.members[broker] = Member(broker, self.stored)
+                self.admitted.add(broker)
         image = ClusterImage(brokers={broker: BrokerRegistration(broker_id=broker) for broker in self.members})
         self.stored = reassignment.begin(image, 0, self.stored, wanted, self.rules)
 
@@ -350,7 +355,10 @@ class ModelCluster:
         if epoch != source.leading.state.leader_epoch:
             older = epoch < source.leading.state.leader_epoch
             return FetchAnswer(error=ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH), []
-        parted = follower.divergence(source.epochs(), len(source.log), offset, last_epoch)
+        try:
+            parted = follower.divergence(source.epochs(), offset, last_epoch)
+        except RequestError as error:
+            return FetchAnswer(error=error.code), []
         if parted is not None:
             return FetchAnswer(diverging=parted, high_watermark=source.high_watermark), []
         if offset > len(source.log):

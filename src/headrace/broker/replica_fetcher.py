@@ -254,7 +254,7 @@ class Fetcher:
     async def _take(self, partition: Partition, data: PartitionData) -> bool:
         log = partition.log
         answer = _answer_of(data)
-        step = next_step(answer, _epochs(log), log.start_offset, log.end_offset)
+        step = next_step(answer, log.epochs, log.start_offset, log.end_offset)
         if step.next is Next.START_OVER:
             epoch = partition.leader_epoch
             step = await self._out_of_range(partition)
@@ -378,10 +378,6 @@ class _Session:
     def on_answer(self, session_id: int) -> None:
         self.session_id = session_id
         self.epoch = self.epoch % EPOCH_MAX + 1
-
-
-def _epochs(log: PartitionLog) -> list[tuple[int, int]]:
-    return [(entry.epoch, entry.start_offset) for entry in log.epochs]
 
 
 def _epoch_of_last_record(log: PartitionLog) -> int:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.replication.follower import divergence as divergence_of
 from headrace.wire.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 if TYPE_CHECKING:
@@ -210,11 +211,5 @@ def is_prefix(partition: Partition, wanted: FetchPartition) -> bool:
 
 def divergence(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
     """Where the reader's log parts from ours (KIP-595, KIP-320), or None when what it has is a prefix of ours."""
-    if wanted.last_fetched_epoch < 0:
-        return None
-    epoch, end = partition.log.epochs.end_offset_for(wanted.last_fetched_epoch)
-    if epoch < 0:
-        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end)
-    return None
+    parted = divergence_of(partition.log.epochs, wanted.fetch_offset, wanted.last_fetched_epoch)
+    return EpochEndOffset(epoch=parted.epoch, end_offset=parted.end_offset) if parted is not None else None

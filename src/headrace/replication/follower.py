@@ -5,15 +5,23 @@ it; a leader that knows that epoch to end earlier answers with the last epoch it
 truncates to there and asks again.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
-from headrace.model.errors import ErrorCode
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_EPOCH, NO_OFFSET
 
-EpochStart = tuple[int, int]
-"""A leader epoch and the offset of its first record."""
+
+class Epochs(Protocol):
+    """What a log knows of leader epochs."""
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """The largest known epoch not above the one asked for, and where it ended; (-1, -1) when that is newer than all known.
+
+        One that is older than all known ended where the oldest known begins.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,51 +32,29 @@ class EpochEnd:
     end_offset: int
 
 
-UNDEFINED = EpochEnd(NO_EPOCH, NO_OFFSET)
+def divergence(epochs: Epochs, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+    """On the leader: where a reader's log parts from ours, or None when it is a prefix of ours.
 
-
-def end_of_epoch(epochs: Sequence[EpochStart], end_offset: int, asked: int) -> EpochEnd:
-    """Where an epoch ends in a log: at the start of the next, or at the end of the log for the latest."""
-    if asked < 0 or not epochs:
-        return UNDEFINED
-    if asked == epochs[-1][0]:
-        return EpochEnd(asked, end_offset)
-    if asked > epochs[-1][0] or asked < epochs[0][0]:
-        # Above: we know less than who asks.  Below: what it had is gone here; it starts where our first epoch does.
-        return UNDEFINED if asked > epochs[-1][0] else EpochEnd(asked, epochs[0][1])
-    position = next(index for index, (epoch, _) in enumerate(epochs) if epoch > asked)
-    return EpochEnd(epochs[position - 1][0], epochs[position][1])
-
-
-def divergence(epochs: Sequence[EpochStart], end_offset: int, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | None:
-    """On the leader: where a follower's log parts from ours, or None when it is a prefix of ours."""
+    Raises RequestError when the reader knows of an epoch that we do not."""
     if last_fetched_epoch < 0:
         return None
-    end = end_of_epoch(epochs, end_offset, last_fetched_epoch)
-    if end == UNDEFINED:
-        return UNDEFINED
+    end = EpochEnd(*epochs.end_offset_for(last_fetched_epoch))
+    if end.epoch == NO_EPOCH:
+        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
         return end
     return None
 
 
-def truncation_point(epochs: Sequence[EpochStart], end_offset: int, leader_end: EpochEnd) -> int:
+def truncation_point(epochs: Epochs, end_offset: int, leader_end: EpochEnd) -> int:
     """On the follower: where to cut, given the leader's last shared epoch and its end there."""
-    if leader_end == UNDEFINED:
-        # The leader knows no epoch as old as ours: nothing of ours is known to be shared.
-        return epochs[0][1] if epochs else 0
-    own = end_of_epoch(epochs, end_offset, leader_end.epoch)
-    if own == UNDEFINED:
+    own = EpochEnd(*epochs.end_offset_for(leader_end.epoch))
+    if own.epoch == NO_EPOCH:
         return min(leader_end.end_offset, end_offset)
     if own.epoch < leader_end.epoch:
         # We never had that epoch: cut to the end of the one before, and the next answer narrows it down further (KIP-279).
         return min(own.end_offset, end_offset)
     return min(own.end_offset, leader_end.end_offset, end_offset)
-
-
-def latest_epoch_at(epochs: Sequence[EpochStart], offset: int) -> int:
-    """The epoch of the record before an offset: what a fetch at that offset names."""
-    return max((epoch for epoch, start in epochs if start < offset), default=NO_EPOCH)
 
 
 class Next(Enum):
@@ -113,7 +99,7 @@ WAIT_FOR_METADATA_ERRORS = frozenset(
 BACK_OFF_ERRORS = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REPLICA_NOT_AVAILABLE})
 
 
-def next_step(answer: FetchAnswer, epochs: Sequence[EpochStart], start_offset: int, end_offset: int) -> Step:
+def next_step(answer: FetchAnswer, epochs: Epochs, start_offset: int, end_offset: int) -> Step:
     """Decide what a follower with this log does with the answer to a fetch at its end."""
     if answer.error is ErrorCode.NONE:
         if answer.diverging is not None:

@@ -4,50 +4,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.model.errors import ErrorCode
+from headrace.log.epochs import EpochCache, EpochStart
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.replication.follower import (
-    UNDEFINED,
     EpochEnd,
     FetchAnswer,
     Next,
     Step,
     after_out_of_range,
     divergence,
-    end_of_epoch,
-    latest_epoch_at,
     next_step,
     truncation_point,
     watermark_after,
 )
 
-EPOCHS = [(1, 0), (3, 10), (4, 12)]
+EPOCHS = EpochCache(lambda: 20, [EpochStart(1, 0), EpochStart(3, 10), EpochStart(4, 12)])
 
 
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        (4, EpochEnd(4, 20)),
-        (3, EpochEnd(3, 12)),
-        (2, EpochEnd(1, 10)),
-        (1, EpochEnd(1, 10)),
-        (0, EpochEnd(0, 0)),
-        (5, UNDEFINED),
-        (-1, UNDEFINED),
-    ],
-)
-def test_an_epoch_ends_where_the_next_begins(asked: int, answer: EpochEnd) -> None:
-    assert end_of_epoch(EPOCHS, 20, asked) == answer
-
-
-def test_the_epoch_of_the_record_before_an_offset() -> None:
-    assert [latest_epoch_at(EPOCHS, offset) for offset in (0, 1, 10, 11, 12, 13)] == [-1, 1, 1, 3, 3, 4]
-
-
-def epochs_of(log: list[int]) -> list[tuple[int, int]]:
-    starts: dict[int, int] = {}
+def epochs_of(log: list[int]) -> EpochCache:
+    epochs = EpochCache(lambda: len(log))
     for offset, epoch in enumerate(log):
-        starts.setdefault(epoch, offset)
-    return list(starts.items())
+        epochs.assign(epoch, offset)
+    return epochs
+
+
+def test_a_reader_that_knows_of_a_newer_epoch_has_come_to_the_wrong_one() -> None:
+    with pytest.raises(RequestError) as refused:
+        divergence(EPOCHS, 20, 5)
+
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert divergence(EPOCHS, 20, 4) is None
+    assert divergence(EPOCHS, 21, 4) == EpochEnd(4, 20)
+    assert divergence(EPOCHS, 0, -1) is None
 
 
 @st.composite
@@ -67,12 +55,13 @@ def histories(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 @given(histories())
 def test_a_follower_gives_up_what_its_leader_lacks_and_nothing_else(logs: tuple[list[int], list[int]]) -> None:
     follower, leader = logs
-    leader_epochs = [*epochs_of(leader), (100, len(leader))]
+    leader_epochs = epochs_of(leader)
+    leader_epochs.assign(100, len(leader))
     common = 0
     while common < min(len(follower), len(leader)) and follower[common] == leader[common]:
         common += 1
     for _ in range(30):
-        parted = divergence(leader_epochs, len(leader), len(follower), follower[-1] if follower else -1)
+        parted = divergence(leader_epochs, len(follower), follower[-1] if follower else -1)
         if parted is None:
             break
         cut = truncation_point(epochs_of(follower), len(follower), parted)
