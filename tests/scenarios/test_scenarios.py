@@ -1,16 +1,12 @@
 """Plays every text file in this folder: commands above the line of dashes, what they must print below it."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+from tests.scenarios.model_cluster import play
 
-from model_cluster import play  # noqa: E402
-
-SCENARIOS = sorted(HERE.glob("*.txt"))
+SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
