@@ -15,7 +15,7 @@ from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.reading import fetch, read_to_end
 from headrace.testing.simulation.topics import TopicSpec, create_topic
 from tests.support import simulated
-from tests.support.simulated import TOPIC, Story
+from tests.support.simulated import TOPIC, Story, settled
 
 PARTITION = TopicPartition(TOPIC, 0)
 VALUES = [f"p/{number}" for number in range(40)]
@@ -60,11 +60,6 @@ def flip(node: Node, at: int) -> None:
     assert isinstance(inode, Inode)
     inode.data[at] ^= 4
     inode.durable[at] ^= 4
-
-
-async def settled(cluster: SimulatedCluster) -> None:
-    while cluster.unsettled() is not None:
-        await asyncio.sleep(0.2)
 
 
 def is_mended(cluster: SimulatedCluster) -> bool:

@@ -41,3 +41,9 @@ async def until(client: ClusterClient, ask: Callable[[], Awaitable[Any]]) -> Any
         except Unavailable:
             pass
         await client.back_off()
+
+
+async def settled(cluster: SimulatedCluster) -> None:
+    """Return when all replicas are in sync and even."""
+    while cluster.unsettled() is not None:
+        await asyncio.sleep(0.2)
