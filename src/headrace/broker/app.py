@@ -38,7 +38,7 @@ from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
-from headrace.metadata.store import MetadataStore
+from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
 from headrace.security.quotas import Quotas
 
@@ -99,6 +99,14 @@ class Broker:
         await self.health.start()
         self.storage = await self.loop.run_in_executor(None, self._open_storage)
         self.store = await self.host.open_store(self.config, self.host.entropy)
+        try:
+            await self._start()
+        except (StoreRefused, StoreUnavailable):
+            # Whoever sees this starts again, perhaps in this very process.
+            await self.store.close()
+            raise
+
+    async def _start(self) -> None:
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
         await self.cluster.start()
         await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)

@@ -12,6 +12,7 @@ from headrace.metadata.migration import import_metadata
 from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
     from headrace.metadata.etcd_http import EtcdAddress
@@ -23,7 +24,7 @@ FILE_NAME = "metadata.sqlite"
 
 
 async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
-    """Raises ValueError with a sentence when the setting makes no sense."""
+    """Raises SettingError with a sentence when the setting makes no sense."""
     where: str = config["headrace.metadata"]
     if where != EMBEDDED:
         # Loaded when asked for: its HTTP client takes a quarter of the time and of the memory of an idle single node.
@@ -61,7 +62,9 @@ def etcd_address(config: BrokerConfig) -> "EtcdAddress":
 
     scheme, separator, hosts = str(config["headrace.metadata"]).partition("://")
     if scheme not in ("etcd", "etcds") or not separator or not hosts:
-        raise ValueError(f"headrace.metadata is {config['headrace.metadata']!r}; write `embedded` or etcd://HOST:PORT,HOST:PORT")
+        raise SettingError(
+            f"headrace.metadata is {config['headrace.metadata']!r}; write `embedded` or etcd://HOST:PORT,HOST:PORT"
+        )
     context = _ssl_context(config) if scheme == "etcds" or _wants_tls(config) else None
     protocol = "http" if context is None else "https"
     return EtcdAddress(

@@ -13,12 +13,15 @@ from typing import Any
 import aiohttp
 import orjson
 
-from headrace.metadata.store import StoreUnavailable
+from headrace.metadata.store import StoreRefused, StoreUnavailable
 
 ATTEMPT_TIMEOUT_S = 2.0
 PAUSE_AFTER_ROUND_S = 0.1
 UNAUTHENTICATED = 16
-UNAVAILABLE_CODES = frozenset({4, 14})  # deadline exceeded, unavailable: another member may do better
+# Unknown (a proposal that raft dropped while leaders changed, for one), deadline exceeded, resource exhausted, internal,
+# unavailable: another member, or the same a little later, may do better.
+UNAVAILABLE_CODES = frozenset({2, 4, 8, 13, 14})
+REASON_BYTES_MAX = 200
 LINE_BYTES_MAX = 512 * 1024 * 1024
 
 
@@ -32,7 +35,7 @@ class EtcdAddress:
     ssl_context: ssl.SSLContext | None = None
 
 
-class EtcdError(Exception):
+class EtcdError(StoreRefused):
     """etcd answered, and refused."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -219,7 +222,9 @@ class EtcdHttp:
         try:
             code, message = refusal_in(orjson.loads(content))
         except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
-            return Unanswered(f"{endpoint}: HTTP {status}", reached=True)
+            return Unanswered(
+                f"{endpoint}: HTTP {status} {content[:REASON_BYTES_MAX].decode(errors='replace').strip()}", reached=True
+            )
         if code == UNAUTHENTICATED and self._token is not None:
             self._token = None  # it expires after a while: the next attempt logs in again
             return Unanswered(f"{endpoint}: {message}", reached=False)
@@ -254,7 +259,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 def check_version(endpoint: str, version: str) -> None:
     """Refuse releases that are known to lose data after a crash."""
     if version in {"3.5.0", "3.5.1", "3.5.2"}:
-        raise ValueError(f"etcd {version} at {endpoint} can lose data after a crash; upgrade it to 3.5.3 or newer")
+        raise StoreRefused(f"etcd {version} at {endpoint} can lose data after a crash; upgrade it to 3.5.3 or newer")
     numbers: Sequence[str] = version.split(".")
     if (int(numbers[0]), int(numbers[1])) < (3, 4):
-        raise ValueError(f"etcd {version} at {endpoint} is too old; 3.4 or newer is needed")
+        raise StoreRefused(f"etcd {version} at {endpoint} is too old; 3.4 or newer is needed")

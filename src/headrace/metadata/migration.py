@@ -15,13 +15,13 @@ from headrace.controller.entries import (
     Put,
     absent,
 )
-from headrace.metadata.store import MetadataStore
+from headrace.metadata.store import MetadataStore, StoreRefused
 
 # These tell of processes and of work under way, not of what is kept.
 LEFT_BEHIND = (BROKERS, ADMITTED, CREATIONS)
 
 
-class OtherCluster(Exception):
+class OtherCluster(StoreRefused):
     """The two stores belong to different clusters."""
 
 

@@ -18,6 +18,10 @@ class StoreUnavailable(Exception):
     """The store did not answer in time.  Whatever was asked has not happened, and will not."""
 
 
+class StoreRefused(Exception):
+    """The store answered, and said no: a wrong password, no permission, a release that is not good enough."""
+
+
 class RevisionCompacted(Exception):
     """The events asked for are forgotten: list, and watch from there."""
 

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from headrace.controller.entries import Put, absent
 from headrace.host.entropy import SystemEntropy
 from headrace.metadata import etcd as etcd_module
 from headrace.metadata.etcd import TOKENS, EtcdStore
-from headrace.metadata.etcd_http import EtcdAddress, Unanswered, check_version
-from headrace.metadata.store import RevisionCompacted, StoreUnavailable
+from headrace.metadata.etcd_http import EtcdAddress, EtcdHttp, Unanswered, check_version
+from headrace.metadata.store import RevisionCompacted, StoreRefused, StoreUnavailable, WatchBatch
 from headrace.testing.etcd import EtcdCluster, etcd_program, free_port, wait_healthy
 
 pytestmark = pytest.mark.etcd
@@ -260,6 +260,28 @@ def test_tokens_are_never_shown(etcd: EtcdCluster) -> None:
     asyncio.run(run())
 
 
+async def first(batches: AsyncIterator[WatchBatch]) -> AsyncIterator[WatchBatch]:
+    """Only the first of them that has events."""
+    async for batch in batches:
+        if batch.events:
+            yield batch
+            return
+
+
+def test_what_etcd_says_in_plain_words_is_passed_on() -> None:
+    http = EtcdHttp(EtcdAddress(endpoints=("http://x",)))
+
+    assert "CommonName of client" in str(http._refusal("http://x", 400, b"CommonName of client sending a request\n"))
+
+
+@pytest.mark.parametrize(("code", "is_final"), [(2, False), (8, False), (14, False), (3, True), (7, True)])
+def test_what_may_pass_is_tried_again_and_what_will_not_is_told(code: int, is_final: bool) -> None:
+    http = EtcdHttp(EtcdAddress(endpoints=("http://x",)))
+    refusal = http._refusal("http://x", 500, json.dumps({"code": code, "message": "raft proposal dropped"}).encode())
+
+    assert isinstance(refusal, StoreRefused if is_final else Unanswered)
+
+
 def test_a_store_that_asks_for_a_password_gets_it(tmp_path: Path) -> None:
     if etcd_program() is None:
         pytest.skip("etcd is not installed (Debian: apt install etcd-server)")
@@ -279,8 +301,13 @@ def test_a_store_that_asks_for_a_password_gets_it(tmp_path: Path) -> None:
             await stranger.get("a")
         store._http._token = "expired.token"
         assert (await store.get("a")) is not None
-        await store.close()
-        await stranger.close()
+        store._http._token = "expired.token"
+        assert [batch.events[0].key async for batch in first(store.watch("", 1))] == ["a"]
+        mistaken = EtcdStore(EtcdAddress(endpoints=cluster.endpoints, user="root", password="wrong"), SystemEntropy())
+        with pytest.raises(StoreRefused, match="password"):
+            await mistaken.get("a")
+        for each in (store, stranger, mistaken):
+            await each.close()
 
     with EtcdCluster(tmp_path) as cluster:
         asyncio.run(run(cluster))
@@ -317,7 +344,7 @@ def test_a_store_with_certificates_is_reached_over_tls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["3.5.0", "3.5.1", "3.5.2", "3.3.27", "2.3.8"])
 def test_releases_that_lose_data_or_lack_what_we_need_are_refused(version: str) -> None:
-    with pytest.raises(ValueError, match=version):
+    with pytest.raises(StoreRefused, match=version):
         check_version("http://x", version)
 
 
