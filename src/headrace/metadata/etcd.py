@@ -176,10 +176,12 @@ class EtcdStore:
         async for line in self._http.stream("/v3/watch", {"create_request": request}, WATCH_IDLE_S):
             result = line.get("result")
             if result is None:
+                self._http.log_in_again()
                 raise Unanswered(str(line.get("error")), reached=False)
             if int(result.get("compact_revision", 0)):
                 raise RevisionCompacted(f"etcd forgot everything before revision {result['compact_revision']}")
             if result.get("canceled"):
+                self._http.log_in_again()
                 self._http.rotate()
                 raise Unanswered(str(result.get("cancel_reason", "canceled")), reached=False)
             if result.get("events"):

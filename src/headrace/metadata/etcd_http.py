@@ -72,6 +72,10 @@ class EtcdHttp:
     def rotate(self) -> None:
         self._current = (self._current + 1) % len(self._endpoints)
 
+    def log_in_again(self) -> None:
+        """A stream was refused, and does not say clearly whether for want of a token that still counts."""
+        self._token = None
+
     async def call(self, path: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Ask until somebody answers: for what may be asked twice.  Raises EtcdError, StoreUnavailable."""
         loop = asyncio.get_running_loop()
