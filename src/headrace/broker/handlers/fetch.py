@@ -146,13 +146,14 @@ class _Fetch:
             self._wait(size)
 
     def _wait(self, size: int) -> None:
-        self._grown_needed = self._request.min_bytes - size
-        self._grown_from = self._log_bytes()
         if not self._partitions:
             self._partitions = list(self._found())
             for partition in self._partitions:
                 self._queue_of(partition).add(self)
             self._timer = self._broker.loop.call_later(self._request.max_wait_ms / 1000, self._time_over)
+        # What is written but may not be read yet becomes readable without the log growing: then each wake-up is worth a look.
+        self._grown_needed = 0 if self._has_unreadable() else self._request.min_bytes - size
+        self._grown_from = self._log_bytes()
         self._woken = False
 
     def wake(self) -> None:
@@ -165,7 +166,8 @@ class _Fetch:
         if not self._reply.is_wanted:
             self._leave()
         elif self._partitions and not self._reading:
-            if self._log_bytes() - self._grown_from < self._grown_needed and not self._lost_something():
+            # Less than before: old segments were removed, and nobody knows what was added.
+            if 0 <= self._log_bytes() - self._grown_from < self._grown_needed and not self._lost_something():
                 self._woken = False
             else:
                 self.begin()
@@ -228,7 +230,15 @@ class _Fetch:
                     continue
 
     def _log_bytes(self) -> int:
-        return sum(partition.log.size_bytes for partition in self._partitions or self._found())
+        return sum(partition.log.size_bytes for partition in self._partitions)
+
+    def _has_unreadable(self) -> bool:
+        return any(self._readable_to(partition) < partition.log.end_offset for partition in self._partitions)
+
+    def _readable_to(self, partition: Partition) -> int:
+        if self._is_replica:
+            return partition.log.end_offset
+        return partition.readable_to(committed_only=self._request.isolation_level == READ_COMMITTED)
 
     def _cold_partitions(self) -> list[tuple[Partition, FetchPartition]]:
         """What is asked for and may not be in memory."""
@@ -294,19 +304,17 @@ class _Fetch:
             data.preferred_read_replica = nearer_replica(self._broker, partition, self._request.rack_id, wanted.fetch_offset)
             if data.preferred_read_replica != NO_BROKER:
                 return data
-        committed_only = self._request.isolation_level == READ_COMMITTED
-        up_to = log.end_offset if self._is_replica else partition.readable_to(committed_only=committed_only)
         if left <= 0 and not nothing_yet:
             return data
         served = self._broker.clustering.served
         if self._is_replica and served.holds_back(partition, self._replica_id):
             return data
         max_bytes = max(0, min(wanted.partition_max_bytes, left))
-        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, up_to=up_to, at_least_one=nothing_yet)
+        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, up_to=self._readable_to(partition), at_least_one=nothing_yet)
         data.records = read.data
         if self._is_replica:
             served.on_bytes(partition, self._replica_id, len(read.data))
-        if committed_only and not self._is_replica:
+        if self._request.isolation_level == READ_COMMITTED and not self._is_replica:
             data.aborted_transactions = tuple(
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in (log.aborted_transactions(wanted.fetch_offset, read.next_offset) if read.data else ())
