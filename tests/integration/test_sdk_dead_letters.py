@@ -1,6 +1,7 @@
 """Dead letters: tried again, parked, looked at, sent back."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -219,3 +220,21 @@ def test_the_command_refuses_half_a_record(bootstrap: str) -> None:
     result = CliRunner().invoke(app, ["redrive", "x", "--partition", "0", "--bootstrap", bootstrap])
 
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "nowhere"], "topic 'nowhere'.* `headrace dead-letter list` shows the topics there are"),
+        (["redrive", "nowhere", "--yes"], "topic 'nowhere'.* `headrace dead-letter list` shows the topics there are"),
+        (["show", "DEAD", "--partition", "0", "--offset", "7"], r"offset=7 is not in .*\[0\].* --all` shows them"),
+        (["show", "DEAD", "--partition", "3", "--offset", "0"], "has no partition 3"),
+    ],
+)
+def test_the_command_says_what_to_try_next(bootstrap: str, topic: str, arguments: list[str], said: str) -> None:
+    park(bootstrap, topic, 1)
+    named = [f"{topic}.dead-letter" if each == "DEAD" else each for each in arguments]
+    result = CliRunner().invoke(app, [*named, "--bootstrap", bootstrap])
+
+    assert result.exit_code == 1
+    assert re.search(said, str(result.exception))

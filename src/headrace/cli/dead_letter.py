@@ -1,10 +1,13 @@
 """`headrace dead-letter`: what is parked, why, and back to where it came from."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, iso_time, remark, show_json, show_table
 
 app = typer.Typer(
@@ -23,7 +26,7 @@ VALUE_CHARACTERS_MAX = 60
 @app.command("list")
 def list_parked(
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="A dead-letter topic; without it, all of them are counted.")
+        str | None, typer.Argument(metavar="TOPIC", help="A dead-letter topic; without it, all of them are counted.")
     ] = None,
     suffix: Annotated[str, typer.Option("--suffix", help="How the names of dead-letter topics end.")] = ".dead-letter",
     everything: Annotated[bool, typer.Option("--all", help="Also the records that a redrive has sent back.")] = False,
@@ -42,12 +45,17 @@ def list_parked(
         counts = dead_letter_topics(bootstrap, suffix)
         if as_json:
             show_json([{"topic": name, "waiting": count} for name, count in counts.items()])
-        else:
+        elif counts:
             show_table(["topic", "waiting"], counts.items())
+        else:
+            remark(f"There is no topic whose name ends in {suffix}.")
         return
-    letters = list(parked(bootstrap, topic, waiting_only=not everything))
+    with _named(topic):
+        letters = list(parked(bootstrap, topic, waiting_only=not everything))
     if as_json:
         show_json([_facts(letter) for letter in letters])
+    elif not letters:
+        remark(f"Nothing waits in {topic}." + ("" if everything else " What was sent back is shown with --all."))
     else:
         show_table(["partition", "offset", "from", "cause", "reason", "attempts", "last failed at", "key"], map(_row, letters))
 
@@ -63,7 +71,8 @@ def show(
     from headrace.client.redrive import one_parked
 
     require_reachable(bootstrap)
-    letter = one_parked(bootstrap, topic, partition, offset)
+    with _named(topic):
+        letter = one_parked(bootstrap, topic, partition, offset)
     facts = _facts(letter)
     if as_json:
         show_json({**facts, "stack": letter.stack})
@@ -96,17 +105,32 @@ def redrive(
 
     require_reachable(bootstrap)
     if partition is not None and offset is not None:
-        letter = one_parked(bootstrap, topic, partition, offset)
+        with _named(topic):
+            letter = one_parked(bootstrap, topic, partition, offset)
         confirm(f"Send {topic}[{partition}]@{offset} back to {to or letter.origin_topic}?", yes=yes)
         redrive_one(bootstrap, letter, to=to)
         sent = 1
     else:
         confirm(f"Send what is parked in {topic} back to {to or 'where it came from'}?", yes=yes)
-        sent = redrive_all(bootstrap, topic, to=to, limit=limit)
+        with _named(topic):
+            sent = redrive_all(bootstrap, topic, to=to, limit=limit)
     if as_json:
         show_json({"topic": topic, "sent": sent})
     else:
         remark(f"{sent} {'record' if sent == 1 else 'records'} sent back.")
+
+
+@contextmanager
+def _named(topic: str) -> Iterator[None]:
+    """What to try next when a topic or a record of it is not there."""
+    from headrace.client.errors import InvalidArgument, TopicNotFound
+
+    try:
+        yield
+    except TopicNotFound as error:
+        raise Failure(f"{error}. `headrace dead-letter list` shows the topics there are.") from None
+    except InvalidArgument as error:
+        raise Failure(f"{error}. `headrace dead-letter list {topic} --all` shows them.") from None
 
 
 def _facts(letter: Any) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None 
         return BrokerTimeout(f"could not {action}: no answer from {bootstrap} in time ({cause or said})")
     if name in FENCED:
         return Fenced(f"could not {action}: another instance with the same identity has taken over ({said})")
-    message = f"could not {action}: {said}"
+    message = f"could not {action}: {said.rstrip('.')}"
     kind: type[BrokerError] = BrokerError
     if name in NO_TOPIC:
         kind = TopicNotFound
