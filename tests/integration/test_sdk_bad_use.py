@@ -118,6 +118,7 @@ def test_a_delivery_failure_somebody_looked_at_does_not_come_again(topic: str) -
         lambda: Consumer("t", bootstrap=NOWHERE, group="g", timeout=0.5).poll(30),
         lambda: Consumer("t", bootstrap=NOWHERE, timeout=0.5).poll(30),
         lambda: next(iter(Consumer("t", bootstrap=NOWHERE, group="g", timeout=0.5))),
+        lambda: Consumer("t", bootstrap=NOWHERE, group="g", session_timeout=1).commit({TopicPartition("t", 0): 1}),
         lambda: Admin(NOWHERE, timeout=0.5).topics(),
         lambda: Admin(NOWHERE, timeout=0.5).create_topic("t"),
         lambda: Admin(NOWHERE, timeout=0.5).groups(),

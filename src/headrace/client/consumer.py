@@ -304,7 +304,7 @@ class Consumer(Generic[K, V]):
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
         """Commit everything handed out so far, or the `offsets` given (each the next to be read).  With `wait=False` in the
-        background."""
+        background.  BrokerTimeout when the group's coordinator does not answer within `session_timeout`."""
         self._check_grouped("commit")
         if self.delivery == "exactly_once":
             raise WrongState(

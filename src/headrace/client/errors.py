@@ -119,7 +119,16 @@ class Reject(HeadraceError):
 
 # librdkafka's own codes for "nobody answered".
 NOBODY_ANSWERED = frozenset(
-    {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT"}
+    {
+        "_TIMED_OUT",
+        "_MSG_TIMED_OUT",
+        "_TRANSPORT",
+        "_ALL_BROKERS_DOWN",
+        "_RESOLVE",
+        "_TIMED_OUT_QUEUE",
+        "_WAIT_COORD",
+        "REQUEST_TIMED_OUT",
+    }
 )
 FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"})
 NO_TOPIC = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"})
