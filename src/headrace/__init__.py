@@ -3,7 +3,7 @@
 What a name stands for is imported when it is first used: `import headrace` itself costs next to nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # checkers take this name for True; to import it from `typing` would cost more than all the rest
 
 if TYPE_CHECKING:
     from headrace.client.admin import Admin
@@ -118,15 +118,17 @@ __all__ = [  # noqa: RUF022 - what people look for first comes first
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # or checkers would let every name pass
 
-    value = getattr(import_module(home), name)
-    globals()[name] = value  # the next use does not come here
-    return value
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(home), name)
+        globals()[name] = value  # the next use does not come here
+        return value
 
 
 def __dir__() -> list[str]:
