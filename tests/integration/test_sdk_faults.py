@@ -1,5 +1,6 @@
 """Faults on demand, the clock, the plugin: and how the SDK takes them."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from importlib.metadata import entry_points
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headrace import (
     Admin,
+    AsyncProducer,
     BrokerError,
     BrokerTimeout,
     Consumer,
@@ -233,6 +235,15 @@ def test_a_week_passes_in_a_moment(own: Broker) -> None:
 def test_a_clock_does_not_go_back(own: Broker) -> None:
     with pytest.raises(ValueError, match="does not go back"):
         own.clock.advance(-1)
+
+
+def test_a_broker_starts_and_stops_inside_a_running_loop() -> None:
+    async def main() -> None:
+        with Broker() as broker:
+            async with AsyncProducer(broker.bootstrap, linger=0) as producer:
+                assert (await producer.send("orders", "x")).offset == 0
+
+    asyncio.run(main())
 
 
 def test_a_broker_is_ready_in_well_under_two_hundred_milliseconds() -> None:

@@ -105,7 +105,7 @@ class Broker:
             self._given["log.dirs"] = str(self._data)
         self._loop = uvloop.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
-        self._thread = threading.Thread(target=self._loop.run_forever, name="headrace-broker", daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="headrace-broker", daemon=True)
         self._thread.start()
         try:
             self.broker = self.call(self._start())
@@ -174,11 +174,15 @@ class Broker:
         assert self._thread is not None
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_SECONDS_MAX)
-        if not self._loop.is_running():
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
         self._thread = self._loop = None
         logging.getLogger(__name__).debug("the broker has stopped")
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Until it is stopped.  The end is run here too: where the broker is stopped, a loop of the test's own may be running."""
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
 
 
 def _texts(settings: Mapping[str, object]) -> dict[str, str]:
