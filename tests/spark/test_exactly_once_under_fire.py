@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.spark_proc
 class Job:
     """The query in a process group of its own."""
 
-    def __init__(self, bootstrap: str, source: str, sink: str, checkpoint: Path) -> None:
-        self._arguments = [sys.executable, str(JOB), bootstrap, source, sink, str(checkpoint)]
+    def __init__(self, bootstrap: str, source: str, sink: str, checkpoint: Path, *master: str) -> None:
+        self._arguments = [sys.executable, str(JOB), bootstrap, source, sink, str(checkpoint), *master]
         self._process: subprocess.Popen[bytes] | None = None
         self._checkpoint = checkpoint
         self._log = checkpoint.with_suffix(".log")
