@@ -61,13 +61,14 @@ def fill(bootstrap: str, topic: str, rows: int, record_bytes: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": 1_000_000, "batch.num.messages": 10_000})
     noise = os.urandom(2 * record_bytes)
     for start in range(0, rows, 5000):
-        messages = [
-            {"value": noise[at % record_bytes :][: record_bytes - 8], "key": b"%08d" % (at % KEYS), "partition": at % PARTITIONS}
-            for at in range(start, min(rows, start + 5000))
-        ]
+        for partition in range(PARTITIONS):
+            messages = [
+                {"value": noise[at % record_bytes :][: record_bytes - 8], "key": b"%08d" % (at % KEYS)}
+                for at in range(start + partition, min(rows, start + 5000), PARTITIONS)
+            ]
+            producer.produce_batch(topic, messages, partition=partition)
         while len(producer) > 50_000:
             producer.poll(0.05)
-        producer.produce_batch(topic, messages)
     assert producer.flush(120) == 0
 
 

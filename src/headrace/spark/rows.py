@@ -1,7 +1,7 @@
 """The columns that readers give, the same as those of Spark's own Kafka source, and their Arrow types."""
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from typing import TYPE_CHECKING
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -14,6 +14,9 @@ from pyspark.sql.types import (
 )
 
 from headrace.spark.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HEADER_TYPE = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -44,6 +47,8 @@ def check_source_schema(schema: StructType) -> None:
             raise SchemaError(f"column '{column.name}' of the headrace source is {expected}, not {given}")
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+def arrow_schema(schema: StructType) -> "pa.Schema":
     """The Arrow schema that Spark expects of a reader, to the letter."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     return to_arrow_schema(schema, timezone="UTC")
