@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.spark.conftest import committed_messages
+from tests.support.process import BrokerProcess
 
 ROWS = 9000
 PARTITIONS = 2
@@ -179,7 +180,7 @@ def test_killed_driver(bootstrap: str, start_job: Callable[[str, str, str], Job]
 
 
 def test_killed_broker(tmp_path: Path, start_job: Callable[[str, str, str], Job]) -> None:
-    with ServedBroker(tmp_path / "data") as broker:
+    with BrokerProcess(tmp_path / "data") as broker:
         source, sink = fill(broker.bootstrap)
         job = start_job(broker.bootstrap, source, sink)
         for rows in (600, 4000):
@@ -190,57 +191,3 @@ def test_killed_broker(tmp_path: Path, start_job: Callable[[str, str, str], Job]
         job.finish()
 
         assert_every_row_once(broker.bootstrap, sink)
-
-
-class ServedBroker:
-    """`headrace serve` in a process of its own, on the same address after each start."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self._port}"
-
-    def __enter__(self) -> "ServedBroker":
-        self._port = _free_port()
-        self.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.kill()
-
-    def start(self) -> None:
-        command = [
-            str(Path(sys.executable).with_name("headrace")),
-            "serve",
-            "--listen",
-            self.bootstrap,
-            "--data",
-            str(self._data),
-        ]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 30
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        while True:
-            try:
-                admin.list_topics(timeout=1)
-                return
-            except KafkaException:
-                assert self._process.poll() is None, "the broker ended by itself"
-                assert time.monotonic() < deadline, "the broker does not answer"
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(30)
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

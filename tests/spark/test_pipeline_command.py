@@ -28,6 +28,7 @@ from headrace.spark.pipeline_job import short
 from headrace.spark.pipeline_progress import LinePerBatch
 from headrace.spark.pipeline_session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
+from tests.support.process import free_port
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
 MINIMAL = """
@@ -243,7 +244,7 @@ def test_a_pipeline_runs_is_seen_stops_on_ctrl_c_and_goes_on(
     produce(source, [b"a", b"b"])
 
     def running() -> Process:
-        port = _free_port()
+        port = free_port()
         where = ("-b", bootstrap, "--master", "local[2]", "--metrics-port", str(port))
         return Process("run", str(pipeline_file), *where, folder=tmp_path, metrics_port=port)
 
@@ -369,11 +370,3 @@ def _until(reached: Callable[[], bool], process: Process) -> None:
         assert process.alive, process.said()
         assert time.monotonic() < deadline, process.said()
         time.sleep(0.2)
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -14,12 +14,11 @@ import pytest
 
 from tests.spark.test_exactly_once_under_fire import (
     Job,
-    ServedBroker,
-    _free_port,
     assert_every_row_once,
     fill,
     wait_until_written,
 )
+from tests.support.process import BrokerProcess, free_port
 
 AWAY_SECONDS = 30.0
 SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
@@ -35,7 +34,7 @@ pytestmark = [
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[str]:
     """A Spark master and two workers on two loopback addresses: Spark starts a second attempt on another host only."""
-    address = f"spark://127.0.0.1:{(port := _free_port())}"
+    address = f"spark://127.0.0.1:{(port := free_port())}"
     daemons = {"master.Master": ["-h", "127.0.0.1", "-p", str(port)]}
     for host in ("127.0.0.1", "127.0.0.2"):
         daemons[f"worker.Worker {host}"] = ["-h", host, "-c", "1", "-m", "900m", "-d", str(tmp_path / host), address]
@@ -72,7 +71,7 @@ def _attempts(folder: Path) -> Iterator[dict[str, object]]:
 
 
 def test_a_broker_that_is_away_for_half_a_minute_costs_no_row(tmp_path: Path) -> None:
-    with ServedBroker(tmp_path / "data") as broker:
+    with BrokerProcess(tmp_path / "data") as broker:
         source, sink = fill(broker.bootstrap)
         job = Job(broker.bootstrap, source, sink, tmp_path / "checkpoint")
         job.start()
