@@ -383,9 +383,8 @@ def test_closing_twice_is_nothing_and_use_after_it_is_refused(bootstrap: str, to
     asyncio.run(main())
 
 
-def test_a_loop_that_is_blocked_for_longer_than_the_poll_interval_does_not_cost_the_membership(
-    bootstrap: str, topic: str
-) -> None:
+def test_a_loop_that_is_blocked_for_longer_than_the_poll_interval_does_not_cost_the_membership(broker: Any, topic: str) -> None:
+    bootstrap: str = broker.bootstrap  # ours, which allows so short a session
     lost: list[Any] = []
     limits = {"max.poll.interval.ms": 2500}
 
