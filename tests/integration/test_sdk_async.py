@@ -208,6 +208,30 @@ def test_transactions_carry_offsets(bootstrap: str, topic: str) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.END_TXN])
+def test_a_transaction_cancelled_while_it_begins_or_commits_leaves_room_for_the_next(topic: str, api: Api) -> None:
+    async def main(broker: Broker) -> None:
+        async with AsyncProducer(broker.bootstrap, transactional_id=topic, linger=0) as producer:
+
+            async def one(value: str) -> None:
+                async with producer.transaction() as transaction:
+                    await transaction.send(topic, value)
+
+            with broker.faults.on(api, delay=0.3, times=1) as slow:
+                task = asyncio.create_task(one("first"))
+                assert await asyncio.to_thread(slow.wait)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await one("second")
+        async with AsyncConsumer[bytes, str](topic, bootstrap=broker.bootstrap, values=str) as consumer:
+            seen = [record.value for record in await consumer.batch(5, 1)]
+        assert seen == (["second"] if api is Api.INIT_PRODUCER_ID else ["first", "second"])
+
+    with Broker() as own:
+        run(main(own))
+
+
 def test_push_runs_coroutines_beside_each_other_and_in_order_per_key(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         await send(bootstrap, topic, [str(number) for number in range(200)], keys=[f"k{number % 5}" for number in range(200)])

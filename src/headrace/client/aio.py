@@ -162,6 +162,19 @@ async def await_quietly(future: asyncio.Future[T]) -> T:
     return await asyncio.shield(future)
 
 
+async def to_its_end(call: Callable[..., T], *arguments: Any) -> T:
+    """Run it in a thread.  A thread cannot be cancelled: who is cancelled meanwhile waits for it, instead of leaving it to go on
+    behind what comes next."""
+    work = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        if not work.cancelled():
+            work.exception()
+        raise
+
+
 class AsyncTransaction:
     """One `async with` block."""
 
@@ -175,14 +188,19 @@ class AsyncTransaction:
 
     async def send_offsets(self, consumer: AsyncConsumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """As Transaction.send_offsets."""
-        await asyncio.to_thread(self._transaction.send_offsets, consumer.consumer, offsets)
+        await to_its_end(self._transaction.send_offsets, consumer.consumer, offsets)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._transaction.__enter__)
+        try:
+            await to_its_end(self._transaction.__enter__)
+        except asyncio.CancelledError as cancelled:
+            if self._transaction.is_open:
+                await to_its_end(self._transaction.__exit__, type(cancelled), cancelled, None)
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self._transaction.__exit__, kind, error, trace)
+        await to_its_end(self._transaction.__exit__, kind, error, trace)
 
 
 class AsyncConsumer(Generic[K, V]):

@@ -114,6 +114,11 @@ class Transaction:
             partitions = [Position(each.topic, each.partition, offset) for each, offset in positions.items()]
             self._transactions.send_offsets(partitions, consumer.group_metadata())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._transactions.open
+
     def __enter__(self) -> Self:
         self._transactions.begin()
         return self
