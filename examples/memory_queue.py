@@ -22,7 +22,8 @@ def consume(consumer_id: str, bootstrap: str) -> None:
                     received.add(record.value)
 
 
-with Broker(memory=True) as broker:
+# The group waits a moment for its members, so that all of them have a share from the beginning.
+with Broker(memory=True, settings={"group.initial.rebalance.delay.ms": 500}) as broker:
     with Admin(broker.bootstrap) as admin:
         admin.create_topic("queue", partitions=6)
     consumers = [Thread(target=consume, args=(f"consumer-{number}", broker.bootstrap)) for number in range(3)]
