@@ -323,6 +323,22 @@ def test_a_coroutine_that_raises_ends_the_push_with_its_error(bootstrap: str, to
         assert admin.committed(topic) == {}
 
 
+def test_a_callback_may_close_its_consumer(bootstrap: str, topic: str) -> None:
+    async def main() -> None:
+        await send(bootstrap, topic, ["x"])
+        consumer = AsyncConsumer[bytes, bytes](topic, bootstrap=bootstrap, group=topic)
+
+        async def handle(_record: Record[bytes, bytes]) -> None:
+            await consumer.close()
+
+        await consumer.on_message(handle).wait()
+        await consumer.close()
+        with pytest.raises(Closed):
+            await consumer.lag()
+
+    run(main())
+
+
 def test_push_wants_a_coroutine_function(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         async with AsyncConsumer(topic, bootstrap=bootstrap, group=topic) as consumer:

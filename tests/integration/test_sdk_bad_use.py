@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -174,6 +175,22 @@ def test_a_delivery_callback_that_would_wait_for_itself_is_told_so(bootstrap: st
             time.sleep(0.01)
 
     assert "cannot wait for another delivery" in str(caught[0])
+
+
+@pytest.mark.parametrize("call", ["flush", "close"])
+def test_a_delivery_callback_cannot_flush_or_close_its_producer(bootstrap: str, topic: str, call: str) -> None:
+    said: SimpleQueue[str] = SimpleQueue()
+
+    def callback(_future: Any) -> None:
+        try:
+            getattr(producer, call)()
+        except WrongState as error:
+            said.put(str(error))
+
+    with Producer(bootstrap, linger=0) as producer:
+        producer.send(topic, "x").add_done_callback(callback)
+
+        assert "a delivery callback cannot" in said.get(timeout=20)
 
 
 def test_a_rebalance_callback_that_raises_comes_out_of_the_read(bootstrap: str, topic: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headrace import Admin, Consumer, DeadLetters, Producer, Record, Reject
+from headrace import Admin, Consumer, DeadLetters, InvalidArgument, Producer, Record, Reject
 from headrace.cli.dead_letter import app
 from headrace.client import redrive
 
@@ -187,6 +187,23 @@ def test_a_redrive_sends_each_record_back_once_as_it_was(bootstrap: str, topic: 
     assert redrive.dead_letter_topics(bootstrap)[dead] == 0
     assert len(list(redrive.parked(bootstrap, dead))) == 3
     assert list(redrive.parked(bootstrap, dead, waiting_only=True)) == []
+
+
+def broken(*_: Any) -> Any:
+    raise ZeroDivisionError("mine")
+
+
+@pytest.mark.parametrize("letters", [{"retry": broken}, {"backoff": broken}, {"backoff": lambda attempt: "soon"}])
+def test_a_retry_or_a_backoff_that_raises_ends_the_subscription_with_its_error(
+    bootstrap: str, topic: str, letters: dict[str, Any]
+) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "x")
+    with (
+        Consumer(topic, bootstrap=bootstrap, group=topic) as consumer,
+        pytest.raises((ZeroDivisionError, InvalidArgument), match=r"mine|what backoff returned='soon'"),
+    ):
+        consumer.on_message(lambda record: 1 / 0, dead_letters=DeadLetters(**letters)).wait(20)
 
 
 def test_the_command_lists_shows_and_redrives(bootstrap: str, topic: str) -> None:

@@ -20,7 +20,7 @@ from headrace.client.admin import Admin
 from headrace.client.admin_values import Cluster, Group, Setting, Topic
 from headrace.client.arguments import Duration, Moment, seconds, whole_number
 from headrace.client.consumer import Consumer
-from headrace.client.errors import BufferFull, InvalidArgument
+from headrace.client.errors import BufferFull, Closed, InvalidArgument
 from headrace.client.kinds import K, V
 from headrace.client.producer import Producer
 from headrace.client.receipts import Deliveries, DeliveryFuture
@@ -340,7 +340,11 @@ class AsyncConsumer(Generic[K, V]):
         await self.close()
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        try:
+            answer = asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        except RuntimeError:  # its thread has gone
+            raise Closed("this consumer is closed; open a new one to read more") from None
+        return await answer
 
 
 class AsyncAdmin:

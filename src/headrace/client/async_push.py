@@ -76,7 +76,8 @@ class AsyncSubscription:
         await asyncio.to_thread(self._work.wait_until_idle, deadline)
         if not self._ended:
             self._ended = True
-            await self._in_thread(self._consumer.end_push, self._work.unfinished())
+            with contextlib.suppress(Closed):  # by a callback, say: then what was finished is committed
+                await self._in_thread(self._consumer.end_push, self._work.unfinished())
 
     async def __aenter__(self) -> Self:
         return self

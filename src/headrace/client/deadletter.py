@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.client.arguments import as_datetime, callable_or_none, topic_name, whole_number
+from headrace.client.arguments import as_datetime, callable_or_none, seconds, topic_name, whole_number
 from headrace.client.backoff import Backoff, BackoffGiven, backoff
 from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, InvalidArgument, Reject
 from headrace.client.logs import log
@@ -93,7 +93,7 @@ class DeadLetters:
         """Seconds until the next attempt; None when the record is to be parked."""
         if self._cause(failure) != "attempts" or failure.attempts >= self._attempts:
             return None
-        return max(0.0, self._backoff(failure.attempts))
+        return seconds("what backoff returned", self._backoff(failure.attempts))
 
     def _cause(self, failure: Failure) -> Cause:
         if isinstance(failure.error, DecodeFailed):

@@ -44,7 +44,7 @@ from headrace.client.logs import librdkafka_log, log
 from headrace.client.partition_counts import PartitionCounts
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
-from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, serving
+from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, refuse_in_callback, serving
 from headrace.client.record import Delivery, Headers, HeadersGiven, headers_for_sending
 from headrace.client.serialization import BYTES, Codec, Format, codec, encoded
 from headrace.client.transaction import Transaction, Transactions
@@ -266,6 +266,7 @@ class Producer:
     def flush(self, timeout: Duration | None = None) -> None:
         """Return when every record handed over is acknowledged or given up; BrokerTimeout when `timeout` passes first."""
         self._check_open()
+        refuse_in_callback("flush")
         if not self._flush(None if timeout is None else seconds("timeout", timeout)):
             raise BrokerTimeout(
                 f"{len(self._client)} records are not yet acknowledged by "
@@ -309,6 +310,7 @@ class Producer:
         Again is nothing."""
         if self._closed:
             return
+        refuse_in_callback("close its producer")
         failure = self._shut_down(None if timeout is None else seconds("timeout", timeout))
         if failure is not None:
             raise failure
@@ -551,6 +553,7 @@ def _serve(client: Librdkafka, stopping: threading.Event) -> None:
 
 
 def _flush_all(client: Librdkafka, enough: threading.Event) -> None:
+    serving.here = True
     while len(client) > 0 and not enough.is_set():
         if not _serve_once(client.flush, client, SLICE_S):
             return

@@ -31,6 +31,11 @@ _making_locks = threading.Lock()
 serving = threading.local()
 
 
+def refuse_in_callback(what: str) -> None:
+    if getattr(serving, "here", False):
+        raise WrongState(f"a delivery callback cannot {what}: the thread that brings deliveries is the one that would wait")
+
+
 def delivery_of(message: Message) -> Delivery:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None
@@ -119,10 +124,8 @@ class DeliveryFuture(Future[T], Generic[T]):
             ) from None
 
     def _refuse_to_wait_for_itself(self) -> None:
-        if self._state != FINISHED and getattr(serving, "here", False):
-            raise WrongState(
-                "a delivery callback cannot wait for another delivery: the thread that brings it is the one that would wait"
-            )
+        if self._state != FINISHED:
+            refuse_in_callback("wait for another delivery")
 
 
 class SendFuture(DeliveryFuture[Delivery]):

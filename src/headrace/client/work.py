@@ -139,13 +139,20 @@ class Work:
         """A callback raised: try again later, park, hand to `on_error`, or end the subscription."""
         task.failure = Failure.again(error, task.failure)
         if self.dead_letters is not None and isinstance(error, Exception):
-            wait = self.dead_letters.wait_after(task.failure)
-            task.parking = 1 if wait is None else 0
-            self._again(task, wait or 0.0)
+            self._try_again_or_park(self.dead_letters, task, task.failure)
         elif self._on_error is not None and isinstance(error, Exception):
             self._hand_to_on_error(self._on_error, task, error)
         else:
             self.give_up(task, error)
+
+    def _try_again_or_park(self, letters: DeadLetters, task: Task, failure: Failure) -> None:
+        try:
+            wait = letters.wait_after(failure)
+        except Exception as second:  # of somebody's `retry` or `backoff`
+            self.give_up(task, second)
+            return
+        task.parking = 1 if wait is None else 0
+        self._again(task, wait or 0.0)
 
     def _hand_to_on_error(self, on_error: OnError, task: Task, error: Exception) -> None:
         try:
@@ -174,6 +181,8 @@ class Work:
             parked = letters.park(task.record, failure, bootstrap=consumer.bootstrap, group=consumer.group, brief=task.brief)
         except HeadraceError as error:
             self._parking_failed(task, error)
+        except Exception as error:
+            self.give_up(task, error)
         else:
             parked.add_done_callback(note)
 
