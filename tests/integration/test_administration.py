@@ -332,3 +332,16 @@ def test_a_batch_that_repeats_is_acknowledged_with_its_first_offset(client: RawC
 
     assert (first.error_code, first.base_offset) == (second.error_code, second.base_offset) == (ErrorCode.NONE, 1)
     assert offsets(client, topic, -1).offset == 3
+
+
+def test_what_kafkas_reassignment_tool_clears_after_a_move_can_be_cleared(client: RawClient) -> None:
+    names = (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+    configs = tuple(AlterableConfig(name=name, config_operation=1, value=None) for name in names)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
+    reply = client.call(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False), 1)
+
+    assert reply.responses[0].error_code == ErrorCode.NONE, reply

@@ -228,6 +228,13 @@ _REPLICATION = (
     _dynamic(
         "follower.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes per second fetched by throttled replicas.", minimum=0
     ),
+    _dynamic(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        Kind.LONG,
+        LONG_MAX,
+        "Of no effect: a broker has one log directory. Kafka's reassignment tool clears it after every move.",
+        minimum=0,
+    ),
 )
 
 BROKER_SETTINGS = SettingTable(
