@@ -53,10 +53,12 @@ def produce(
     sent = 0
     while sent < count:
         try:
-            sent += producer.produce_batch(topic, call)
+            taken = producer.produce_batch(topic, call)
         except BufferError:
-            producer.poll(0.01)
-        if len(producer) > QUEUED_MAX:
+            taken = 0
+        sent += taken
+        # What was delivered leaves the queue, which is limited in bytes too, only when it is looked at.
+        if taken < len(call) or len(producer) > QUEUED_MAX:
             producer.poll(0.01)
     left = producer.flush(WAIT_S)
     seconds = time.perf_counter() - began

@@ -13,7 +13,7 @@ from headrace.wire.messages.create_topics import CreatableReplicaAssignment, Cre
 
 COLUMNS = ("GiB", "partitions", "filled MB/s", "moved s", "moved MB/s", "10 GiB at this rate s")
 PARTITIONS = 8
-MESSAGE_BYTES = 8192
+MESSAGE_BYTES = 16_384
 
 
 def rows(quick: bool, gibibytes: float | None = None) -> Iterator[tuple[object, ...]]:

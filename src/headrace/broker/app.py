@@ -38,7 +38,7 @@ from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
-from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
+from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
 from headrace.security.quotas import Quotas
 
@@ -101,7 +101,7 @@ class Broker:
         self.store = await self.host.open_store(self.config, self.host.entropy)
         try:
             await self._start()
-        except (StoreRefused, StoreUnavailable):
+        except Exception:
             # Whoever sees this starts again, perhaps in this very process.
             await self.store.close()
             raise

@@ -96,7 +96,7 @@ class LocalCluster:
     def _require_free_ports(self) -> None:
         """A broker that finds its port taken would end, and whoever has the port be taken for it."""
         for number in range(1, self._choices["brokers"] + 1):
-            if _listens(self._port(number)):
+            if not _is_free(self._port(number)):
                 where = "chosen when this cluster was made" if self._file.exists() else "choose others with --port"
                 raise Failure(f"port {self._port(number)}, which broker {number} needs, is taken by another program ({where}).")
 
@@ -206,6 +206,17 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: what a broker that has just ended left behind does not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _listens(port: int) -> bool:
