@@ -86,11 +86,17 @@ def test_a_cluster_starts_grows_is_balanced_and_drained(started: tuple[Path, str
     drained = status(bootstrap)
 
     assert [broker["replicas"] for broker in balanced["brokers"]] == [4, 4, 4]
+    assert [broker["leads"] for broker in balanced["brokers"]] == [2, 2, 2]
     assert [broker["replicas"] for broker in drained["brokers"]] == [6, 6, 0]
     assert {broker["state"] for broker in drained["brokers"]} == {"HEALTHY"}
     assert drained["under_replicated"] == drained["moving"] == []
     refused = headrace("cluster", "drain", "2", "--dry-run", bootstrap=bootstrap)
     assert "t-0" in refused
+    assert "is running; stop it first" in headrace("cluster", "forget", "3", bootstrap=bootstrap, check=False)
+    add.send_signal(signal.SIGTERM)
+    add.wait(60)
+    headrace("cluster", "forget", "3", bootstrap=bootstrap)
+    assert [broker["broker_id"] for broker in status(bootstrap)["brokers"]] == [1, 2]
     again = headrace("cluster", "up", "--directory", str(directory), bootstrap=bootstrap, check=False)
     assert "is already running" in again
 

@@ -24,7 +24,7 @@ def carry_out(
     bootstrap: str, make_plan: "Callable[[ClusterImage], Plan]", throttle: int | None, dry_run: bool, yes: bool
 ) -> None:
     """Make a plan for the cluster as it is, and have it done."""
-    from headrace.cli.cluster_moves import begin_moves, clear_throttle, image_of, set_throttle, wait_for_moves
+    from headrace.cli.cluster_moves import begin_moves, clear_throttle, image_of, prefer_leaders, set_throttle, wait_for_moves
     from headrace.client.wire_admin import WireAdmin
     from headrace.model.errors import RequestError
 
@@ -41,12 +41,13 @@ def carry_out(
         if dry_run:
             _show_plan(image, plan)
             return
-        confirm(f"Copy {plan.replicas_moved} replica(s) of {len(plan.targets)} partition(s)?", yes=yes)
+        confirm(f"Copy {plan.replicas_moved} replica(s), and change the replicas of {len(plan.targets)} partition(s)?", yes=yes)
         if throttle is not None:
             set_throttle(admin, image, plan, throttle)
         try:
             begin_moves(admin, plan)
             _with_progress_bar(lambda advance: wait_for_moves(admin, image, plan, advance))
+            prefer_leaders(admin, plan)
         except KeyboardInterrupt:
             # The throttle goes with this command; the moves go on without either.
             unthrottled = ", unthrottled" if throttle is not None else ""
@@ -54,7 +55,10 @@ def carry_out(
         finally:
             if throttle is not None:
                 clear_throttle(admin, plan)
-    remark(f"Copied {plan.replicas_moved} replica(s) of {len(plan.targets)} partition(s).")
+    if plan.replicas_moved:
+        remark(f"Copied {plan.replicas_moved} replica(s) of {len(plan.targets)} partition(s).")
+    else:
+        remark(f"Chose who leads {len(plan.targets)} partition(s); nothing had to be copied.")
 
 
 def change_replication_factor(bootstrap: str, topic: str, factor: int, throttle: int | None) -> None:

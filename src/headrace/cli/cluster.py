@@ -121,6 +121,21 @@ def rebalance(
     carry_out(bootstrap, plan_rebalance, throttle, dry_run, yes)
 
 
+@app.command()
+def forget(
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="A broker that is gone for good and holds nothing.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Strike a broker that was drained or replaced, and stopped, off the list of those that should be there."""
+    from headrace.client.wire_admin import raise_for
+    from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+    with _admin(bootstrap) as admin:
+        reply = admin.call_controller(UnregisterBrokerRequest(broker_id=broker))
+    raise_for(reply.error_code, f"broker {broker}", reply.error_message)
+    remark(f"Broker {broker} is forgotten.")
+
+
 def _admin(bootstrap: str) -> "WireAdmin":
     from headrace.client.wire_admin import WireAdmin
 

@@ -23,6 +23,7 @@ from headrace.wire.messages.alter_partition_reassignments import (
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -146,6 +147,15 @@ def begin_moves(admin: WireAdmin, plan: Plan) -> None:
             if answer.error_code != ErrorCode.NONE:
                 why = answer.error_message or ErrorCode(answer.error_code).name
                 raise Failure(f"{topic.name}-{answer.partition_index} cannot be moved: {why}")
+
+
+def prefer_leaders(admin: WireAdmin, plan: Plan) -> None:
+    """Let the first replica of each partition lead, where it can and does not: the brokers would, but only after a while."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in plan.targets:
+        by_topic.setdefault(topic, []).append(index)
+    wanted = tuple(TopicPartitions(topic=topic, partitions=tuple(indexes)) for topic, indexes in by_topic.items())
+    admin.call_controller(ElectLeadersRequest(topic_partitions=wanted))
 
 
 def moving(admin: WireAdmin) -> set[PartitionKey]:
