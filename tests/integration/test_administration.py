@@ -340,8 +340,6 @@ def test_what_kafkas_reassignment_tool_clears_after_a_move_can_be_cleared(client
         "follower.replication.throttled.rate",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
-    configs = tuple(AlterableConfig(name=name, config_operation=1, value=None) for name in names)
-    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
-    reply = client.call(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False), 1)
+    reply = change(client, BROKER, "1", *((name, 1, None) for name in names))
 
-    assert reply.responses[0].error_code == ErrorCode.NONE, reply
+    assert reply.error_code == ErrorCode.NONE, reply
