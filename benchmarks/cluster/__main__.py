@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cluster import capacity, failover, metadata, moving, replication, scaling
+from benchmarks.cluster import capacity, failover, growth, metadata, moving, replication, scaling
 from headrace.testing.etcd import etcd_program
 
 QUESTIONS: dict[str, ModuleType] = {
@@ -20,6 +20,7 @@ QUESTIONS: dict[str, ModuleType] = {
     "moving": moving,
     "metadata": metadata,
     "scaling": scaling,
+    "growth": growth,
     "capacity": capacity,
 }
 Rows = Callable[..., Iterator[tuple[object, ...]]]

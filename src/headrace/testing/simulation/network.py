@@ -265,7 +265,10 @@ class SimulatedNetwork:
             self.loop.tally[Fault.REORDERING] += source.last_arrival < self._last_arrivals.get(link, 0.0)
             self._last_arrivals[link] = max(source.last_arrival, self._last_arrivals.get(link, 0.0))
             target.under_way.append(piece)
-            self.loop.call_on(target.machine, source.last_arrival - self.loop.now, target.arrive)
+            self._deliver_later(target, source.last_arrival - self.loop.now)
+
+    def _deliver_later(self, target: SimulatedTransport, delay: float) -> None:
+        self.loop.call_on(target.machine, delay, target.arrive)
 
     def _pieces(self, data: bytes | None) -> Sequence[bytes | None]:
         if data is None or len(data) < 2 or self.loop.random.randrange(SPLIT_ONE_IN):
