@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,15 +97,15 @@ class Broker:
     async def start(self) -> None:
         """Return when clients are served."""
         self.loop = asyncio.get_running_loop()
-        await self.health.start()
-        self.storage = await self.loop.run_in_executor(None, self._open_storage)
-        self.store = await self.host.open_store(self.config, self.host.entropy)
-        try:
+        # Whoever sees a start fail starts again, perhaps in this very process.
+        async with AsyncExitStack() as undoing:
+            await self.health.start()
+            undoing.push_async_callback(self.health.close)
+            self.storage = await self.loop.run_in_executor(None, self._open_storage)
+            self.store = await self.host.open_store(self.config, self.host.entropy)
+            undoing.push_async_callback(self.store.close)
             await self._start()
-        except Exception:
-            # Whoever sees this starts again, perhaps in this very process.
-            await self.store.close()
-            raise
+            undoing.pop_all()
 
     async def _start(self) -> None:
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
