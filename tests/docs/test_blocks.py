@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -34,6 +35,7 @@ NOT_RUN = {
     "make simulate": "takes minutes; tests/simulation runs the same",
     "make bench": "takes minutes, and needs the machine for itself",
 }
+FEED_S = 0.5
 PAGES = [page for page in all_pages() if any(block.language and not block.is_for_spark for block in blocks(page))]
 STARTS_ITS_BROKERS = {"README.md", "commands.md", "operating.md", "settings.md"}
 
@@ -44,6 +46,7 @@ class Reader:
     def __init__(self, directory: Path, port: int) -> None:
         self._directory = directory
         self._replaced = {"0.0.0.0": "127.0.0.1", "this-host": "127.0.0.1", "9092": str(port), "/var/lib/headrace": "var"}
+        self._fed_at = float("-inf")
         self.bootstrap = f"127.0.0.1:{port}"
         self.environment = {
             "HEADRACE_BOOTSTRAP": self.bootstrap,
@@ -89,8 +92,10 @@ class Reader:
         (self._directory / "cluster" / "cluster.json").write_text(json.dumps({"port": port, "brokers": 0}))
 
     def feed(self, line: str) -> None:
-        """One more record for somebody who waits for it."""
-        if (found := re.search(r"headrace consume (\w+)", line)) is not None:
+        """One more record for somebody who waits for it, now and then."""
+        found = re.search(r"headrace consume (\w+)", line)
+        if found is not None and time.monotonic() - self._fed_at > FEED_S:
+            self._fed_at = time.monotonic()
             with Producer(self.bootstrap, linger=0) as producer:
                 producer.send(found.group(1), "12.50", key="ann").result(30)
 
