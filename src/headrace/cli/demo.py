@@ -79,9 +79,15 @@ def _run(
     watcher = Watcher(bootstrap, RESULTS, letters)
     watcher.start()
     started.callback(watcher.stop)
+    if stop:
+        return
     remark(f"events go to {bootstrap}; starting Spark …")
     settings = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
-    spark = pipeline_session("headrace-demo", "local[2]", settings, folder / "spark.log")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's start may take long: Ctrl-C breaks it off
+    try:
+        spark = pipeline_session("headrace-demo", "local[2]", settings, folder / "spark.log")
+    except KeyboardInterrupt:
+        return  # Java, half started, ends with us
     started.callback(end_session, spark)
     _stop_on_signals(stop)  # Spark has put its own handler there
     figures = watch(spark)
