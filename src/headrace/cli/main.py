@@ -30,6 +30,7 @@ COMMANDS = {
     "dead-letter": "headrace.cli.dead_letter:app",
     "pipeline": "headrace.cli.pipeline:app",
     "cluster": "headrace.cli.cluster:app",
+    "quota": "headrace.cli.quota:app",
     "log": "headrace.cli.log:app",
     "demo": "headrace.cli.demo:demo",
 }
