@@ -34,11 +34,12 @@ MAY_IMPORT = {
 
 # The commands that are the node itself, or open its files, and so may know what the client commands may not.
 EXCEPTIONS = {
-    "headrace/cli/serve.py": {"broker"},
+    "headrace/cli/serve.py": {"broker", "metadata"},
     "headrace/cli/log.py": {"log"},
     "headrace/cli/carry_out.py": {"controller"},
     "headrace/cli/cluster.py": {"controller"},
     "headrace/cli/cluster_moves.py": {"wire", "controller"},
+    "headrace/cli/quota.py": {"wire"},
     "headrace/cli/transaction.py": {"wire"},
 }
 

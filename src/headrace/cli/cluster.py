@@ -127,12 +127,10 @@ def forget(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Strike a broker that was drained or replaced, and stopped, off the list of those that should be there."""
-    from headrace.client.wire_admin import raise_for
-    from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+    from headrace.cli.cluster_moves import forget_broker
 
     with _admin(bootstrap) as admin:
-        reply = admin.call_controller(UnregisterBrokerRequest(broker_id=broker))
-    raise_for(reply.error_code, f"broker {broker}", reply.error_message)
+        forget_broker(admin, broker)
     remark(f"Broker {broker} is forgotten.")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from headrace.cli.failure import Failure
 from headrace.client.errors import BrokerError, BrokerTimeout
-from headrace.client.wire_admin import WireAdmin
+from headrace.client.wire_admin import WireAdmin, raise_for
 from headrace.controller.balance import PartitionKey, Plan
 from headrace.controller.entries import BrokerRegistration, PartitionState
 from headrace.controller.image import ClusterImage, Topic
@@ -30,6 +30,7 @@ from headrace.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 POLL_S = 0.5
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -156,6 +157,11 @@ def prefer_leaders(admin: WireAdmin, plan: Plan) -> None:
         by_topic.setdefault(topic, []).append(index)
     wanted = tuple(TopicPartitions(topic=topic, partitions=tuple(indexes)) for topic, indexes in by_topic.items())
     admin.call_controller(ElectLeadersRequest(topic_partitions=wanted))
+
+
+def forget_broker(admin: WireAdmin, broker: int) -> None:
+    reply = admin.call_controller(UnregisterBrokerRequest(broker_id=broker))
+    raise_for(reply.error_code, f"broker {broker}", reply.error_message)
 
 
 def moving(admin: WireAdmin) -> set[PartitionKey]:
