@@ -34,7 +34,7 @@ MAY_IMPORT = {
 
 # The commands that are the node itself, or open its files, and so may know what the client commands may not.
 EXCEPTIONS = {
-    "headrace/cli/serve.py": {"broker", "metadata"},
+    "headrace/cli/serve.py": {"broker"},
     "headrace/cli/log.py": {"log"},
     "headrace/cli/carry_out.py": {"controller"},
     "headrace/cli/cluster.py": {"controller"},

@@ -39,7 +39,7 @@ from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
-from headrace.metadata.store import MetadataStore
+from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
 from headrace.security.quotas import Quotas
 
@@ -59,6 +59,10 @@ class Host:
     # Heavy work goes to processes of its own, which know only the real disk; elsewhere it goes to a thread.
     worker_processes: bool = True
     open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
+
+
+class NoMetadata(Exception):
+    """A broker cannot start: its metadata store does not answer, or says no."""
 
 
 class Broker:
@@ -250,8 +254,11 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
 
 
 def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker in this process until it is told to stop."""
+    """Run a broker in this process until it is told to stop.  Raises NoMetadata, OSError."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(config, on_ready))
+        try:
+            runner.run(run(config, on_ready))
+        except (StoreRefused, StoreUnavailable) as error:
+            raise NoMetadata(str(error)) from error
