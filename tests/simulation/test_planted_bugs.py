@@ -17,6 +17,7 @@ from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState
 from headrace.log.log import Log
 from headrace.log.producer_state import ProducerStates
+from headrace.log.segment import LOG_SUFFIX
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
@@ -24,6 +25,8 @@ from headrace.testing.simulation.disk import MountedFile
 from headrace.testing.simulation.scenario import Outcome, run_seed
 
 SEEDS_MAX = 60
+# Long enough for a bug to do harm, short enough for the cluster to come to rest with it.
+FAULT_SECONDS = 9.0
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -47,8 +50,9 @@ def acknowledge_before_the_followers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Syncing a file does nothing."""
-    monkeypatch.setattr(MountedFile, "sync", lambda self: None)
+    """Syncing a log does nothing."""
+    sync = MountedFile.sync
+    monkeypatch.setattr(MountedFile, "sync", lambda self: None if self.path.suffix == LOG_SUFFIX else sync(self))
 
 
 def elect_outside_the_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +137,7 @@ PLANTS: dict[Plant, str] = {
 
 def first_failure(seeds: range, rule: str) -> tuple[Outcome, str] | None:
     for seed in seeds:
-        outcome = run_seed(seed)
+        outcome = run_seed(seed, fault_seconds=FAULT_SECONDS)
         for violation in outcome.violations:
             if re.search(rule, violation):
                 return outcome, violation
