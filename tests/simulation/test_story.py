@@ -1,10 +1,13 @@
 """The story of a run is told so that a person can follow it."""
 
+import subprocess
+import sys
+
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.__main__ import judged
 from headrace.testing.simulation.history import Acknowledged, History, Sent
 from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
+from headrace.testing.simulation.many import judged
 from headrace.testing.simulation.plan import Plan
 from headrace.testing.simulation.scenario import Outcome
 from headrace.testing.simulation.telling import about, evidence, plot, summary
@@ -52,6 +55,13 @@ def test_a_broken_rule_comes_with_the_story_of_what_it_names() -> None:
     assert lines[0].strip() == "the story of producer-1/2:"
     assert len(lines) == 3
     assert summary(outcome).endswith("there is None (3 times)")
+
+
+def test_the_command_runs_seeds_in_several_processes() -> None:
+    command = [sys.executable, "-m", "headrace.testing.simulation", "--count", "3", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+
+    assert "3 seeds in " in done.stdout
 
 
 def test_seeds_that_are_run_by_several_processes_are_told_in_order() -> None:
