@@ -5,6 +5,8 @@
 """
 
 import os
+import signal
+import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +20,10 @@ from tests.support.tallying import SEEDS, SumOfSeeds
 hypothesis.settings.register_profile("same", deadline=None, database=None, derandomize=True)
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# Somebody who starts the tests in the background has them, and what they start, ignore the Ctrl-C that some of them press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EXTERNAL_BOOTSTRAP = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 
