@@ -37,7 +37,7 @@ SIGNS = {
     "flipped bits": "a bit of broker-",
     "replicas mended": "is set aside to be mended",
     "logs cut by their leader's epochs": "gives up [",
-    "changes of in-sync sets": ": in sync are (",
+    "changes of in-sync sets": "in sync are now: ",
     "moves of partitions asked for": "is to move to",
     "unclean elections, where allowed": "unclean election: risky-",
     "topics made again": "is there again",
