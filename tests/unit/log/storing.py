@@ -38,6 +38,23 @@ def open_log(disk: Any, config: LogConfig | None = None, *, clean: bool = False,
     return Log.open(DIRECTORY, config or LogConfig(), disk=disk, clock=clock or ManualClock(), clean=clean, **options)
 
 
+class LogWalk:
+    """A log on a disk that may crash, led at random; its recovery point is kept as a data directory keeps it."""
+
+    def __init__(self, seed: int, config: LogConfig) -> None:
+        self.random = random.Random(seed)
+        self.disk = SimulatedDisk(self.random, tearing=self.random.choice(["prefix", "pages"]))
+        self.recovery_point = 0
+        self._config = config
+        self.log = self.reopen(clean=False)
+
+    def reopen(self, *, clean: bool) -> Log:
+        def lower(offset: int) -> None:
+            self.recovery_point = min(self.recovery_point, offset)
+
+        return open_log(self.disk, self._config, clean=clean, recovery_point=self.recovery_point, before_truncation=lower)
+
+
 def batch_of(*values: bytes, timestamp: int = TIME, **options: Any) -> bytes:
     """A batch with one keyless record per value."""
     return build_batch([Record(0, timestamp, None, value) for value in values], **options)

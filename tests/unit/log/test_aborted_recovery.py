@@ -1,9 +1,7 @@
 """Which transactions were aborted is known after any number of crashes: the index is durable with the markers it is made from."""
 
-import random
-
 import pytest
-from storing import DIRECTORY, TIME, ManualClock, batch_of, open_log
+from storing import DIRECTORY, TIME, LogWalk, ManualClock, batch_of
 
 from headrace.log.aborted_index import decode_aborted
 from headrace.log.checksums import FILE_NAME as CHECKSUMS
@@ -11,27 +9,17 @@ from headrace.log.interface import Origin
 from headrace.log.log import Log
 from headrace.model.topic_settings import LogConfig
 from headrace.records.control import build_end_marker
-from headrace.testing.disk import SimulatedDisk
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 STEPS = 40
 
 
-class TransactionWalk:
+class TransactionWalk(LogWalk):
     """A log that is written in transactions, cut, crashed and opened again, led at random."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.disk = SimulatedDisk(self.random, tearing=self.random.choice(["prefix", "pages"]))
-        self.recovery_point = 0
+        super().__init__(seed, CONFIG)
         self.epoch = 0
-        self.log = self.reopen(clean=False)
-
-    def reopen(self, *, clean: bool) -> Log:
-        def lower(offset: int) -> None:
-            self.recovery_point = min(self.recovery_point, offset)
-
-        return open_log(self.disk, CONFIG, clean=clean, recovery_point=self.recovery_point, before_truncation=lower)
 
     def step(self) -> None:
         actions = [self.transact] * 6 + [self.log.sync] * 3

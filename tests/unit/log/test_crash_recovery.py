@@ -1,11 +1,10 @@
 """Crashes at any moment: what was synced is there, in order and once, and nothing torn is ever read."""
 
-import random
-
 import pytest
 from storing import (
     DIRECTORY,
     TIME,
+    LogWalk,
     ManualClock,
     batch_of,
     end_transaction,
@@ -16,33 +15,23 @@ from storing import (
     values_of,
 )
 
-from headrace.log.log import Log
 from headrace.log.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
-from headrace.testing.disk import SimulatedCrash, SimulatedDisk
+from headrace.testing.disk import SimulatedCrash
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=200)
 PRODUCER = 77
 
 
-class Walk:
+class Walk(LogWalk):
     """A log and a list beside it, led at random.  The list knows what was appended, and how much of it was promised."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.disk = SimulatedDisk(self.random, tearing=self.random.choice(["prefix", "pages"]))
-        self.recovery_point = 0
+        super().__init__(seed, CONFIG)
         self.model: list[bytes] = []
         self.promised = 0
         self.counter = 0
-        self.log = self.reopen(clean=False)
-
-    def reopen(self, *, clean: bool) -> Log:
-        def lower(offset: int) -> None:
-            self.recovery_point = min(self.recovery_point, offset)
-
-        return open_log(self.disk, CONFIG, clean=clean, recovery_point=self.recovery_point, before_truncation=lower)
 
     def step(self) -> None:
         actions = [self.append] * 8 + [self.sync] * 3 + [self.crash_in_the_middle] * 2
