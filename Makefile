@@ -28,9 +28,9 @@ help: ## List the targets
 run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, DATA=, ARGS=)
 	@$(BIN)/headrace serve --listen $(LISTEN) --data $(DATA) $(ARGS)
 
-# Tests of real processes share two cores with three others: one that starved is tried again, and pytest's last line counts it.
+# Tests of real processes may be tried again, three in a run at most, and are listed in the end: see tests/support/second_tries.py.
 test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node ## Every test
-	@$(PYTEST) --reruns 2 --reruns-delay 2 -rR $(ARGS)
+	@$(PYTEST) -rR $(ARGS)
 
 check: lint ## Format, lint, types, architecture and the quicker unit tests, in a minute
 	@$(BIN)/python -m pytest -n 2 tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)

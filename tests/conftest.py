@@ -14,6 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.support import second_tries
 from tests.support.tallying import SEEDS, SumOfSeeds
 
 # The same examples each time, and no limit on how long one takes: a machine that is busy is not a bug.
@@ -57,30 +58,26 @@ LONGEST = ("tests/spark/", "tests/cluster/", "tests/integration/test_cluster", "
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What keeps one worker busy for minutes begins first, so that nobody waits for it in the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    second_tries.allow(items)
 
 
-_tried_again: list[pytest.TestReport] = []
+_tried_again = second_tries.SecondTries()
 _simulated = SumOfSeeds()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if str(report.outcome) == "rerun":
-        _tried_again.append(report)
+    _tried_again.take(report)
     _simulated.take(report)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Rules that hold under faults that never came prove nothing."""
-    if _simulated.missing(SEEDS) and session.exitstatus == pytest.ExitCode.OK:
+    """Rules that hold under faults that never came prove nothing; neither does a run that needed many second tries."""
+    if (_simulated.missing(SEEDS) or _tried_again.too_many) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Why a test was tried again: it passed in the end, but somebody should know what went wrong before."""
-    for report in _tried_again:
-        terminalreporter.section(f"tried again: {report.nodeid}")
-        lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-        terminalreporter.write_line("\n".join(lines[:20]))
+    _tried_again.tell(terminalreporter)
     if _simulated.seeds:
         terminalreporter.section(f"what {_simulated.seeds} simulated clusters went through")
         terminalreporter.write_line("\n".join(_simulated.lines()))

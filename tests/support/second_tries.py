@@ -1,0 +1,58 @@
+"""Which tests may be tried again, and how often before a run fails all the same.
+
+A test of real processes shares two cores with others: one that starves says nothing about the product, so it gets another try,
+which is listed at the end of the run with its reason.  Everything else is deterministic and gets none.
+"""
+
+from typing import Any
+
+import pytest
+
+TRIES_AGAIN_MAX = 3  # in a whole run; more is a defect of the product or of its tests
+PROCESSES = (
+    "tests/cluster/",
+    "tests/compat/",
+    "tests/docs/test_blocks.py",
+    "tests/examples/",
+    "tests/integration/test_bounded_memory.py",
+    "tests/integration/test_closing.py",
+    "tests/integration/test_cluster_",
+    "tests/integration/test_groups_restart.py",
+    "tests/integration/test_health.py",
+    "tests/integration/test_kill_and_recover.py",
+    "tests/integration/test_sdk_",
+    "tests/spark/",
+    "tests/unit/metadata/test_etcd.py",
+)
+
+
+def allow(items: list[pytest.Item]) -> None:
+    """Let tests of real processes be tried again."""
+    for item in items:
+        if item.nodeid.startswith(PROCESSES):
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
+
+
+class SecondTries:
+    """The tests of this run that were tried again."""
+
+    def __init__(self) -> None:
+        self._reports: list[pytest.TestReport] = []
+
+    def take(self, report: pytest.TestReport) -> None:
+        if str(report.outcome) == "rerun":
+            self._reports.append(report)
+
+    @property
+    def too_many(self) -> bool:
+        return len(self._reports) > TRIES_AGAIN_MAX
+
+    def tell(self, terminalreporter: Any) -> None:
+        """Why each was tried again: it passed in the end, but somebody should know what went wrong before."""
+        for report in self._reports:
+            terminalreporter.section(f"tried again: {report.nodeid}")
+            lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+            terminalreporter.write_line("\n".join(lines[:20]))
+        if self.too_many:
+            limit = f"{len(self._reports)} tests were tried again, and {TRIES_AGAIN_MAX} is the limit"
+            terminalreporter.write_line(f"FAILED: {limit}", red=True)
