@@ -20,7 +20,7 @@ PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SOURCES := src tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint torture bench bench-cluster bench-spark bench-peers compat-java demo docs references simulate simulate-long clean
+.PHONY: help run test check lint torture bench bench-cluster bench-spark bench-peers compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ references: $(STAMPS)/run ## Write docs/settings.md, wire.md and commands.md ane
 
 docs: $(STAMPS)/docs references ## Build the documentation site into ./site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
+
+package: $(STAMPS)/docs ## Build wheel and sdist into ./dist, and try each in a fresh environment
+	@sh .ci/package $(BIN)/python
 
 simulate: $(STAMPS)/test ## Replay one simulated cluster and tell its story: SEED=7 (ARGS=--all: what clients did, too; ARGS="--about events-0")
 	@$(BIN)/python -m headrace.testing.simulation --seed $(SEED) $(ARGS)
