@@ -42,7 +42,7 @@ class LogCore(ABC):
         self.config = config
         self.clock = clock
         self.epochs = EpochCache(lambda: self._end_offset)
-        self.producers = ProducerStates()
+        self.producers = ProducerStates(clock.monotonic)
         self.corruption_count = 0
         self._start_offset = 0
         self._end_offset = 0

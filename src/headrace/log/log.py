@@ -88,7 +88,6 @@ class Log(SegmentedLog):
         self.findings = found.findings
         self.epochs.truncate_from_start(self._start_offset)
         self.producers.on_high_watermark(self._end_offset)
-        self.producers.remove_expired(self.clock.wall_ms(), self.config.producer_id_expiration_ms)
         self.clean_offset = self._start_offset
         self._durability.is_new = is_new
         is_durable = clean or is_new or self._end_offset <= recovery_point

@@ -231,7 +231,7 @@ class MemoryLog(LogCore):
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
         config = self.config
-        self.producers.remove_expired(now_ms, config.producer_id_expiration_ms)
+        self.producers.remove_expired(config.producer_id_expiration_ms)
         if "delete" in config.cleanup_policy:
             self._remove_old(now_ms, high_watermark)
         if config.is_compacted or (

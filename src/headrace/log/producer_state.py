@@ -5,11 +5,16 @@ is written; anything else is OUT_OF_ORDER_SEQUENCE_NUMBER; an older epoch is INV
 A producer that is not known may begin anywhere (its records may have been removed), except one that bumps its epoch by itself
 (transactions version 2), which begins at 0.
 
-Always: `check` changes nothing; `apply` is called after the bytes are in the log and never fails.
+A producer ages by when it wrote, on a clock that nobody can set, and never by the timestamps of what it wrote: a replay from an
+archive is stamped years ago.  What was found at a start, or after a cut, counts as written then.
+
+Always: `check` changes nothing; `apply` is called after the bytes are in the log and never fails; producers lie in the order in
+which they last wrote.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from headrace.log.producer_snapshot import SnapshotEntry, WrittenBatch
@@ -44,14 +49,14 @@ TRUSTED: Final = VerificationGuard()
 class _Verification:
     """A producer whose transaction is being verified: higher sequences must not overtake the lowest one seen."""
 
-    __slots__ = ("epoch", "guard", "lowest_sequence", "started_ms", "supports_epoch_bump")
+    __slots__ = ("epoch", "guard", "lowest_sequence", "started", "supports_epoch_bump")
 
-    def __init__(self, epoch: int, sequence: int, supports_epoch_bump: bool, started_ms: int) -> None:
+    def __init__(self, epoch: int, sequence: int, supports_epoch_bump: bool, started: float) -> None:
         self.guard = VerificationGuard()
         self.epoch = epoch
         self.lowest_sequence = sequence
         self.supports_epoch_bump = supports_epoch_bump
-        self.started_ms = started_ms
+        self.started = started
 
     def saw(self, epoch: int, sequence: int) -> None:
         if epoch > self.epoch:
@@ -63,11 +68,13 @@ class _Verification:
 class ProducerState:
     """One producer."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset", "wrote_at")
 
-    def __init__(self, producer_id: int, epoch: int) -> None:
+    def __init__(self, producer_id: int, epoch: int, wrote_at: float) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
+        # On the monotonic clock of this process.
+        self.wrote_at = wrote_at
         self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_KEPT)
         self.coordinator_epoch = -1
         self.last_timestamp = -1
@@ -100,8 +107,10 @@ class ProducerState:
 class ProducerStates:
     """The producers of one partition."""
 
-    def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
+    def __init__(self, monotonic: Callable[[], float], producers_max: int = PRODUCERS_MAX) -> None:
         self.producers_max = producers_max
+        self._monotonic = monotonic
+        # In the order in which they last wrote.
         self._states: dict[int, ProducerState] = {}
         # First offset -> producer id, in the order of the offsets.
         self._open: dict[int, int] = {}
@@ -142,14 +151,14 @@ class ProducerStates:
         return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
 
     def begin_verification(
-        self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool, now_ms: int
+        self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
         """The guard to append with once the coordinator has agreed; None when the transaction is already open here."""
         if self.has_open_transaction(producer_id, epoch):
             return None
         verification = self._verifications.get(producer_id)
         if verification is None:
-            verification = _Verification(epoch, sequence, supports_epoch_bump, now_ms)
+            verification = _Verification(epoch, sequence, supports_epoch_bump, self._monotonic())
             self._verifications[producer_id] = verification
         verification.saw(epoch, sequence)
         return verification.guard
@@ -230,12 +239,7 @@ class ProducerStates:
 
     def apply(self, header: BatchHeader, base_offset: int) -> None:
         """A batch of records is in the log, at the offset given (a client's header does not know it)."""
-        state = self._states.get(header.producer_id)
-        if state is None:
-            state = self._add(header.producer_id, header.producer_epoch)
-        elif state.epoch != header.producer_epoch:
-            state.batches.clear()
-            state.epoch = header.producer_epoch
+        state = self._writer(header)
         state.batches.append(
             WrittenBatch(
                 header.base_sequence,
@@ -254,12 +258,7 @@ class ProducerStates:
 
     def apply_marker(self, header: BatchHeader, base_offset: int, marker: Marker) -> CompletedTransaction | None:
         """A marker is in the log; the transaction it ended, if that had records here."""
-        state = self._states.get(header.producer_id)
-        if state is None:
-            state = self._add(header.producer_id, header.producer_epoch)
-        elif state.epoch != header.producer_epoch:
-            state.batches.clear()
-            state.epoch = header.producer_epoch
+        state = self._writer(header)
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = header.max_timestamp
         self._forget_verification(header)
@@ -278,35 +277,40 @@ class ProducerStates:
         if not (verification.supports_epoch_bump and verification.epoch == header.producer_epoch):
             del self._verifications[header.producer_id]
 
-    def _add(self, producer_id: int, epoch: int) -> ProducerState:
-        if len(self._states) >= self.producers_max:
-            self._drop_oldest()
-        state = self._states[producer_id] = ProducerState(producer_id, epoch)
+    def _writer(self, header: BatchHeader) -> ProducerState:
+        """The producer of what was just written, now the last of all to have written."""
+        state = self._states.pop(header.producer_id, None)
+        if state is None:
+            if len(self._states) >= self.producers_max:
+                self._drop_oldest()
+            state = ProducerState(header.producer_id, header.producer_epoch, self._monotonic())
+        else:
+            state.wrote_at = self._monotonic()
+            if state.epoch != header.producer_epoch:
+                state.batches.clear()
+                state.epoch = header.producer_epoch
+        self._states[header.producer_id] = state
         return state
 
     def _drop_oldest(self) -> None:
         """Forget the tenth that has been quiet longest, so that the cost is spread; open transactions stay."""
-        idle = sorted(
-            (state for state in self._states.values() if state.transaction_first_offset < 0),
-            key=lambda state: state.last_timestamp,
-        )
-        for state in idle[: max(1, self.producers_max // 10)]:
-            del self._states[state.producer_id]
+        idle = (state.producer_id for state in self._states.values() if state.transaction_first_offset < 0)
+        for producer_id in list(islice(idle, max(1, self.producers_max // 10))):
+            del self._states[producer_id]
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+    def remove_expired(self, expiration_ms: int) -> int:
         """Forget producers quiet for too long; how many."""
-        before = len(self._states)
-        self._states = {
-            producer_id: state
-            for producer_id, state in self._states.items()
-            if state.transaction_first_offset >= 0 or now_ms - state.last_timestamp < expiration_ms
-        }
+        latest = self._monotonic() - expiration_ms / 1000
+        quiet = takewhile(lambda state: state.wrote_at <= latest, self._states.values())
+        expired = [state.producer_id for state in quiet if state.transaction_first_offset < 0]
+        for producer_id in expired:
+            del self._states[producer_id]
         self._verifications = {
             producer_id: verification
             for producer_id, verification in self._verifications.items()
-            if now_ms - verification.started_ms < expiration_ms
+            if verification.started > latest
         }
-        return before - len(self._states)
+        return len(expired)
 
     # -- restart ------------------------------------------------------------------------------------------------------
 
@@ -322,8 +326,9 @@ class ProducerStates:
     def load(self, entries: Iterable[SnapshotEntry]) -> None:
         """Start from a snapshot instead of from nothing."""
         self.clear()
+        now = self._monotonic()
         for entry in entries:
-            state = self._states[entry.producer_id] = ProducerState(entry.producer_id, entry.producer_epoch)
+            state = self._states[entry.producer_id] = ProducerState(entry.producer_id, entry.producer_epoch, now)
             state.coordinator_epoch = entry.coordinator_epoch
             state.last_timestamp = entry.timestamp
             state.transaction_first_offset = entry.transaction_first_offset

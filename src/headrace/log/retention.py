@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def apply_retention(log: "Log", now_ms: int, high_watermark: int) -> list[RemovedSegment]:
     """Remove what the topic's settings no longer keep."""
-    log.producers.remove_expired(now_ms, log.config.producer_id_expiration_ms)
+    log.producers.remove_expired(log.config.producer_id_expiration_ms)
     removed = log.remove_segments_below(log.start_offset, "log start")
     if "delete" in log.config.cleanup_policy:
         removed += _remove_by_time(log, now_ms, high_watermark)

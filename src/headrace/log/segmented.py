@@ -414,5 +414,7 @@ class SegmentedLog(LogCore):
 
     def _aborted_from_log(self, segment: Segment) -> list[AbortedEntry]:
         upto = self._segments[: self._bases.index(segment.base_offset) + 1]
-        met = replay_producers(self.disk, self.directory, upto, ProducerStates(), snapshot_up_to=segment.base_offset)
+        met = replay_producers(
+            self.disk, self.directory, upto, ProducerStates(self.clock.monotonic), snapshot_up_to=segment.base_offset
+        )
         return met.get(segment.base_offset, [])

@@ -21,9 +21,11 @@ class ManualClock:
 
     def __init__(self, now_ms: int = TIME) -> None:
         self.now_ms = now_ms
+        # Somebody set the wall clock: no time has passed.
+        self.set_ahead_by_ms = 0
 
     def wall_ms(self) -> int:
-        return self.now_ms
+        return self.now_ms + self.set_ahead_by_ms
 
     def monotonic(self) -> float:
         return self.now_ms / 1000

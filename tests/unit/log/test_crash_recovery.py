@@ -237,11 +237,36 @@ def test_epochs_are_read_from_the_batches_when_their_file_is_gone() -> None:
     assert len(read_all(again)) == 30
 
 
-def test_old_producers_are_dropped_at_the_start() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_what_a_producer_wrote_with_old_timestamps_is_known_after_a_restart(clean: bool, snapshots: bool) -> None:
     disk = simulated_disk()
-    log = open_log(disk, LogConfig(producer_id_expiration_ms=1000))
+    batch = batch_of(b"v", timestamp=TIME - 2 * 86_400_000, producer_id=1, producer_epoch=0, base_sequence=0)
+    log = open_log(disk)
+    log.append(batch, 0)
+    log.close()
+    if not snapshots:
+        for path in disk.files():
+            if path.name.endswith(".snapshot"):
+                disk.remove(path)
+    again = open_log(disk, clean=clean)
+
+    assert again.append(batch, 0).duplicate
+
+
+def test_producers_found_at_a_start_are_quiet_from_then_on_whatever_the_wall_clock_says() -> None:
+    disk = simulated_disk()
+    config = LogConfig(producer_id_expiration_ms=1000, retention_ms=-1)
+    log = open_log(disk, config)
     log.append(batch_of(b"v", producer_id=1, producer_epoch=0, base_sequence=0), 0)
     log.close()
-    again = open_log(disk, LogConfig(producer_id_expiration_ms=1000), clean=True, clock=ManualClock(TIME + 2000))
+    clock = ManualClock(TIME + 365 * 86_400_000)
+    again = open_log(disk, config, clean=True, clock=clock)
 
+    assert len(again.producers) == 1
+    clock.now_ms += 999
+    again.apply_retention(clock.wall_ms(), 1)
+    assert len(again.producers) == 1
+    clock.now_ms += 1
+    again.apply_retention(clock.wall_ms(), 1)
     assert len(again.producers) == 0

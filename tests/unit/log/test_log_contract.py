@@ -30,6 +30,7 @@ from headrace.records.control import build_end_marker
 from headrace.records.record import Record, read_records
 
 OpenLog = Callable[..., PartitionLog]
+DAY_MS = 86_400_000
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -443,13 +444,63 @@ def test_an_unknown_producer_may_begin_anywhere(make_log: OpenLog) -> None:
 
 
 def test_a_producer_quiet_for_too_long_is_forgotten(make_log: OpenLog) -> None:
-    log = make_log(LogConfig(producer_id_expiration_ms=1000, retention_ms=-1))
+    clock = ManualClock()
+    log = make_log(LogConfig(producer_id_expiration_ms=1000, retention_ms=-1), clock)
     send(log, 0)
-    log.apply_retention(TIME + 999, 1)
+    clock.now_ms += 999
+    log.apply_retention(clock.wall_ms(), 1)
     assert len(log.producers) == 1
-    log.apply_retention(TIME + 1000, 1)
+    clock.now_ms += 1
+    log.apply_retention(clock.wall_ms(), 1)
     assert len(log.producers) == 0
     assert send(log, 7).base_offset == 1
+
+
+def test_a_producer_ages_by_when_it_wrote_and_not_by_what_it_wrote(make_log: OpenLog) -> None:
+    log = make_log(LogConfig(retention_ms=-1))
+    send(log, 0, timestamp=TIME - 400 * DAY_MS)
+    log.apply_retention(TIME, 1)
+
+    assert send(log, 0, timestamp=TIME - 400 * DAY_MS).duplicate
+
+
+def test_a_follower_remembers_producers_of_old_timestamps(make_log: OpenLog) -> None:
+    leader, follower = make_log(LogConfig(retention_ms=-1)), make_log(LogConfig(retention_ms=-1))
+    for sequence in range(3):
+        send(leader, sequence, timestamp=TIME - 2 * DAY_MS)
+    follower.append_as_follower(leader.read(0, max_bytes=10_000, up_to=3, at_least_one=True).data)
+    follower.truncate_to(2)
+    follower.apply_retention(TIME, 2)
+
+    assert send(follower, 1, timestamp=TIME - 2 * DAY_MS).duplicate
+    assert send(follower, 2, timestamp=TIME - 2 * DAY_MS).base_offset == 2
+
+
+@pytest.mark.parametrize("jump_ms", [365 * DAY_MS, -365 * DAY_MS])
+def test_a_wall_clock_that_jumps_makes_nobody_forget_a_producer(make_log: OpenLog, jump_ms: int) -> None:
+    clock = ManualClock()
+    log = make_log(LogConfig(retention_ms=-1, message_timestamp_after_max_ms=2**63 - 1), clock)
+    send(log, 0)
+    clock.set_ahead_by_ms = jump_ms
+    log.apply_retention(clock.wall_ms(), 1)
+    assert send(log, 0).duplicate
+    clock.set_ahead_by_ms = 0
+    log.apply_retention(clock.wall_ms(), 1)
+
+    assert send(log, 0).duplicate
+
+
+def test_a_producer_in_use_is_remembered_whoever_is_forgotten(make_log: OpenLog) -> None:
+    clock = ManualClock()
+    log = make_log(LogConfig(producer_id_expiration_ms=1000, retention_ms=-1), clock)
+    produce(log, b"v", producer_id=8, producer_epoch=0, base_sequence=0)
+    send(log, 0)
+    clock.now_ms += 600
+    send(log, 1)
+    clock.now_ms += 600
+    log.apply_retention(clock.wall_ms(), 3)
+
+    assert [state.producer_id for state in log.producers] == [9]
 
 
 def test_a_refused_append_changes_nothing_for_its_producer(make_log: OpenLog) -> None:
@@ -545,21 +596,21 @@ def test_a_transaction_begins_only_with_the_guard_its_verification_gave(make_log
     batch = batch_of(b"v", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
     with refused(ErrorCode.INVALID_TXN_STATE):
         log.append(batch, 0, guard=None)
-    stale = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=False, now_ms=TIME)
+    stale = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=False)
     end_transaction(log, 9, committed=False)
     with refused(ErrorCode.INVALID_TXN_STATE):
         log.append(batch, 0, guard=stale)
-    guard = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=False, now_ms=TIME)
+    guard = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=False)
     log.append(batch, 0, guard=guard)
 
-    assert log.producers.begin_verification(9, 0, 1, supports_epoch_bump=False, now_ms=TIME) is None
+    assert log.producers.begin_verification(9, 0, 1, supports_epoch_bump=False) is None
     log.append(batch_of(b"w", producer_id=9, producer_epoch=0, base_sequence=1, transactional=True), 0, guard=None)
 
 
 def test_higher_sequences_do_not_overtake_the_one_being_verified(make_log: OpenLog) -> None:
     log = make_log()
-    guard = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=True, now_ms=TIME)
-    log.producers.begin_verification(9, 0, 1, supports_epoch_bump=True, now_ms=TIME)
+    guard = log.producers.begin_verification(9, 0, 0, supports_epoch_bump=True)
+    log.producers.begin_verification(9, 0, 1, supports_epoch_bump=True)
     second = batch_of(b"w", producer_id=9, producer_epoch=0, base_sequence=1, transactional=True)
     with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
         log.append(second, 0, guard=guard)

@@ -255,7 +255,7 @@ def test_a_reader_that_reads_on_needs_no_index() -> None:
 
 
 def test_producers_are_bounded_and_those_in_transactions_stay() -> None:
-    producers = ProducerStates(producers_max=100)
+    producers = ProducerStates(lambda: 0.0, producers_max=100)
     for producer_id in range(500):
         transactional = producer_id < 5
         batch = batch_of(

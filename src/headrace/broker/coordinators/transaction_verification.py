@@ -146,7 +146,6 @@ class TransactionVerification:
             producer.epoch,
             sequence,
             supports_epoch_bump=adds,
-            now_ms=self._broker.clock.wall_ms(),
         )
 
     # --- the coordinator --------------------------------------------------------------------------------------------------
