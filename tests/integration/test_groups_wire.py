@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.group.embedded import Subscription, write_assignment, write_subscription
+from headrace.coordination.group.embedded import Subscription, write_assignment
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages import (
     consumer_group_describe,
@@ -25,6 +25,7 @@ from headrace.wire.messages import (
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw import RawClient
+from tests.support.subscriptions import write_subscription
 
 NONE = ErrorCode.NONE
 

@@ -23,12 +23,15 @@ The commands of a scenario are its methods.  Words:
     log B, state, acked, moving, watermark B   print
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
-from headrace.controller import election, reassignment
+from headrace.controller import election, insync, reassignment
 from headrace.controller.election import Cleanliness, ElectionRules
 from headrace.controller.entries import BrokerRegistration, Memory, PartitionState
-from headrace.controller.image import ClusterImage
+from headrace.controller.image import ClusterImage, Topic
+from headrace.controller.insync import InSyncChange
 from headrace.log.epochs import EpochCache
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
@@ -38,6 +41,7 @@ from headrace.replication.leader import LeaderState
 
 LAG_TIME_MAX_S = 10.0
 ROUNDS_MAX = 50
+TOPIC_ID = UUID(int=1)
 
 Entry = tuple[str, int]
 """A value and its leader epoch; the offset is its place in the log."""
@@ -66,6 +70,7 @@ class Member:
     life: int = 1  # its broker epoch
     offline: bool = False
     damaged_from: int | None = None
+    wanted: Mapping[int, int] = field(default_factory=dict)  # the in-sync set that it last proposed
 
     def epochs(self) -> EpochCache:
         epochs = _epochs(self.log)
@@ -287,11 +292,21 @@ class ModelCluster:
 
     # -- how things happen
 
+    def _image(self) -> ClusterImage:
+        """What the store holds: a broker's lease lasts until it is `lost`."""
+        brokers = {
+            broker: BrokerRegistration(broker_id=broker, epoch=self.members[broker].life, shutting_down=broker in self.stopping)
+            for broker in self.admitted
+        }
+        topic = Topic("t", TOPIC_ID, {}, [self.stored])
+        admitted = {broker: registration.epoch for broker, registration in brokers.items()}
+        return ClusterImage(brokers=brokers, admitted=admitted, topics={"t": topic}, topics_by_id={TOPIC_ID: topic})
+
     def _eligible(self, broker: int) -> bool:
-        return broker in self.admitted and broker not in self.stopping
+        return election.eligible_in(self._image())(broker)
 
     def _may_join(self, broker: int, life: int) -> bool:
-        return self._eligible(broker) and life in (-1, self.members[broker].life)
+        return insync.may_join(self._image(), broker, life)
 
     def _elected(self, elected: election.Elected) -> None:
         self.stored = elected.state
@@ -378,32 +393,38 @@ class ModelCluster:
             case Next.APPEND:
                 member.log.extend(entries)
                 self._flush(member)
-                member.high_watermark = follower.watermark_after(answer, len(member.log), member.high_watermark)
+                member.high_watermark = follower.watermark_after(answer.high_watermark, len(member.log), member.high_watermark)
 
     def _propose(self, member: Member) -> frozenset[int] | None:
         assert member.leading is not None
         wanted = member.leading.propose(len(member.log), self.now, self._may_join)
-        return frozenset(wanted) if wanted is not None else None
+        if wanted is None:
+            return None
+        member.wanted = wanted
+        return frozenset(wanted)
 
     def _commit(self, member: Member, answer_lost: bool = False) -> None:
         """The proposal reaches the store, which takes it only from the leader of the very state it has."""
         leading = member.leading
         assert leading is not None
         assert leading.proposed is not None, f"{member.broker_id} proposed nothing"
-        if leading.state != self.stored or not self._eligible_to_write(member.broker_id):
+        change = InSyncChange(
+            topic_id=TOPIC_ID,
+            index=0,
+            leader=member.broker_id,
+            broker_epoch=member.life,
+            leader_epoch=leading.state.leader_epoch,
+            partition_epoch=leading.state.partition_epoch,
+            isr=member.wanted,
+        )
+        try:
+            self.stored, _ = insync.change_in_sync(self._image(), change, self.rules)
+        except RequestError as error:
             leading.on_refused()
-            self.output.append(f"commit {member.broker_id}: INVALID_UPDATE_VERSION")
+            self.output.append(f"commit {member.broker_id}: {error.code.name}")
             return
-        isr = tuple(broker for broker in self.stored.replicas if broker in leading.proposed)
-        after = election.with_isr(self.stored, isr, self.rules)
-        if after.recovering:
-            after = after.changed(recovering=False)
-        self.stored = reassignment.completed(after, self.rules) or after
         if not answer_lost:
             self._learn(member)
-
-    def _eligible_to_write(self, broker: int) -> bool:
-        return broker in self.admitted
 
     def _fingerprint(self) -> object:
         logs = tuple((tuple(m.log), m.high_watermark, m.view, m.leading is None) for m in self.members.values())

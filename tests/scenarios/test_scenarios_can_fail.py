@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.controller import election, reassignment
+from headrace.controller import election, insync, reassignment
 from headrace.controller.election import Cleanliness, Elected
 from headrace.controller.entries import Memory
 from headrace.model.errors import RequestError
@@ -76,7 +76,7 @@ def one_in_sync_is_always_enough(patch: pytest.MonkeyPatch) -> None:
 
 def who_has_gone_joins_for_what_it_once_had(patch: pytest.MonkeyPatch) -> None:
     """As before KIP-903."""
-    patch.setattr(ModelCluster, "_may_join", lambda cluster, broker, life: cluster._eligible(broker))
+    patch.setattr(insync, "may_join", lambda image, broker, epoch: election.eligible_in(image)(broker))
 
 
 def who_left_is_let_in_for_what_was_known_of_it(patch: pytest.MonkeyPatch) -> None:
@@ -174,15 +174,7 @@ def moves_are_cancelled_at_any_price(patch: pytest.MonkeyPatch) -> None:
 
 def the_store_takes_every_proposal(patch: pytest.MonkeyPatch) -> None:
     """Without compare-and-swap: whoever comes later wins."""
-    commit = ModelCluster._commit
-
-    def commit_anything(cluster: ModelCluster, member: Member, answer_lost: bool = False) -> None:
-        assert member.leading is not None
-        member.leading.state = cluster.stored
-        commit(cluster, member, answer_lost)
-
-    patch.setattr(ModelCluster, "_commit", commit_anything)
-    patch.setattr(ModelCluster, "_eligible_to_write", lambda cluster, broker: True)
+    patch.setattr(insync, "_current", lambda image, change: image.topics_by_id[change.topic_id].partitions[change.index])
 
 
 MUTANTS: list[Mutate] = [

@@ -32,11 +32,18 @@ class FollowedLeadership:
         if not self._leaderships.may_act():
             # Others may already follow another leader: nothing more is committed here.
             return self.leader.high_watermark
-        self.leader.min_insync_replicas = self.partition.config.min_insync_replicas
-        return self.leader.advance(local, self._leaderships.now(), self._leaderships.may_join)
+        return self._leader_now().advance(local, self._leaderships.now(), self._leaderships.may_join)
 
-    def in_sync_count(self) -> int:
-        return len(self.leader.in_sync)
+    def may_write(self) -> bool:
+        return self._leader_now().may_write()
+
+    def is_acknowledged(self, next_offset: int) -> bool | None:
+        return self._leader_now().is_acknowledged(next_offset)
+
+    def _leader_now(self) -> LeaderState:
+        """The leader's state under the topic's settings as they are now."""
+        self.leader.min_insync_replicas = self.partition.log.config.min_insync_replicas
+        return self.leader
 
     def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
         """A follower asks for `offset` on, so it has everything below."""

@@ -17,6 +17,7 @@ from headrace.log.interface import TRUSTED, Appended, Origin, PartitionLog, Veri
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import TopicId, TopicPartition
 from headrace.model.topic_settings import LogConfig
+from headrace.replication.follower import watermark_after
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,13 @@ class Leadership(Protocol):
         """How far every in-sync replica has got, given how far this one has."""
         ...
 
-    def in_sync_count(self) -> int: ...
+    def may_write(self) -> bool:
+        """Whether a write with acks=all may begin."""
+        ...
+
+    def is_acknowledged(self, next_offset: int) -> bool | None:
+        """Whether records below an offset may be acknowledged to acks=all: yes, not yet (None), or too few have them (False)."""
+        ...
 
     def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
         """A follower asks for `offset` on, so it has everything below."""
@@ -39,13 +46,22 @@ class Leadership(Protocol):
 
 
 class Alone:
-    """The leadership of a replica without followers."""
+    """The leadership of a replica without followers: the same rules, where one is always enough."""
+
+    __slots__ = ("_reached",)
+
+    def __init__(self) -> None:
+        self._reached = -1
 
     def high_watermark(self, local: int) -> int:
+        self._reached = local
         return local
 
-    def in_sync_count(self) -> int:
-        return 1
+    def may_write(self) -> bool:
+        return True
+
+    def is_acknowledged(self, next_offset: int) -> bool | None:
+        return True if next_offset <= self._reached else None
 
     def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
         return
@@ -172,23 +188,26 @@ class Partition:
 
     def require_replicas(self) -> None:
         """Raise when a write with acks=all may not begin."""
-        needed = self.log.config.min_insync_replicas
-        if needed > 1 and self.leadership.in_sync_count() < min(needed, max(1, len(self.state.replicas))):
+        if not self.leadership.may_write():
             self.require_leader()
             raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def when_durable(self, offset: int, acks: int, outcome: Callable[[ErrorCode], None]) -> bool:
-        """True when what lies below `offset` is already as safe as `acks` asks; else `outcome` is called when it is."""
+        """True when what lies below `offset` is already as safe as `acks` asks; else `outcome` is called when it is.
+
+        Raises RequestError when it is written, and will not be acknowledged as things are."""
         if acks == -1:
-            reached, queue = self.high_watermark, self.committed
-        elif self.log.config.flush == "ack":
-            reached, queue = self.log.flushed_offset, self.flushed
+            # A duplicate of what was committed long ago asks here, too: when too few are in sync by now, it must hear so.
+            acknowledged = self.leadership.is_acknowledged(offset)
+            if acknowledged is False:
+                raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            queue = self.committed
         else:
-            return True
-        if offset <= reached:
-            return True
-        queue.wait(offset, outcome)
-        return False
+            acknowledged = True if self.log.config.flush != "ack" or offset <= self.log.flushed_offset else None
+            queue = self.flushed
+        if acknowledged is None:
+            queue.wait(offset, outcome)
+        return acknowledged is not None
 
     # -- flushing, for the Flusher
 
@@ -271,7 +290,7 @@ class Partition:
 
     def follow_high_watermark(self, leader_high_watermark: int) -> None:
         """As follower: learn how far the leader's high watermark is."""
-        self._move_high_watermark(min(leader_high_watermark, self.log.end_offset))
+        self._move_high_watermark(watermark_after(leader_high_watermark, self.log.end_offset, self.high_watermark))
 
     def _move_high_watermark(self, target: int) -> None:
         if target <= self.high_watermark:
@@ -280,7 +299,8 @@ class Partition:
         self.high_watermark = target
         self.log.on_high_watermark(target)
         if self.committed:
-            self.committed.advance(target)
+            enough = self.leadership.is_acknowledged(target)
+            self.committed.advance(target, ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         if self.readers:
             self.readers.wake()
         for listener in self.on_high_watermark:

@@ -17,7 +17,15 @@ from headrace.broker.replication_throttle import FOLLOWER, ReplicationThrottle
 from headrace.log.interface import PartitionLog
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER, TopicPartition
-from headrace.replication.follower import EpochEnd, FetchAnswer, Next, Step, after_out_of_range, next_step
+from headrace.replication.follower import (
+    EpochEnd,
+    FetchAnswer,
+    Next,
+    Step,
+    after_out_of_range,
+    next_step,
+    watermark_after,
+)
 from headrace.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -284,7 +292,7 @@ class Fetcher:
             self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
             partition.after_append()
         # First what the leader has not any more: it may differ here, and must not lie below a high watermark.
-        start = min(data.log_start_offset, max(partition.high_watermark, min(data.high_watermark, log.end_offset)))
+        start = min(data.log_start_offset, watermark_after(data.high_watermark, log.end_offset, partition.high_watermark))
         if start > log.start_offset:
             self._broker.housekeeping.unlink_soon(log.delete_before(start))
         partition.follow_high_watermark(data.high_watermark)
@@ -390,9 +398,7 @@ def _answer_of(data: PartitionData) -> FetchAnswer:
     return FetchAnswer(
         error=ErrorCode(data.error_code),
         high_watermark=data.high_watermark,
-        log_start_offset=data.log_start_offset,
         diverging=EpochEnd(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None,
-        has_records=bool(data.records),
     )
 
 

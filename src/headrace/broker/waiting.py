@@ -35,10 +35,11 @@ class OffsetQueue:
             position -= 1
         self._waiting.insert(position, (offset, outcome))
 
-    def advance(self, reached: int) -> None:
+    def advance(self, reached: int, code: ErrorCode = ErrorCode.NONE) -> None:
+        """Everything below `reached` is through: tell those who wait for that what it means for them."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= reached:
-            waiting.popleft()[1](ErrorCode.NONE)
+            waiting.popleft()[1](code)
 
     def fail(self, code: ErrorCode) -> None:
         """Nobody will ever be let through: tell them."""

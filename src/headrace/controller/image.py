@@ -98,9 +98,6 @@ class ClusterImage:
     def topic(self, name: str) -> Topic | None:
         return self.topics.get(name)
 
-    def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        return self.topics_by_id.get(topic_id)
-
     def partition(self, name: str, index: int) -> PartitionState | None:
         topic = self.topics.get(name)
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from headrace.controller.election import ElectionRules, with_isr
+from headrace.controller import election, reassignment
+from headrace.controller.election import ElectionRules
 from headrace.controller.entries import (
     Compare,
     CompareCreated,
@@ -20,7 +21,6 @@ from headrace.controller.entries import (
     partition_key,
 )
 from headrace.controller.image import ClusterImage
-from headrace.controller.reassignment import completed
 from headrace.model.errors import ErrorCode, RequestError
 
 
@@ -42,10 +42,10 @@ def change_in_sync(image: ClusterImage, change: InSyncChange, rules: ElectionRul
     """The state that follows and how to write it.  Raises RequestError with what the leader must hear."""
     state = _current(image, change)
     _check_members(image, change, state)
-    after = with_isr(state, tuple(b for b in state.replicas if b in change.isr), rules)
+    after = election.with_isr(state, tuple(b for b in state.replicas if b in change.isr), rules)
     if state.recovering and not change.recovering:
         after = after.changed(recovering=False)
-    after = completed(after, rules) or after
+    after = reassignment.completed(after, rules) or after
     key = partition_key(change.topic_id, change.index)
     conditions: list[Condition] = [
         Compare(key, image.mod_revision(key)),

@@ -68,16 +68,11 @@ def _check(entity: Entity, changes: Mapping[str, float | None]) -> None:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Quota {quota} must be greater than 0.")
 
 
-def limit_for(quotas: Mapping[str, Mapping[str, str]], quota: str, user: str, client_id: str) -> float | None:
-    """The one limit that counts for a client: the most specific entity that has one."""
-    found = shared_limit_for(quotas, quota, user, client_id)
-    return found[0] if found is not None else None
-
-
 def shared_limit_for(
     quotas: Mapping[str, Mapping[str, str]], quota: str, user: str, client_id: str
 ) -> tuple[float, tuple[str, ...]] | None:
-    """The limit, and who shares it: all clients of a user where the user has it, all users of a client id where that has it."""
+    """The limit of the most specific entity that has one, and who shares it: all clients of a user where the user has it, all
+    users of a client id where that has it."""
     names = {USER: user, CLIENT_ID: client_id}
     for entity in _precedence(user, client_id):
         limit = quotas.get(entity_name(entity), {}).get(quota)

@@ -23,11 +23,6 @@ class Move:
     index: int
     state: PartitionState
 
-    @property
-    def waiting_for(self) -> tuple[int, ...]:
-        """Brokers that are not in sync yet."""
-        return tuple(broker for broker in self.state.adding if broker not in self.state.isr)
-
 
 def is_moving(state: PartitionState) -> bool:
     return bool(state.adding or state.removing)

@@ -19,6 +19,7 @@ from headrace.controller.entries import (
     broker_key,
     member_key,
 )
+from headrace.controller.fencing import may_act
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.store import LeaseLost, StoreUnavailable, TransactionResult
 from headrace.model.errors import RequestError
@@ -64,8 +65,8 @@ class BrokerMembership:
     @property
     def is_valid(self) -> bool:
         """Whether others still have to take this broker for alive.  Checked by whoever is about to acknowledge as leader."""
-        elapsed = asyncio.get_running_loop().time() - self._renewed_at
-        return self.lease != 0 and elapsed < self._granted_s * FENCE_AFTER
+        now = asyncio.get_running_loop().time()
+        return self.lease != 0 and may_act(now, self._renewed_at, self._granted_s, FENCE_AFTER)
 
     async def join(self, timeout_s: float = 30.0) -> BrokerRegistration:
         """Register, waiting for the lease of an earlier self to end.  Returns when this broker's own image shows it."""

@@ -65,7 +65,6 @@ class Next(Enum):
     START_OVER = "start over"  # drop everything and begin where the leader's log begins
     WAIT_FOR_METADATA = "wait for metadata"  # the leader, or the epoch, has changed
     BACK_OFF = "back off"
-    FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +73,7 @@ class FetchAnswer:
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
-    log_start_offset: int = -1
     diverging: EpochEnd | None = None
-    has_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,6 @@ WAIT_FOR_METADATA_ERRORS = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-BACK_OFF_ERRORS = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REPLICA_NOT_AVAILABLE})
 
 
 def next_step(answer: FetchAnswer, epochs: Epochs, start_offset: int, end_offset: int) -> Step:
@@ -109,7 +105,7 @@ def next_step(answer: FetchAnswer, epochs: Epochs, start_offset: int, end_offset
         return Step(Next.START_OVER)
     if answer.error in WAIT_FOR_METADATA_ERRORS:
         return Step(Next.WAIT_FOR_METADATA)
-    # UNKNOWN_LEADER_EPOCH: the leader has yet to hear of its own election.
+    # UNKNOWN_LEADER_EPOCH: the leader has yet to hear of its own election.  A disk that failed there may come back.
     return Step(Next.BACK_OFF)
 
 
@@ -124,6 +120,6 @@ def after_out_of_range(end_offset: int, leader_start: int, leader_end: int) -> S
     return Step(Next.START_OVER, leader_start)
 
 
-def watermark_after(answer: FetchAnswer, end_offset: int, high_watermark: int) -> int:
+def watermark_after(leader_high_watermark: int, end_offset: int, high_watermark: int) -> int:
     """The follower's high watermark: the leader's, as far as the follower has got.  It never goes back within an epoch."""
-    return max(high_watermark, min(answer.high_watermark, end_offset))
+    return max(high_watermark, min(leader_high_watermark, end_offset))

@@ -111,7 +111,7 @@ class LeaderState:
 
     def advance(self, local_end: int, now: float, may_join: MayJoin) -> int:
         """The high watermark, given how far this log is safe (flushed, where the topic says so).  It never goes back."""
-        if len(self.in_sync) < self.minimum:
+        if not self.may_write():
             return self.high_watermark
         reached = local_end
         for follower, progress in self.followers.items():
@@ -161,10 +161,10 @@ class LeaderState:
 
     def may_write(self) -> bool:
         """Whether a write with acks=all may begin."""
-        return len(self.in_sync) >= self.minimum
+        return len(self.state.isr) >= self.minimum
 
     def is_acknowledged(self, next_offset: int) -> bool | None:
         """Whether records below an offset may be acknowledged to acks=all: yes, not yet (None), or too few have them (False)."""
         if self.high_watermark < next_offset:
             return None
-        return len(self.in_sync) >= self.minimum
+        return len(self.state.isr) >= self.minimum

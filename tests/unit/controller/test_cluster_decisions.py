@@ -223,12 +223,12 @@ def test_the_most_specific_quota_counts() -> None:
     for limit, entity in enumerate(entities, 1):
         carry_out(image, [quotas.alter(image, entity, {rate: float(limit)})])
 
-    assert quotas.limit_for(image.quotas, rate, "ann", "app") == 4
-    assert quotas.limit_for(image.quotas, rate, "ann", "x") == 3
-    assert quotas.limit_for(image.quotas, rate, "bob", "app") == 2
+    assert quotas.shared_limit_for(image.quotas, rate, "ann", "app") == (4, ("client-id=app", "user=ann"))
+    assert quotas.shared_limit_for(image.quotas, rate, "ann", "x") == (3, ("user=ann",))
+    assert quotas.shared_limit_for(image.quotas, rate, "bob", "app") == (2, ("user=bob",))
     carry_out(image, [quotas.alter(image, {"user": None}, {rate: None})])
-    assert quotas.limit_for(image.quotas, rate, "bob", "app") == 1
-    assert quotas.limit_for(image.quotas, quotas.CONSUMER_BYTE_RATE, "bob", "app") is None
+    assert quotas.shared_limit_for(image.quotas, rate, "bob", "app") == (1, ("client-id=app",))
+    assert quotas.shared_limit_for(image.quotas, quotas.CONSUMER_BYTE_RATE, "bob", "app") is None
 
 
 @given(st.dictionaries(st.sampled_from(["user", "client-id", "topic"]), st.none() | st.text(), min_size=1))

@@ -108,7 +108,7 @@ def test_a_topic_goes_with_its_partitions_and_frees_its_name() -> None:
     carry_out(image, create_topic(image, TopicSpec(name="t", topic_id=UUID(int=8))))
 
     assert image.topics["t"].topic_id == UUID(int=8)
-    assert image.topic_by_id(TOPIC_ID) is None
+    assert TOPIC_ID not in image.topics_by_id
     assert image.garbage() == []
 
 

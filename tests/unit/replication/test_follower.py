@@ -102,6 +102,6 @@ def test_out_of_range_is_either_too_much_or_too_late() -> None:
 
 
 def test_a_follower_knows_the_watermark_as_far_as_it_has_got() -> None:
-    assert watermark_after(FetchAnswer(high_watermark=10), 7, 3) == 7
-    assert watermark_after(FetchAnswer(high_watermark=5), 7, 3) == 5
-    assert watermark_after(FetchAnswer(high_watermark=2), 7, 3) == 3
+    assert watermark_after(10, 7, 3) == 7
+    assert watermark_after(5, 7, 3) == 5
+    assert watermark_after(2, 7, 3) == 3

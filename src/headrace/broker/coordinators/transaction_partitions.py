@@ -64,7 +64,10 @@ async def _durable(broker: "Broker", partition: Partition, offset: int) -> Error
         if not reached.done():
             reached.set_result(code)
 
-    return ErrorCode.NONE if partition.when_durable(offset, -1, on_outcome) else await reached
+    try:
+        return ErrorCode.NONE if partition.when_durable(offset, -1, on_outcome) else await reached
+    except RequestError as error:
+        return error.code
 
 
 async def _end_in_group(

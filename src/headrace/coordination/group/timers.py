@@ -65,10 +65,6 @@ class Timers:
         for kind in (Timer.JOIN, Timer.SYNC, Timer.DOWNGRADED):
             self.cancel(TimerKey(kind, group_id))
 
-    def deadline(self, key: TimerKey) -> float | None:
-        live = self._live.get(key)
-        return None if live is None else live[0]
-
     def next_deadline(self) -> float | None:
         while self._heap:
             deadline, sequence, key = self._heap[0]

@@ -4,7 +4,7 @@ Every request ends in a decision: at most one entry, and a reply that goes out w
 in `replay`.  What a restart may forget (markers on their way, deadlines) lives beside it and is made again from the entries.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.moment import Moment
@@ -210,6 +210,3 @@ class TransactionShard:
 
 def _answer(token: Token, message: object, entry: Entry | None = None) -> Decision:
     return Decision(() if entry is None else (entry,), (Reply(token, message),))
-
-
-Decide = Callable[[TransactionShard, Token, Moment], Decision]

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from headrace.coordination.decision import Decision
-from headrace.coordination.group.embedded import Subscription, write_subscription
+from headrace.coordination.group.embedded import Subscription
 from headrace.coordination.group.entries import CommittedOffset, Entry
 from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.requests import (
@@ -29,6 +29,7 @@ from headrace.coordination.group.topics import Topic, TopicCatalog
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
+from tests.support.subscriptions import write_subscription
 
 GROUP = "readers"
 NAMESPACE = UUID("b7f0a6f4-6f2e-4c15-9a0e-0d5c3a5f8f51")

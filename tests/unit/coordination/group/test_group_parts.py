@@ -17,11 +17,11 @@ from headrace.coordination.group.embedded import (
     read_subscription,
     read_topics,
     write_assignment,
-    write_subscription,
 )
 from headrace.coordination.group.pattern import InvalidPattern, Pattern
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.timers import Timer, TimerKey, Timers
+from tests.support.subscriptions import write_subscription
 
 T, U, V = (topic_id(name) for name in "tuv")
 

@@ -1,0 +1,87 @@
+"""A rule that only the tests call is proven and not kept.  Every decision that the scenarios play has a caller in the broker."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+DECISIONS = ("replication", "controller", "coordination", "security")
+
+
+def modules_of_decisions() -> list[Path]:
+    return sorted(path for package in DECISIONS for path in (SOURCE / "headrace" / package).rglob("*.py"))
+
+
+def public_rules(tree: ast.Module) -> Iterator[tuple[str, str, ast.AST]]:
+    """What a module offers: its functions and classes, its constants, and the methods of its classes."""
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if not name.startswith("_"):
+                yield "name", name, node
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
+                yield "name", name, node
+        if isinstance(node, ast.ClassDef):
+            yield from (
+                ("method", each.name, each)
+                for each in node.body
+                if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+            )
+
+
+def used_in(tree: ast.AST) -> Counter[str]:
+    """`name` for what is read by its name, `.name` for what is reached through a dot, `module:name` for what is imported."""
+    used: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                used[name] += 1
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                used.update((f".{name}", f"{owner}.{name}"))
+            case ast.Attribute(attr=name):
+                used[f".{name}"] += 1
+            case ast.ImportFrom(module=module, names=names):
+                used.update(f"{module}:{alias.name}" for alias in names)
+    return used
+
+
+@cache
+def used_in_the_product() -> Counter[str]:
+    total: Counter[str] = Counter()
+    for path in SOURCE.rglob("*.py"):
+        # The testing package drives the broker: whom only it calls, nobody is served by.
+        if path.relative_to(SOURCE).parts[:2] != ("headrace", "testing"):
+            total.update(used_in(ast.parse(path.read_text())))
+    return total
+
+
+def unused(module: str, tree: ast.Module, product: Counter[str]) -> Iterable[str]:
+    own = used_in(tree)
+    for kind, name, node in public_rules(tree):
+        by_itself = used_in(node)
+        if kind == "method":
+            called = product[f".{name}"] > by_itself[f".{name}"]
+        else:
+            here = own[name] > by_itself[name]
+            called = here or bool(product[f"{module}:{name}"] or product[f"{module.rpartition('.')[2]}.{name}"])
+        if not called:
+            yield f"line {getattr(node, 'lineno', 0)}: {name}"
+
+
+@pytest.mark.parametrize("path", modules_of_decisions(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_public_rule_has_a_caller_in_the_product(path: Path) -> None:
+    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+    found = list(unused(module.removesuffix(".__init__"), ast.parse(path.read_text()), used_in_the_product()))
+
+    assert not found, f"{path.relative_to(SOURCE)}: use it where the broker decides, or delete it"
+
+
+def test_a_rule_that_nobody_calls_is_found() -> None:
+    rules = ast.parse("def proven():\n    return proven()\n\n\nclass Rule:\n    def kept(self): ...\n    def held(self): ...\n")
+    broker = used_in(ast.parse("from headrace.rules import Rule\n\nRule().kept()\n"))
+
+    assert list(unused("headrace.rules", rules, broker)) == ["line 1: proven", "line 7: held"]

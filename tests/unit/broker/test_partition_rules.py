@@ -1,0 +1,88 @@
+"""A partition acknowledges by the very rules that the scenarios prove: nothing of its own stands beside them."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.broker.flushing import Flusher
+from headrace.broker.leadership import FollowedLeadership
+from headrace.broker.partition import Partition
+from headrace.controller.entries import PartitionState
+from headrace.host.clock import SystemClock
+from headrace.host.entropy import SystemEntropy
+from headrace.log.memory import MemoryLog
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
+from headrace.replication.leader import LeaderState
+
+LEADERSHIPS: Any = SimpleNamespace(
+    may_act=lambda: True, now=lambda: 0.0, may_join=lambda broker, epoch: True, propose=lambda leadership: None
+)
+STATE = PartitionState(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
+
+
+def led(minimum: int) -> tuple[Partition, LeaderState]:
+    loop = asyncio.get_running_loop()
+    log = MemoryLog(LogConfig(min_insync_replicas=minimum), SystemClock())
+    partition = Partition(TopicPartition("t", 0), SystemEntropy().uuid(), log, flusher=Flusher(loop), loop=loop)
+    leader = LeaderState.begin(
+        1, STATE, end_offset=0, high_watermark=0, now=0.0, lag_time_max_s=10.0, min_insync_replicas=minimum
+    )
+    partition.lead(STATE, FollowedLeadership(partition, leader, LEADERSHIPS))
+    partition.append(build_batch([Record(0, 0, b"k", b"v")]))
+    return partition, leader
+
+
+def run(story: Callable[[], None]) -> None:
+    async def within() -> None:
+        story()
+
+    asyncio.run(within())
+
+
+def test_a_duplicate_of_what_was_committed_hears_that_too_few_are_in_sync_by_now() -> None:
+    def story() -> None:
+        partition, leader = led(minimum=2)
+        partition.leadership.on_fetch(2, 1, 0, -1)
+        assert partition.when_durable(1, -1, lambda code: None)
+        leader.on_state(STATE.changed(isr=(1,)), 1.0)
+
+        with pytest.raises(RequestError) as refused:
+            partition.when_durable(1, -1, lambda code: None)
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    run(story)
+
+
+def test_a_write_begins_only_with_enough_in_sync_as_the_settings_are_now() -> None:
+    def story() -> None:
+        partition, leader = led(minimum=1)
+        leader.on_state(STATE.changed(isr=(1,)), 1.0)
+        partition.require_replicas()
+        partition.log.reconfigure(LogConfig(min_insync_replicas=2))
+
+        with pytest.raises(RequestError) as refused:
+            partition.require_replicas()
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    run(story)
+
+
+def test_who_waits_is_told_when_the_followers_have_it() -> None:
+    def story() -> None:
+        partition, _ = led(minimum=2)
+        heard: list[ErrorCode] = []
+        assert not partition.when_durable(1, -1, heard.append)
+        assert heard == []
+
+        partition.leadership.on_fetch(2, 1, 0, -1)
+
+        assert heard == [ErrorCode.NONE]
+
+    run(story)
