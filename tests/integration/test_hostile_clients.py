@@ -182,7 +182,7 @@ def test_a_topic_cannot_have_a_million_partitions(broker: Broker) -> None:
         )
         result = client.call(request, 7).topics[0]
 
-        assert result.error_code == ErrorCode.INVALID_PARTITIONS
+        assert result.error_code == ErrorCode.POLICY_VIOLATION
         assert "100000" in result.error_message
 
 

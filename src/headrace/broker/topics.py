@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from headrace.broker.partition_limits import PartitionLimits
 from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
 from headrace.controller.topics import TopicSpec, create_partitions, create_topic
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
+from headrace.model.names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
 from headrace.model.settings import SettingError
 from headrace.model.topic_settings import LogConfig
 
@@ -38,6 +40,7 @@ class Topics:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._being_made: dict[str, asyncio.Future[None]] = {}
+        self._limits = PartitionLimits(broker)
 
     def config_of(self, name: str) -> LogConfig:
         """The settings a topic works with: its own over the broker's."""
@@ -45,17 +48,20 @@ class Topics:
         defaults = self._broker.config.topic_defaults()
         return defaults.overridden(topic.configs) if topic is not None else defaults
 
-    async def create(self, wanted: NewTopic, *, validate_only: bool = False) -> tuple[TopicSpec, LogConfig]:
+    async def create(self, wanted: NewTopic, *, validate_only: bool = False, limited: bool = True) -> tuple[TopicSpec, LogConfig]:
         """Make a topic and wait until it can be used here."""
         if wanted.name in self._broker.image.topics:
             await self._broker.cluster.see(topic_key(wanted.name))
         config = self._check(wanted)
         spec = self._spec(wanted)
-        if validate_only:
-            create_topic(self._broker.image, spec)
-            return spec, config
-        await self._broker.cluster.create_topic(spec)
-        await self._broker.replicas.settled()
+        replicas = None if spec.assignments is None else spec.assignments.values()
+        count = spec.partition_count if replicas is None else len(replicas)
+        with nullcontext() if not limited else self._limits.room_for(count, spec.replication_factor, replicas):
+            if validate_only:
+                create_topic(self._broker.image, spec)
+                return spec, config
+            await self._broker.cluster.create_topic(spec)
+            await self._broker.replicas.settled()
         return spec, config
 
     async def ensure(self, name: str) -> Topic:
@@ -66,7 +72,8 @@ class Topics:
                 continue
             self._being_made[name] = made = asyncio.get_running_loop().create_future()
             try:
-                await self.create(self._as_broker_is_set(name))
+                # Where topics are at their limit, groups and transactions still work.
+                await self.create(self._as_broker_is_set(name), limited=name not in INTERNAL_TOPICS)
             except RequestError as error:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
@@ -78,13 +85,16 @@ class Topics:
     async def grow(self, name: str, count: int, assignments: list[tuple[int, ...]] | None, *, validate_only: bool) -> None:
         """Give a topic more partitions."""
         await self._see(name)
-        if count > (limit := self._broker.config["headrace.partitions.max"]):
-            raise RequestError(ErrorCode.INVALID_PARTITIONS, f"A topic may have at most {limit} partitions.")
-        if validate_only:
-            create_partitions(self._broker.image, name, count, assignments)
-            return
-        await self._broker.cluster.create_partitions(name, count, assignments)
-        await self._broker.replicas.settled()
+        self._refuse_internal(name, "more partitions would move its entries' coordinators")
+        topic = self._broker.image.topics.get(name)
+        more = count - topic.partition_count if topic is not None else 0
+        factor = topic.replication_factor if topic is not None else 1
+        with self._limits.room_for(max(0, more), factor, assignments):
+            if validate_only:
+                create_partitions(self._broker.image, name, count, assignments)
+                return
+            await self._broker.cluster.create_partitions(name, count, assignments)
+            await self._broker.replicas.settled()
 
     async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
         """Change a topic's settings; nothing is changed when one of them is wrong."""
@@ -117,9 +127,14 @@ class Topics:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+        self._refuse_internal(topic.name, "groups and transactions would be forgotten")
         await self._broker.cluster.delete_topic(topic.name, topic.topic_id)
         await self._broker.replicas.settled()
         return topic
+
+    def _refuse_internal(self, name: str, why: str) -> None:
+        if name in INTERNAL_TOPICS:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the brokers' own: {why}.")
 
     async def _see(self, name: str) -> None:
         """A topic that seems not to be there may just have been made by another broker."""
@@ -178,17 +193,12 @@ class Topics:
                 )
 
     def _check_counts(self, wanted: NewTopic) -> None:
-        limit = self._broker.config["headrace.partitions.max"]
         if wanted.assignments is not None:
             if wanted.partition_count != -1 or wanted.replication_factor != -1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Give either counts or assignments of replicas, not both.")
-            if len(wanted.assignments) > limit:
-                raise RequestError(ErrorCode.INVALID_PARTITIONS, f"A topic may have at most {limit} partitions.")
             return
-        if wanted.partition_count != -1 and not 1 <= wanted.partition_count <= limit:
-            raise RequestError(
-                ErrorCode.INVALID_PARTITIONS, f"The number of partitions must be between 1 and {limit}, or -1 for the default."
-            )
+        if wanted.partition_count != -1 and wanted.partition_count < 1:
+            raise RequestError(ErrorCode.INVALID_PARTITIONS, "The number of partitions must be 1 or more, or -1 for the default.")
         if wanted.replication_factor != -1 and not 1 <= wanted.replication_factor <= 32767:
             raise RequestError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be 1 or more, or -1 for the default."

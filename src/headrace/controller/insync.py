@@ -59,7 +59,7 @@ def change_in_sync(image: ClusterImage, change: InSyncChange, rules: ElectionRul
 
 def _current(image: ClusterImage, change: InSyncChange) -> PartitionState:
     topic = image.topics_by_id.get(change.topic_id)
-    if topic is None or change.index >= topic.partition_count:
+    if topic is None or not 0 <= change.index < topic.partition_count:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     state = topic.partitions[change.index]
     broker = image.brokers.get(change.leader)

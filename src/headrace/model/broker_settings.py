@@ -67,7 +67,13 @@ _LIMITS = (
         "queued.max.request.bytes", Kind.LONG, 268_435_456, "The most request bytes held for all connections together.", minimum=1
     ),
     _fixed("fetch.max.bytes", Kind.INT, 57_671_680, "The most bytes one Fetch reply carries.", minimum=1024),
-    _fixed("headrace.partitions.max", Kind.INT, 100_000, "The most partitions one topic may have.", minimum=1),
+    _dynamic(
+        "headrace.partitions.max",
+        Kind.INT,
+        10_000,
+        "The most partitions a broker may hold, counted by replicas; topics that would exceed it are refused.",
+        minimum=1,
+    ),
 )
 _TOPICS = (
     _dynamic("auto.create.topics.enable", Kind.BOOLEAN, True, "Whether a topic comes to be when a client first names it."),

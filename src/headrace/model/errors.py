@@ -186,10 +186,16 @@ RETRIABLE = frozenset(
 )
 
 
+MESSAGE_CHARACTERS_MAX = 1000
+
+
 class RequestError(Exception):
     """The peer asked for something it cannot have: becomes an error code and a sentence in the reply."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > MESSAGE_CHARACTERS_MAX:
+            # It names what the peer sent, which may be as long as a string can be: a reply could not carry that and a sentence.
+            message = f"{message[: MESSAGE_CHARACTERS_MAX // 2]} [...] {message[-MESSAGE_CHARACTERS_MAX // 2 :]}"
         super().__init__(message or code.name)
         self.code = code
         self.message = message or None

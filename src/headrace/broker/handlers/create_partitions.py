@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition_limits import refused_by_size
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
 async def handle(broker: "Broker", request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     names = Counter(topic.name for topic in request.topics)
     results = []
+    too_many = refused_by_size(_new_partitions(broker, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         code, message = ErrorCode.NONE, None
         try:
+            if too_many is not None:
+                raise too_many
             if names[topic.name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
             await broker.topics.grow(topic.name, topic.count, _assignments(topic), validate_only=request.validate_only)
@@ -29,6 +33,11 @@ async def handle(broker: "Broker", request: CreatePartitionsRequest, context: Re
             code, message = error.code, error.message
         results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
     return CreatePartitionsResponse(results=tuple(results))
+
+
+def _new_partitions(broker: "Broker", topic: CreatePartitionsTopic) -> int:
+    known = broker.image.topics.get(topic.name)
+    return topic.count - known.partition_count if known is not None else 0
 
 
 def _assignments(topic: CreatePartitionsTopic) -> list[tuple[int, ...]] | None:

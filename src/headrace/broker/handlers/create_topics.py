@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition_limits import refused_by_size
 from headrace.broker.settings_view import topic_results
 from headrace.broker.topics import NewTopic
 from headrace.model.errors import ErrorCode, RequestError
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 async def handle(broker: "Broker", request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
     results = []
+    too_many = refused_by_size(_partition_count(broker, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         try:
+            if too_many is not None:
+                raise too_many
             if names[topic.name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
             results.append(await _create(broker, topic, request.validate_only))
@@ -45,6 +49,11 @@ async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) 
         replication_factor=spec.replication_factor if assignments is None else len(assignments[0]),
         configs=topic_results(broker.setting_sources(), spec.configs),
     )
+
+
+def _partition_count(broker: "Broker", topic: CreatableTopic) -> int:
+    count = len(topic.assignments) or topic.num_partitions
+    return int(broker.config["num.partitions"]) if count == -1 else count
 
 
 def _assignments(topic: CreatableTopic) -> dict[int, tuple[int, ...]] | None:

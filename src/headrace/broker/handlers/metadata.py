@@ -20,6 +20,8 @@ from headrace.wire.messages.metadata import (
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
+FIRST_VERSION_BY_ID = 12
+
 
 async def handle(broker: "Broker", request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     # Version 0 has no null array: an empty one asks for all topics.
@@ -27,8 +29,7 @@ async def handle(broker: "Broker", request: MetadataRequest, context: RequestCon
     if everything:
         topics = tuple(_describe(broker, topic) for topic in list(broker.image.topics.values()))
     else:
-        may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
-        topics = tuple([await _answer(broker, wanted, may_create) for wanted in request.topics or ()])
+        topics = await _answer_all(broker, request, context.api_version)
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=member.broker_id, host=endpoint.host, port=endpoint.port, rack=member.rack)
@@ -45,6 +46,15 @@ def controller_of(broker: "Broker") -> int:
     """The controller, for clients that send administration there; any broker can carry it out."""
     known = broker.image.controller_id
     return known if known != NO_BROKER else broker.broker_id
+
+
+async def _answer_all(broker: "Broker", request: MetadataRequest, version: int) -> tuple[MetadataResponseTopic, ...]:
+    asked = request.topics or ()
+    if version < FIRST_VERSION_BY_ID and any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in asked):
+        # These versions carry ids in replies only, and no null name: as Kafka does, nothing of such a request is answered.
+        return tuple(_refusal(topic.name or "", ErrorCode.INVALID_REQUEST, topic) for topic in asked)
+    may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    return tuple([await _answer(broker, topic, may_create) for topic in asked])
 
 
 async def _answer(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:

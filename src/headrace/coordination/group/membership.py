@@ -16,6 +16,8 @@ from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
 
+MEMBER_NAME_CHARACTERS_MAX = 1000
+
 # --- joining ----------------------------------------------------------------------------------------------------------------
 
 
@@ -50,19 +52,24 @@ def _has_room(group: ClassicGroup, member_id: str, context: Context) -> bool:
 
 def _join_without_id(group: ClassicGroup, request: Join, token: Token, context: Context, outcome: Outcome, now: Moment) -> None:
     if request.instance_id is not None:
-        member_id = f"{request.instance_id}-{request.caller.fresh_id}"
+        member_id = _new_member_id(request.instance_id, request)
         if request.instance_id in group.static_members:
             _replace_static(group, request, member_id, token, context, outcome, now)
         else:
             _admit(group, request, member_id, token, context, outcome, now)
         return
-    member_id = f"{request.caller.client_id}-{request.caller.fresh_id}"
+    member_id = _new_member_id(request.caller.client_id, request)
     if not request.asks_for_id_first:
         _admit(group, request, member_id, token, context, outcome, now)
         return
     group.pending_joins.add(member_id)
     context.hear_from(group.group_id, member_id, request.session_timeout_ms, now)
     outcome.reply(token, JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+
+
+def _new_member_id(name: str, request: Join) -> str:
+    # A name may be as long as a string on the wire can be, and an id made of it has to fit there, too.
+    return f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{request.caller.fresh_id}"
 
 
 def _admit(

@@ -24,6 +24,7 @@ from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID, ProducerIdentity
+from headrace.model.settings import LONG_MAX
 
 Partition = tuple[str, int]
 
@@ -131,7 +132,8 @@ def accept(
     errors: list[ErrorCode] = []
     entries: list[OffsetEntry] = []
     retention_ms = request.retention_ms if isinstance(request, Commit) else -1
-    expire_ms = -1 if retention_ms < 0 else now.wall_ms + retention_ms
+    # A client may ask for longer than time can be written down.
+    expire_ms = -1 if retention_ms < 0 else min(now.wall_ms + retention_ms, LONG_MAX)
     for each in request.offsets:
         asked = each.value
         if len(asked.metadata) > settings.offset_metadata_max_bytes:
