@@ -4,6 +4,7 @@ Every operation either does what it says or raises OSError.  Nothing here buffer
 `append` returns and on the medium when `sync` returns.  A new, renamed or removed name is durable only after `sync_directory`.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -14,6 +15,12 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 IOV_MAX = 1024
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an operation failed because the disk, or what one may use of it, is full."""
+    return error.errno in _FULL
 
 
 class File(Protocol):

@@ -1,7 +1,7 @@
 """One data directory: the logs in it, whose it is, and what the next start needs to know.
 
 Always: one process at a time (a lock); the clean-shutdown mark exists only while nobody serves; the recovery points written
-down lie at or below what is durable.  Names and forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
+down lie at or below what is durable, and neither they nor the log starts beyond where their log is about to be cut.  Names and forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from headrace.host.clock import Clock
-from headrace.host.disk import Disk
+from headrace.host.disk import Disk, is_full
 from headrace.log.checkpoints import (
     CLEAN_OFFSETS,
     CLEAN_SHUTDOWN,
@@ -34,7 +34,7 @@ from headrace.log.checksums import Checksums
 from headrace.log.files import OPEN_FILES_MAX, FilePool
 from headrace.log.interface import PartitionLog
 from headrace.log.log import Log
-from headrace.model.errors import StorageError
+from headrace.model.errors import NoRoom, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 
@@ -71,6 +71,8 @@ class LogDirectory:
         self._deletions = 0
         # What was opened since the start: the clean-shutdown mark no longer speaks of it.
         self._opened: set[TopicPartition] = set()
+        # The log that is served under each name now: one of a topic that was deleted has no say any more.
+        self._logs: dict[TopicPartition, Log] = {}
         self._closed: set[TopicPartition] = set()
         self._closes_clean = True
         # Deleted partitions that the checkpoints on disk still name.
@@ -194,12 +196,13 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(identity, 0),
                 start_offset=self._log_starts.get(identity),
                 files=self.files,
-                before_truncation=lambda offset: self._lower_recovery_point(identity, offset),
+                before_truncation=lambda offset: self._lower(identity, offset),
             )
             log.clean_offset = max(log.start_offset, min(self._clean_offsets.get(identity, 0), log.end_offset))
             if found is None and topic_id is not None:
                 log.write_partition_metadata(PARTITION_METADATA, encode_partition_metadata(topic_id))
             self._opened.add(identity)
+            self._logs[identity] = log
             return log
         except OSError as error:
             raise StorageError(directory, "opening the log", error) from error
@@ -215,17 +218,22 @@ class LogDirectory:
                 opened[identity] = error
         return opened
 
-    def _lower_recovery_point(self, identity: TopicPartition, offset: int) -> None:
-        """Before a log is cut: a recovery point beyond its end would look like loss."""
+    def _lower(self, identity: TopicPartition, offset: int) -> None:
+        """Before a log is cut: a recovery point beyond its end would look like loss, and so would a log start, of what comes."""
         with self._guard:
-            if self._recovery_points.get(identity, 0) <= offset:
-                return
-            self._recovery_points[identity] = offset
-            self._checksums.write({RECOVERY_POINTS: encode_offsets(self._recovery_points)})
+            lowered = {}
+            for name, offsets in ((RECOVERY_POINTS, self._recovery_points), (LOG_STARTS, self._log_starts)):
+                if offsets.get(identity, 0) > offset:
+                    offsets[identity] = offset
+                    lowered[name] = encode_offsets(dict(offsets))
+            if lowered:
+                self._checksums.write(lowered)
 
     def delete_log(self, identity: TopicPartition) -> None:
         """Remove a partition.  Once its directory is renamed, a crash cannot bring it back."""
         directory = self.directory_of(identity)
+        with self._guard:
+            self._logs.pop(identity, None)
         try:
             if self.disk.exists(directory):
                 renamed = self.path / self._deleted_name(identity)
@@ -278,7 +286,7 @@ class LogDirectory:
         closed: bool = False,
     ) -> None:
         """Write down how far every log is.  Logs that are offline keep what was written before."""
-        points = dict(self._recovery_points)
+        points: dict[TopicPartition, int] = {}
         for identity, log in logs.items():
             if isinstance(log, Log) and log.failure is None:
                 try:
@@ -287,14 +295,16 @@ class LogDirectory:
                     # One that was deleted meanwhile has nothing left to write down.
                     if self.disk.exists(log.directory):
                         logger.error("%s: %s", identity, error)
-                self._log_starts[identity] = log.start_offset
-                self._clean_offsets[identity] = log.clean_offset
-        self._high_watermarks.update(high_watermarks)
         with self._guard:
-            # A log that was cut meanwhile has lowered its own point: that one counts.
-            for identity, point in points.items():
-                if identity in logs or identity in self._recovery_points:
-                    self._recovery_points[identity] = min(point, logs[identity].end_offset) if identity in logs else point
+            self._high_watermarks.update(high_watermarks)
+            for identity, log in logs.items():
+                if not isinstance(log, Log) or log.failure is not None or self._logs.get(identity) is not log:
+                    continue
+                # A log that was cut meanwhile, or is about to be, has lowered its own point: that one counts.
+                if identity in points:
+                    self._recovery_points[identity] = min(points[identity], log.settled_end)
+                self._log_starts[identity] = min(log.start_offset, log.settled_end)
+                self._clean_offsets[identity] = log.clean_offset
         self._write_offsets()
 
     def _write_offsets(self) -> None:
@@ -311,10 +321,21 @@ class LogDirectory:
         except OSError as error:
             raise StorageError(self.path, "writing checkpoints", error) from error
 
-    def write_log_start(self, identity: TopicPartition, offset: int) -> None:
-        """Write down that records below an offset were deleted, before that is acknowledged."""
-        self._log_starts[identity] = offset
-        self._write(LOG_STARTS, encode_offsets(self._log_starts))
+    def write_log_starts(self, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
+        """Write down where logs begin now, before anybody is promised that what lies below is gone; what was written of each."""
+        with self._guard:
+            starts = {
+                identity: min(log.start_offset, log.settled_end)
+                for identity, log in logs.items()
+                if isinstance(log, Log) and self._logs.get(identity) is log
+            }
+            self._log_starts.update(starts)
+            try:
+                self._checksums.write({LOG_STARTS: encode_offsets(dict(self._log_starts))})
+            except OSError as error:
+                kind = NoRoom if is_full(error) else StorageError
+                raise kind(self.path / LOG_STARTS, "writing down where logs begin", error) from error
+        return starts
 
     def close_logs(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         """Close some logs ahead of `close`; different ones may be closed in threads of their own."""

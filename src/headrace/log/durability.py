@@ -1,7 +1,8 @@
 """What of a log is on the medium, and what still has to get there.
 
 The loop's thread notes what it wrote; another thread syncs.  Always: `flushed_offset` is an end that the log had before a sync
-began whose every file was then synced, and never above a truncation.
+began whose every file was then synced, and never above a truncation.  `_lock` is held for a few assignments only, because the
+loop's thread takes it; `_noting` is held while `durable-offset` is written, and the loop's thread never takes that.
 """
 
 import threading
@@ -13,7 +14,8 @@ from headrace.host.disk import Disk
 from headrace.log.durable_offset import write_durable_offset
 from headrace.log.files import Handle
 
-_NO_CEILING: Final = 2**63 - 1
+NO_LIMIT: Final = 2**63 - 1
+_NO_CEILING: Final = NO_LIMIT
 
 
 class Durability:
@@ -26,6 +28,7 @@ class Durability:
         self._directory = directory
         self._disk = disk
         self._lock = threading.Lock()
+        self._noting = threading.Lock()
         self._logs: dict[Handle, None] = {}
         self._indexes: dict[Handle, None] = {}
         self._small_files: list[Path] = []
@@ -35,6 +38,8 @@ class Durability:
         # Names come and go: a new file is durable only when its directory is.
         self._directory_is_dirty = True
         self._ceiling = _NO_CEILING
+        # Where the log is about to be cut: from when that is decided until it is done, nothing beyond is promised or noted.
+        self.cut_limit = NO_LIMIT
         # What `durable-offset` says, and up to where it should say it once that is synced.
         self._noted_offset = 0
         self._sealed_offset = 0
@@ -90,7 +95,13 @@ class Durability:
             self._ceiling = min(self._ceiling, offset)
             self.flushed_offset = min(self.flushed_offset, offset)
             self._sealed_offset = min(self._sealed_offset, offset)
+            assert self._noted_offset <= offset, "a log is cut only after `durable-offset` says no more than what stays"
+
+    def lower_note(self, offset: int) -> None:
+        """In any thread, before the log is cut: `durable-offset` no longer speaks of what will be gone.  OSError on failure."""
+        with self._noting:
             if self._noted_offset > offset:
+                self.path = self._directory
                 write_durable_offset(self._disk, self._directory, offset)
                 self._noted_offset = offset
 
@@ -112,16 +123,22 @@ class Durability:
         if self.is_new:
             self._disk.sync_directory(self._directory.parent)
             self.is_new = False
+        if sealed_offset <= end_offset:
+            self._note(sealed_offset)
         with self._lock:
-            if self._noted_offset < sealed_offset <= min(end_offset, self._ceiling):
-                self.path = self._directory
-                write_durable_offset(self._disk, self._directory, sealed_offset)
-                self._noted_offset = sealed_offset
             for handle in handles:
                 if handle not in self._logs:
                     handle.held = False
-            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling))
+            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling, self.cut_limit))
             return self.flushed_offset
+
+    def _note(self, offset: int) -> None:
+        """Let `durable-offset` say how far whole segments are durable, unless that is about to be cut."""
+        with self._noting:
+            if self._noted_offset < offset <= min(self._ceiling, self.cut_limit):
+                self.path = self._directory
+                write_durable_offset(self._disk, self._directory, offset)
+                self._noted_offset = offset
 
     def sync_indexes(self) -> None:
         """Sync what spares the next start a scan."""

@@ -2,15 +2,21 @@
 
 Always: what leaves the log is renamed first and unlinked by the caller where that may take its time; whoever keeps a recovery
 point for this log hears of a cut before it happens.
+
+A cut has two steps, because what was written down of the log must be lowered on the medium first: `begin_cut` on the loop's
+thread, `prepare_cut` in any other, then `truncate_to` (or `truncate_fully_and_start_at`) on the loop's.  Called by themselves
+those two prepare the cut in place.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
+from headrace.log.durability import NO_LIMIT
 from headrace.log.files import FilePool
 from headrace.log.memory import MemoryLog
 from headrace.log.recovery import Recovery
@@ -32,8 +38,20 @@ from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
 
 
+@dataclass(slots=True, eq=False)
+class Cut:
+    """A cut that is being prepared: where the log will end."""
+
+    end: int
+    is_prepared: bool = False
+
+
 class Log(SegmentedLog):
     """A partition's log in a directory of its own."""
+
+    def __init__(self, directory: Path, config: LogConfig, *, disk: Disk, clock: Clock, files: FilePool) -> None:
+        super().__init__(directory, config, disk=disk, clock=clock, files=files)
+        self._cuts: list[Cut] = []
 
     @classmethod
     def open(
@@ -94,6 +112,8 @@ class Log(SegmentedLog):
         self._durability.found(min(found.noted_offset, self._end_offset), self._end_offset if is_durable else self._start_offset)
         if not is_new and (not clean or found.unsure_from < self._end_offset):
             self._settle_found(found.unsure_from, is_durable)
+        if (start_offset or 0) > self._end_offset:
+            self._go_on_behind_deleted(start_offset or 0)
 
     def _settle_found(self, unsure_from: int, is_durable: bool) -> None:
         """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
@@ -105,6 +125,13 @@ class Log(SegmentedLog):
                     self._durability.written(segment.log)
         if not is_durable or self._durability.has_companions:
             self.sync()
+
+    def _go_on_behind_deleted(self, start_offset: int) -> None:
+        """Records that were never flushed, and then deleted, went in a power failure: no other may get their offsets."""
+        self.findings.append(f"the log ends at {self._end_offset}, before its start; it goes on at {start_offset}")
+        for removed in self._begin_anew_at(start_offset):
+            removed.unlink()
+        self.sync()
 
     # -- less of it
 
@@ -179,6 +206,40 @@ class Log(SegmentedLog):
         self._require_working()
         return apply_retention(self, now_ms, high_watermark)
 
+    def begin_cut(self, offset: int) -> Cut:
+        """The log is about to be cut at an offset: until `end_cut`, nothing is promised of what will be gone."""
+        self._require_working()
+        if self._segments[0].base_offset <= offset < self._end_offset:
+            try:
+                end = self._place_of_cut(offset)[1]
+            except OSError as error:
+                raise StorageError(self.directory, f"looking for offset {offset}", error) from error
+        else:
+            end = min(offset, self._end_offset)
+        cut = Cut(end)
+        self._cuts.append(cut)
+        self._durability.cut_limit = min(each.end for each in self._cuts)
+        return cut
+
+    def prepare_cut(self, cut: Cut) -> None:
+        """In any thread: what is written down of the log is lowered to where it will end, and durable.  StorageError when not."""
+        try:
+            if self._before_truncation is not None:
+                self._before_truncation(cut.end)
+            self._durability.lower_note(cut.end)
+        except OSError as error:
+            raise self._refused("preparing to truncate", self.directory, error) from error
+        cut.is_prepared = True
+
+    def end_cut(self, cut: Cut) -> None:
+        """It is done, or not wanted any more."""
+        self._cuts.remove(cut)
+        self._durability.cut_limit = min((each.end for each in self._cuts), default=NO_LIMIT)
+
+    def _prepare_in_place(self, end: int) -> None:
+        if not any(cut.is_prepared and cut.end <= end for cut in self._cuts):
+            self.prepare_cut(Cut(end))
+
     def truncate_to(self, offset: int) -> list[RemovedSegment]:
         self._require_working()
         if offset >= self._end_offset:
@@ -190,18 +251,21 @@ class Log(SegmentedLog):
         except OSError as error:
             raise self._fail("truncating", self.directory, error) from error
 
+    def _place_of_cut(self, offset: int) -> tuple[int, int]:
+        """Where in its segment a cut at an offset lies, and where the log then ends."""
+        active = self._segments[bisect_right(self._bases, offset) - 1]
+        if offset == active.base_offset:
+            # Nothing of this segment stays, so nothing in it need be sound.
+            return 0, offset
+        position = self.locate(active, offset)
+        # The batch that holds the offset goes whole: half a batch cannot be kept.
+        return position, min([offset, *(header.base_offset for _, header in islice(active.headers(position), 1))])
+
     def _truncate_to(self, offset: int) -> list[RemovedSegment]:
         keep = bisect_right(self._bases, offset)
         active = self._segments[keep - 1]
-        if offset == active.base_offset:
-            # Nothing of this segment stays, so nothing in it need be sound.
-            position, end = 0, offset
-        else:
-            position = self.locate(active, offset)
-            # The batch that holds the offset goes whole: half a batch cannot be kept.
-            end = min([offset, *(header.base_offset for _, header in islice(active.headers(position), 1))])
-        if self._before_truncation is not None:
-            self._before_truncation(end)
+        position, end = self._place_of_cut(offset)
+        self._prepare_in_place(end)
         self._durability.lower(end)
         self._visited.clear()
         self._end_offset = end
@@ -236,9 +300,11 @@ class Log(SegmentedLog):
 
     def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
         self._require_working()
+        self._prepare_in_place(min(offset, self._end_offset))
+        return self._begin_anew_at(offset)
+
+    def _begin_anew_at(self, offset: int) -> list[RemovedSegment]:
         try:
-            if self._before_truncation is not None:
-                self._before_truncation(min(offset, self._end_offset))
             self._durability.lower(offset)
             removed = [self._remove(segment, "truncation") for segment in reversed(self._segments)]
             for stray in snapshot_offsets(self.disk.list_names(self.directory)):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.host.clock import Clock
-from headrace.host.disk import Buffer, Disk
+from headrace.host.disk import Buffer, Disk, is_full
 from headrace.log.aborted_index import AbortedEntry
 from headrace.log.checksums import FILE_NAME as CHECKSUMS_FILE_NAME
 from headrace.log.checksums import Checksums
@@ -35,7 +35,7 @@ from headrace.log.segment_read import read_segment
 from headrace.log.snapshots import write_snapshot
 from headrace.log.time_search import first_at_or_after, latest
 from headrace.log.values import AbortedTransaction, CorruptBatch, FoundOffset, Read
-from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
 
 # Positions where readers stopped, so that the next read needs no search.
@@ -74,6 +74,11 @@ class SegmentedLog(LogCore):
     @property
     def flushed_offset(self) -> int:
         return self._durability.flushed_offset
+
+    @property
+    def settled_end(self) -> int:
+        """Up to where the log is and stays, though it may be about to be cut: no more may be written down of it."""
+        return min(self._end_offset, self._durability.cut_limit)
 
     @property
     def damaged_from(self) -> int | None:
@@ -121,6 +126,10 @@ class SegmentedLog(LogCore):
         if self._failure is None:
             self._failure = StorageError(path, action, cause)
         return self._failure
+
+    def _refused(self, action: str, path: Path, cause: OSError) -> StorageError:
+        """What to raise where a write failed that left nothing behind: a full disk costs that write, anything else the log."""
+        return NoRoom(path, action, cause) if is_full(cause) else self._fail(action, path, cause)
 
     def _require_working(self) -> None:
         if self._failure is not None:
@@ -226,7 +235,7 @@ class SegmentedLog(LogCore):
         """In any thread: write down what spares the next start a scan; the offset it may then start from."""
         with self._sync_lock:
             self._require_working()
-            recovery_point = self._durability.flushed_offset
+            recovery_point = min(self._durability.flushed_offset, self._durability.cut_limit)
             try:
                 self._durability.sync_indexes()
                 self._write_small_files(durable=True)

@@ -209,3 +209,7 @@ class StorageError(Exception):
         self.path = path
         self.action = action
         self.cause = cause
+
+
+class NoRoom(StorageError):
+    """The disk is full: what was to be written is not, nothing else has changed, and it may be tried again."""

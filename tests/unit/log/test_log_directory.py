@@ -178,10 +178,117 @@ def test_deleted_records_stay_deleted_once_written_down() -> None:
     disk = simulated_disk()
     directory, logs = filled(disk)
     logs[ORDERS].delete_before(5)
-    directory.write_log_start(ORDERS, 5)
+    assert directory.write_log_starts({ORDERS: logs[ORDERS]}) == {ORDERS: 5}
     disk.crash()
 
     assert opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500)).start_offset == 5
+
+
+def test_deleted_records_stay_deleted_whenever_the_machine_stops_after_the_answer() -> None:
+    for step in range(200):
+        disk = simulated_disk(step)
+        directory, logs = filled(disk)
+        disk.crash_after(step)
+        try:
+            for removed in logs[ORDERS].delete_before(7):
+                removed.unlink()
+            directory.write_log_starts({ORDERS: logs[ORDERS]})
+            answered = True
+        except SimulatedCrash:
+            answered = False
+        disk.crash()
+        again = all_logs(opened(disk))
+
+        assert again[ORDERS].start_offset >= (7 if answered else 0), f"step {step}"
+        assert again[ORDERS].end_offset == 10
+        assert again[PAYMENTS].start_offset == 0
+        if answered:
+            return
+    pytest.fail("it never finished")
+
+
+def test_records_written_after_a_cut_below_the_log_start_are_never_taken_for_deleted() -> None:
+    for step in range(200):
+        disk = simulated_disk(step)
+        directory, logs = filled(disk)
+        log = logs[ORDERS]
+        log.delete_before(8)
+        directory.write_log_starts({ORDERS: log})
+        disk.crash_after(step)
+        try:
+            # Another leader, elected although it lacks records, has fewer than were deleted here.
+            log.truncate_to(3)
+            for index in range(4):
+                produce(log, b"new %d" % index, epoch=1)
+            log.sync()
+            finished = True
+        except SimulatedCrash:
+            finished = False
+        disk.crash()
+        again = all_logs(opened(disk))[ORDERS]
+
+        if finished:
+            assert values_of(again)[-4:] == [b"new 0", b"new 1", b"new 2", b"new 3"], f"step {step}"
+            return
+    pytest.fail("it never finished")
+
+
+def test_offsets_of_deleted_records_are_not_given_out_again_when_a_power_failure_takes_the_records() -> None:
+    disk = simulated_disk()
+    directory = opened(disk)
+    log = directory.open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
+    produce(log, b"durable")
+    log.sync()
+    for _ in range(9):
+        produce(log, b"in memory only" * 20)
+    log.delete_before(10)
+    directory.write_log_starts({ORDERS: log})
+    for path in disk.files():
+        if path.suffix == ".log":
+            disk.cut(path, 75 if path.name.startswith("0" * 20) else 0)
+    disk.crash()
+    again = all_logs(opened(disk))[ORDERS]
+
+    assert (again.start_offset, again.end_offset) == (10, 10)
+    assert produce(again, b"next") == 10
+    again.sync()
+    disk.crash()
+    assert values_of(all_logs(opened(disk))[ORDERS]) == [b"next"]
+
+
+def test_a_log_start_of_a_deleted_topic_is_not_written_down_for_its_namesake() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    old = logs[ORDERS]
+    old.delete_before(7)
+    old.release()
+    directory.delete_log(ORDERS)
+    new = directory.open_log(ORDERS, uuid4(), LogConfig())
+    directory.write_log_starts({ORDERS: old})
+    directory.checkpoint({ORDERS: old}, {})
+    produce(new, b"new")
+    new.sync()
+    disk.crash()
+
+    assert values_of(all_logs(opened(disk))[ORDERS]) == [b"new"]
+
+
+def test_a_checkpoint_that_is_under_way_does_not_raise_what_a_cut_has_lowered() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    log = logs[ORDERS]
+    cut = log.begin_cut(4)
+    log.prepare_cut(cut)
+    directory.checkpoint(logs, {})
+    log.truncate_to(4)
+    log.end_cut(cut)
+    log.sync()
+    disk.crash()
+    again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
+
+    assert again.end_offset == 4
+    assert again.corruption_count == 0
+    assert not [finding for finding in again.findings if "lost" in finding]
 
 
 def test_a_truncation_is_never_taken_for_a_loss() -> None:
