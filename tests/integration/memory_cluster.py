@@ -10,6 +10,7 @@ from typing import Any
 from headrace.broker.app import Broker, Host
 from headrace.broker.peers import Peers
 from headrace.controller.image import ClusterImage
+from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import MetadataStore
@@ -39,8 +40,16 @@ class SharedStore(MemoryStore):
 class MemoryCluster:
     """`async with MemoryCluster(3) as cluster:`"""
 
-    def __init__(self, size: int, settings: Mapping[str, str] | None = None, racks: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        settings: Mapping[str, str] | None = None,
+        racks: Mapping[int, str] | None = None,
+        disks: Mapping[int, Disk] | None = None,
+    ) -> None:
+        """`disks`: brokers that keep their logs there, and not in memory."""
         self._size = size
+        self._disks = disks or {}
         self._settings = settings or {}
         self._racks = racks or {}
         self.store = MemoryStore()
@@ -65,10 +74,15 @@ class MemoryCluster:
         if broker_id in self._racks:
             settings["broker.rack"] = self._racks[broker_id]
 
+        disk = self._disks.get(broker_id)
+        if disk is not None:
+            settings |= {"headrace.memory": "false", "log.dirs": f"/data/{broker_id}"}
+
         async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
             return SharedStore(self.store)
 
-        broker = self.brokers[broker_id] = Broker(BrokerConfig(settings), Host(open_store=open_store))
+        host = Host(open_store=open_store, disk=disk or SystemDisk(), worker_processes=disk is None)
+        broker = self.brokers[broker_id] = Broker(BrokerConfig(settings), host)
         await broker.start()
         return broker
 

@@ -21,6 +21,7 @@ from headrace.broker.flushing import LANES, Flusher, in_lanes
 from headrace.broker.health import HealthListener, Phase
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.listeners import CLIENTS, endpoint_of, parse_address
+from headrace.broker.log_starts import LogStarts
 from headrace.broker.metadata_store import open_store
 from headrace.broker.peers import PEER, Peers
 from headrace.broker.replicas import Replicas
@@ -117,6 +118,7 @@ class Broker:
         await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
         self.flusher = Flusher(self.loop)
+        self.log_starts = LogStarts(self.storage, self.loop)
         self.replicas = Replicas(self.broker_id, lambda: self.image, self.storage, self.flusher, self.topics.config_of, self.loop)
         self.groups = GroupCoordinator(self)
         self.groups.start()

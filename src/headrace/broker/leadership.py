@@ -45,11 +45,18 @@ class FollowedLeadership:
         self.leader.min_insync_replicas = self.partition.log.config.min_insync_replicas
         return self.leader
 
+    def low_watermark(self, local: int) -> int:
+        # As in Kafka: every replica whose broker is alive counts, in sync or not.
+        alive = [each.start_offset for follower, each in self.leader.followers.items() if self._leaderships.is_alive(follower)]
+        return min([local, *alive])
+
     def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
         """A follower asks for `offset` on, so it has everything below."""
         log = self.partition.log
         if self.leader.on_fetch(follower, offset, start_offset, log.end_offset, self._leaderships.now(), broker_epoch):
             self.partition.advance()
+            if self.partition.start_readers:
+                self.partition.start_readers.wake()
             if follower not in self.leader.in_sync:
                 self._leaderships.propose(self)
 
@@ -76,6 +83,9 @@ class Leaderships:
 
     def may_act(self) -> bool:
         return self._broker.membership.is_valid
+
+    def is_alive(self, broker: int) -> bool:
+        return broker in self._broker.image.brokers
 
     def may_join(self, broker: int, epoch: int) -> bool:
         return may_join(self._broker.image, broker, epoch)

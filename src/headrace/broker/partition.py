@@ -40,6 +40,10 @@ class Leadership(Protocol):
         """Whether records below an offset may be acknowledged to acks=all: yes, not yet (None), or too few have them (False)."""
         ...
 
+    def low_watermark(self, local: int) -> int:
+        """Below it no replica whose broker is alive has anything that a restart could bring back, given where this one begins."""
+        ...
+
     def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
         """A follower asks for `offset` on, so it has everything below."""
         ...
@@ -63,6 +67,9 @@ class Alone:
     def is_acknowledged(self, next_offset: int) -> bool | None:
         return True if next_offset <= self._reached else None
 
+    def low_watermark(self, local: int) -> int:
+        return local
+
     def on_fetch(self, follower: int, offset: int, start_offset: int, broker_epoch: int) -> None:
         return
 
@@ -85,6 +92,9 @@ class Partition:
         self.committed = OffsetQueue()
         self.readers = Readers()
         self.replica_readers = Readers()
+        # Where the log begins as far as that is durable, and who waits for all replicas to have got there.
+        self.durable_start = log.start_offset
+        self.start_readers = Readers()
         self.on_high_watermark: list[Callable[[], None]] = []
         self.on_failure: list[Callable[[Partition], None]] = []
         self.on_damage: list[Callable[[Partition], None]] = []
@@ -280,6 +290,11 @@ class Partition:
         unstable = self.log.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
+    @property
+    def low_watermark(self) -> int:
+        """As leader: where every living replica begins, whatever happens to it."""
+        return self.leadership.low_watermark(self.durable_start)
+
     def readable_to(self, *, committed_only: bool) -> int:
         return self.last_stable_offset if committed_only else self.high_watermark
 
@@ -312,6 +327,7 @@ class Partition:
 
     def on_truncated(self) -> None:
         """The log was cut below what was once its end."""
+        self.durable_start = min(self.durable_start, self.log.start_offset)
         self.high_watermark = max(self.log.start_offset, min(self.high_watermark, self.log.end_offset))
 
     def _settle(self) -> None:
@@ -326,6 +342,7 @@ class Partition:
         self.committed.fail(code)
         self.readers.wake()
         self.replica_readers.wake()
+        self.start_readers.wake()
 
     def retire(self) -> None:
         """This replica is going away: its topic was deleted, or it moved."""

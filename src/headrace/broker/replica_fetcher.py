@@ -1,7 +1,8 @@
 """Followers: one task for each leader that this broker follows, fetching all their common partitions in one request.
 
 What to do with an answer is decided in `replication.follower`.  With flush mode `ack` the next fetch, which tells the leader
-how far this replica has got, waits until everything appended is flushed: what a leader counts, a crash cannot take back.
+how far this replica has got, waits until everything appended is flushed: what a leader counts, a crash cannot take back.  The
+same holds for where this replica's log begins.
 """
 
 import asyncio
@@ -101,6 +102,8 @@ class Fetcher:
         self._not_before: dict[TopicPartition, float] = {}
         # Not yet known to the session as they are now: new, grown, cut, or led in another epoch.
         self._touched: dict[TopicPartition, None] = {}
+        # Their logs begin elsewhere since the last fetch, and the leader does not know it yet.
+        self._moved_starts: dict[Partition, None] = {}
         self._session = _Session(broker.membership.epoch)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"follow {leader}")
@@ -164,7 +167,7 @@ class Fetcher:
             raise PeerUnreachable(f"broker {self._leader} answers {ErrorCode(response.error_code).name}")
         self._session.on_answer(response.session_id)
         appended = await self._take_all(response, self._session.named)
-        await _flushed(appended)
+        await asyncio.gather(_flushed(appended), self._write_log_starts())
         if response.session_id == 0:
             self._start_session()  # a leader that keeps none is told everything each time
 
@@ -224,7 +227,7 @@ class Fetcher:
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=log.end_offset,
             last_fetched_epoch=_epoch_of_last_record(log),
-            log_start_offset=log.start_offset,
+            log_start_offset=partition.durable_start,
             partition_max_bytes=max_bytes,
         )
 
@@ -295,6 +298,7 @@ class Fetcher:
         start = min(data.log_start_offset, watermark_after(data.high_watermark, log.end_offset, partition.high_watermark))
         if start > log.start_offset:
             self._broker.housekeeping.unlink_soon(log.delete_before(start))
+            self._moved_starts[partition] = None
         partition.follow_high_watermark(data.high_watermark)
         return grown
 
@@ -312,6 +316,21 @@ class Fetcher:
         logger.info("%s: starts over at offset %d, where its leader's log begins", partition.identity, offset)
         self._broker.housekeeping.unlink_soon(partition.log.truncate_fully_and_start_at(offset))
         partition.on_truncated()
+        self._moved_starts[partition] = None
+
+    async def _write_log_starts(self) -> None:
+        """The leader is told of a log start only once no crash can take it back."""
+        moved, self._moved_starts = self._moved_starts, {}
+        if not moved:
+            return
+        try:
+            await self._broker.log_starts.write(moved)
+        except StorageError as error:
+            logger.error("new log starts are not told to broker %d yet: %s", self._leader, error)
+            self._moved_starts = moved | self._moved_starts
+            return
+        for partition in moved:
+            self._touch(partition)
 
     async def _out_of_range(self, partition: Partition) -> Step:
         end = await self._leader_offset(partition, LATEST)

@@ -45,6 +45,10 @@ class Storage(Protocol):
         ...
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None: ...
+    def write_log_starts(self, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
+        """Make durable where logs begin; what was written of each.  Raises StorageError."""
+        ...
+
     def missing(self) -> StorageError | None:
         """Why the logs are not there any more; None while they are."""
         ...
@@ -89,6 +93,9 @@ class MemoryStorage:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         return
+
+    def write_log_starts(self, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
+        return {identity: log.start_offset for identity, log in logs.items()}
 
     def missing(self) -> StorageError | None:
         return None
@@ -157,6 +164,9 @@ class DiskStorage:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.checkpoint(logs, high_watermarks)
+
+    def write_log_starts(self, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
+        return self.directory.write_log_starts(logs)
 
     def missing(self) -> StorageError | None:
         mark = self.directory.path / META_PROPERTIES

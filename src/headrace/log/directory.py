@@ -1,7 +1,8 @@
 """One data directory: the logs in it, whose it is, and what the next start needs to know.
 
 Always: one process at a time (a lock); the clean-shutdown mark exists only while nobody serves; the recovery points written
-down lie at or below what is durable, and neither they nor the log starts beyond where their log is about to be cut.  Names and forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
+down lie at or below what is durable, and neither they nor the log starts beyond where their log is about to be cut.  Names and
+forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
 """
 
 import fcntl

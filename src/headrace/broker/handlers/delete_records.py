@@ -1,9 +1,20 @@
-"""DeleteRecords: everything below an offset is gone for readers at once, and from the disk when whole segments are."""
+"""DeleteRecords: everything below an offset is gone for readers at once, and from the disk when whole segments are.
 
+Answered when no crash can bring the records back, here or on any replica whose broker is alive: each writes its new log start
+down before it tells of it.  As in Kafka, replicas that take too long make it REQUEST_TIMED_OUT, and the records are gone
+all the same.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
+from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.names import INTERNAL_TOPICS
 from headrace.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -15,29 +26,50 @@ from headrace.wire.messages.delete_records import (
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
+logger = logging.getLogger(__name__)
+
 HIGH_WATERMARK = -1
+NO_LOW_WATERMARK = -1
+
+# A replica whose broker went away is not waited for, and no event tells of that.
+LOOK_AGAIN_S = 0.25
+
+Key = tuple[str, int]
+Moved = tuple[Partition, int]  # and where it should begin
+Answer = tuple[int, ErrorCode]  # the low watermark
 
 
-def handle(broker: "Broker", request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+async def handle(broker: "Broker", request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    deadline = broker.loop.time() + max(0, request.timeout_ms) / 1000
+    answers: dict[Key, Answer] = {}
+    moved: dict[Key, Moved] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            try:
+                moved[topic.name, wanted.partition_index] = _delete_before(broker, topic.name, wanted)
+            except RequestError as error:
+                answers[topic.name, wanted.partition_index] = NO_LOW_WATERMARK, error.code
+    answers |= await _settle(broker, moved, deadline)
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=tuple(_delete(broker, topic.name, wanted) for wanted in topic.partitions)
+                name=topic.name,
+                partitions=tuple(
+                    _result(wanted.partition_index, *answers[topic.name, wanted.partition_index]) for wanted in topic.partitions
+                ),
             )
             for topic in request.topics
         )
     )
 
 
-def _delete(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    try:
-        low_watermark, code = _delete_before(broker, topic, wanted), ErrorCode.NONE
-    except RequestError as error:
-        low_watermark, code = -1, error.code
-    return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=code)
+def _result(index: int, low_watermark: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=code)
 
 
-def _delete_before(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> int:
+def _delete_before(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> Moved:
+    if topic in INTERNAL_TOPICS:
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Records of {topic} cannot be deleted.")
     partition = broker.replicas.find(topic, wanted.partition_index)
     partition.require_leader()
     if partition.config.cleanup_policy == {"compact"}:
@@ -50,4 +82,55 @@ def _delete_before(broker: "Broker", topic: str, wanted: DeleteRecordsPartition)
     except StorageError as error:
         partition.on_storage_failure(error)
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-    return partition.log.start_offset
+    # Followers hear of it with their next answer, which else would tell only of records.
+    partition.replica_readers.wake()
+    return partition, target
+
+
+async def _settle(broker: "Broker", moved: Mapping[Key, Moved], deadline: float) -> dict[Key, Answer]:
+    """Wait until the new log starts are durable here, and then until the other replicas have said so of theirs."""
+    behind = [partition for partition, target in moved.values() if partition.durable_start < target]
+    if behind:
+        try:
+            await broker.log_starts.write(behind)
+        except StorageError:
+            logger.exception("records are deleted, and a restart may bring them back")
+            return dict.fromkeys(moved, (NO_LOW_WATERMARK, ErrorCode.KAFKA_STORAGE_ERROR))
+    waiting = {key: _wait_for_replicas(partition, target, deadline) for key, (partition, target) in moved.items()}
+    return dict(zip(waiting, await asyncio.gather(*waiting.values()), strict=True))
+
+
+async def _wait_for_replicas(partition: Partition, target: int, deadline: float) -> Answer:
+    waiter = _Waiter()
+    partition.start_readers.add(waiter)
+    try:
+        while True:
+            if partition.failure is not None:
+                return NO_LOW_WATERMARK, ErrorCode.KAFKA_STORAGE_ERROR
+            if not partition.is_leader:
+                return NO_LOW_WATERMARK, ErrorCode.NOT_LEADER_OR_FOLLOWER
+            low_watermark = partition.low_watermark
+            if low_watermark >= target:
+                return low_watermark, ErrorCode.NONE
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return low_watermark, ErrorCode.REQUEST_TIMED_OUT
+            await waiter.woken_within(min(left, LOOK_AGAIN_S))
+    finally:
+        partition.start_readers.discard(waiter)
+
+
+class _Waiter:
+    """Woken when a replica tells of another log start."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def woken_within(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
