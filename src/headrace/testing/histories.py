@@ -19,6 +19,7 @@ from headrace.client.wire_admin import WireAdmin
 
 # A history: for each partition, what is at which offset, in the order in which it was learnt.
 History = dict[int, list[tuple[int, int]]]
+UNKNOWN_OFFSET = -1
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, factor: int, **configs: str) -> None:
@@ -139,8 +140,9 @@ class Load:
             return
         partition, offset = message.partition(), message.offset()
         assert partition is not None
-        assert offset is not None
-        self.acknowledged[partition].append((offset, int(message.value() or b"-1")))
+        # librdkafka takes a batch for acknowledged when a later one is, though its own reply was lost: then nobody told it the
+        # offset.  The record is to be there all the same, and `check` finds it by its value.
+        self.acknowledged[partition].append((UNKNOWN_OFFSET if offset is None else offset, int(message.value() or b"-1")))
         self.acknowledged_at[partition].append(time.monotonic())
 
     def wait_for(self, count: int, timeout_s: float = 60) -> None:
@@ -242,7 +244,7 @@ def check(load: Load, found: History, along: ReadAlong | None = None) -> None:
         assert missing == [], f"partition {partition} lost {missing[:10]} of {len(acknowledged)}"
         assert len(values) == len(set(values)), f"partition {partition} has duplicates"
         assert values == sorted(values), f"partition {partition} is out of order"
-        # A retry that finds its records written may be told so without an offset.
+        # A retry that finds its records written may be told so without an offset, too.
         moved = [(offset, value) for offset, value in acknowledged if offset >= 0 and there.get(offset) != value]
         assert moved == [], f"partition {partition} acknowledged other offsets than it has: {moved[:10]}"
     for partition, seen in along.seen.items() if along is not None else ():
