@@ -38,7 +38,7 @@ def settings(port: int) -> dict[str, str]:
 def test_a_broker_that_serves_is_alive_and_ready(path: str) -> None:
     port = free_port()
     with Broker(settings=settings(port)):
-        assert ask(port, path) == (200, {"ready": True, "state": "HEALTHY", "reasons": []})
+        assert ask(port, path) == (200, {"ready": True, "state": "HEALTHY", "reasons": [], "replicas_behind": 0})
 
 
 def test_one_that_lost_its_place_in_the_cluster_is_alive_but_not_ready() -> None:
@@ -49,7 +49,12 @@ def test_one_that_lost_its_place_in_the_cluster_is_alive_but_not_ready() -> None
         assert ask(port, "/live")[0] == 200
         assert ask(port, "/ready") == (
             503,
-            {"ready": False, "state": "DOWN", "reasons": ["the broker lost its place in the cluster and is registering anew"]},
+            {
+                "ready": False,
+                "state": "DOWN",
+                "reasons": ["the broker lost its place in the cluster and is registering anew"],
+                "replicas_behind": 0,
+            },
         )
 
 
@@ -93,7 +98,7 @@ def test_one_that_still_opens_its_logs_is_alive_but_not_ready(tmp_path: Path) ->
         await asyncio.to_thread(broker.__exit__, None, None, None)
 
         assert alive[0] == 200
-        assert ready == (503, {"ready": False, "state": "DOWN", "reasons": ["the broker is starting"]})
+        assert ready == (503, {"ready": False, "state": "DOWN", "reasons": ["the broker is starting"], "replicas_behind": 0})
         assert served[0] == 200
 
     asyncio.run(story())

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from headrace.broker.catching_up import CatchingUp
 from headrace.broker.controller_shell import Controller
 from headrace.broker.disk_health import DiskHealth
 from headrace.broker.leadership import Leaderships
@@ -43,6 +44,7 @@ class Clustering:
         self.served = ReplicationThrottle(broker, LEADER)
         self.sessions = ReplicaSessions(broker)
         self.health = DiskHealth(broker)
+        self.catching_up = CatchingUp(broker.broker_id)
         self._offline: dict[Partition, None] = {}
         self._is_resigning = False
         self.mending = Mending(broker, self.health.tell)
@@ -57,6 +59,7 @@ class Clustering:
         replicas.on_role.append(self.mending.on_role)
         replicas.on_removed.append(self.fetchers.on_removed)
         replicas.on_removed.append(self.mending.on_removed)
+        self._broker.cluster.on_change(self.catching_up.on_changes)
         self.leaderships.start()
         self.controller.start()
         self.health.start()
@@ -65,6 +68,7 @@ class Clustering:
         """Return when the controller has settled this broker's past and it has taken up what it leads."""
         await self._broker.cluster.wait_until(lambda image: image.is_admitted(self._broker.broker_id), ADMISSION_SECONDS_MAX)
         await self._broker.replicas.settled()
+        self.catching_up.begin(self._broker.image)
 
     def may_lead(self) -> bool:
         return self._broker.membership.is_valid and self._broker.image.is_admitted(self._broker.broker_id)

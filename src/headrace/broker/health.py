@@ -1,7 +1,8 @@
 """Whether this broker is alive and ready: told over HTTP, at an address of its own, to whoever has to know it.
 
-`/live` answers 200 for as long as the event loop turns.  `/ready` answers 200 from when clients are served until the broker is
-asked to stop, and 503 otherwise; both tell in JSON how it is.  They answer before the logs are opened, which may take a while.
+`/live` answers 200 for as long as the event loop turns.  `/ready` answers 200 from when clients are served and every replica that
+another broker leads has been in sync again since the start, until the broker is asked to stop, and 503 otherwise.  Both tell in
+JSON how it is, and answer before the logs are opened, which may take a while.
 """
 
 from dataclasses import asdict, dataclass
@@ -33,6 +34,7 @@ class Condition:
     ready: bool
     state: str  # HEALTHY, DEGRADED or DOWN, as `headrace cluster status` has it
     reasons: tuple[str, ...] = ()
+    replicas_behind: int = 0  # not in sync again since the start; only while the broker has never been ready
 
 
 def condition(broker: "Broker") -> Condition:
@@ -41,7 +43,12 @@ def condition(broker: "Broker") -> Condition:
     if not broker.clustering.may_lead():
         return Condition(False, "DOWN", ("the broker lost its place in the cluster and is registering anew",))
     reasons = broker.clustering.health.reasons()
-    return Condition(broker.clustering.health.lost is None, "DEGRADED" if reasons else "HEALTHY", reasons)
+    behind = broker.clustering.catching_up.behind
+    if behind:
+        words = "1 replica has" if behind == 1 else f"{behind} replicas have"
+        reasons += (f"{words} not caught up since the start",)
+    ready = broker.clustering.health.lost is None and not behind
+    return Condition(ready, "DEGRADED" if reasons else "HEALTHY", reasons, behind)
 
 
 class HealthListener:

@@ -22,6 +22,7 @@ from headrace.controller.entries import (
 )
 from headrace.controller.image import ClusterImage
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import NO_BROKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +95,15 @@ def may_join(image: ClusterImage, broker: int, epoch: int) -> bool:
     return (
         registered is not None and image.is_admitted(broker) and not registered.shutting_down and epoch in (-1, registered.epoch)
     )
+
+
+def has_to_catch_up(state: PartitionState, broker: int) -> bool:
+    """Whether a replica is missing from an in-sync set that it belongs in.
+
+    One that is being added does not belong there yet: a move may take hours, and the partition is whole without it."""
+    return broker in state.replicas and broker not in state.isr and broker not in state.adding
+
+
+def waits_for_leader(state: PartitionState) -> bool:
+    """Whether nobody is there to catch up with: who led is gone, and may be for good."""
+    return state.leader == NO_BROKER
