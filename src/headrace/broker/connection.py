@@ -1,16 +1,17 @@
 """One client's connection: frames in, replies out.
 
 Requests are started in the order they arrive and answered in that order; one that waits never delays the start of the next.
-What a client can make the broker hold is bounded: it is read only while its requests under way, its replies not yet taken and its
-half-received frame stay within their limits.
+What a client can make the broker hold is bounded: it is read only while its requests under way and its replies not yet taken stay
+within their limits, and all that it holds comes out of the memory that all connections share.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from headrace.broker.pace import Pace
+from headrace.broker.pending_reply import FAILED, PendingReply
 from headrace.host.disk import Buffer
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameSplitter
@@ -22,45 +23,11 @@ logger = logging.getLogger(__name__)
 
 # Replies up to this size are joined and written with one call.
 JOIN_BYTES_MAX = 65_536
-
-
-class PendingReply:
-    """A place in the order of replies, kept for a request that has been started."""
-
-    __slots__ = ("_connection", "at_head", "buffers", "size")
-
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
-        self.buffers: Sequence[Buffer] | None = None
-        self.size = 0
-        # Called once when every earlier request is answered: a reply that may be large is made only then.
-        self.at_head: Callable[[], None] | None = None
-
-    def send(self, buffers: Sequence[Buffer]) -> None:
-        """Answer with a whole frame less its length."""
-        if self.buffers is None:
-            self.buffers = buffers
-            self.size = sum(map(len, buffers))
-            self._connection.on_answered(self)
-
-    def skip(self) -> None:
-        """Answer nothing, as acks=0 asks."""
-        self.send(())
-
-    def when_at_head(self, action: Callable[[], None]) -> None:
-        """Call back when all earlier requests are answered; at once if they are."""
-        if self._connection.is_head(self):
-            action()
-        else:
-            self.at_head = action
-
-    def abandon(self, reason: str) -> None:
-        """There is no answer to this request: the connection ends."""
-        self._connection.close(reason)
-
-    @property
-    def is_wanted(self) -> bool:
-        return self._connection.is_open
+# How long a frame may stand half received, or a reply half taken, without a byte moving.
+STALL_SECONDS = 60.0
+STALLED = (1 / STALL_SECONDS, STALL_SECONDS)
+# Longer than the longest wait that a client asks for in earnest: a rebalance of slow members.
+UNDER_WAY_SECONDS_MAX = 3600.0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -68,57 +35,83 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: "Server") -> None:
         self._server = server
+        self.loop = server.loop
+        self.share = server.memory.open()
         self._splitter = FrameSplitter(server.frame_bytes_max)
         self._frames: deque[Buffer] = deque()
         self._replies: deque[PendingReply] = deque()
+        # Bytes of replies that are made and wait for their place, and of those that the transport has and the socket has not.
         self._held_bytes = 0
+        self._leaving_bytes = 0
+        # Bytes of requests under way that are still needed.
+        self._kept_bytes = 0
         self._write_paused = False
         self._read_paused = False
         self._write_scheduled = False
         self._starting = False
         self._resting = False
-        self._reserved = 0
+        self._received_bytes = 0
+        self._pauses = 0
         self.client_host = ""
         self.is_open = False
         self.last_active = 0.0
+        self._arriving: Pace | None = None
+        self._leaving: Pace | None = None
+        self._turn: Pace | None = None
+        self._under_way: Pace | None = None
 
     # -- the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        # Paused while anything is unsent: a buffer is let go as a whole, so a reply is held until its last byte has left.
+        self._transport.set_write_buffer_limits(0)
         peer = transport.get_extra_info("peername")
         self.client_host = peer[0] if peer else ""
         self.is_open = True
-        self.last_active = self._server.loop.time()
+        self.last_active = self.loop.time()
         if not self._server.admit(self):
             self.close("there are already max.connections connections")
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
-        self._release()
+        replies, self._replies = self._replies, deque()
         self._frames.clear()
-        self._replies.clear()
+        self._splitter = FrameSplitter(0)
+        # A request that is still under way keeps its bytes, as far as it needs them.
+        self.share.close(self._kept_bytes)
         self._server.forget(self)
+        for reply in replies:
+            if (action := reply.when_closed) is not None:
+                reply.when_closed = None
+                reply.run(action)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._splitter.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self._server.loop.time()
+        self.last_active = self.loop.time()
+        self._received_bytes += nbytes
         try:
             self._frames.extend(self._splitter.buffer_updated(nbytes))
         except WireError as error:
             self.close(f"it sent a frame that cannot be: {error}")
             return
+        if self.share.is_in_line and self._frames:
+            # The turn was for the frame that is complete now, not for the next one.
+            self.share.stop_receiving()
         self._start_frames()
         self._regulate()
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        self._pauses += 1
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self.last_active = self._server.loop.time()
+        self._leaving_bytes = 0
+        self.last_active = self.loop.time()
+        self._call_head()
         self._write_ready()
         self._start_frames()
         self._regulate()
@@ -136,18 +129,50 @@ class Connection(asyncio.BufferedProtocol):
             self.is_open = False
             self._transport.close()
 
+    # -- those who do nothing, or too little
+
     @property
     def is_idle(self) -> bool:
         """Nothing under way, and no frame begun."""
-        return not self._replies and not self._frames and not self.has_partial_frame
+        return not self._replies and not self._frames and not self._splitter.buffered_bytes
 
-    @property
-    def has_partial_frame(self) -> bool:
-        return self._splitter.buffered_bytes > 0
+    def offence(self, now: float, *, others_wait: bool) -> str | None:
+        """Why this connection must not be kept; asked now and then."""
+        if self._write_paused:
+            return self._leaving_offence(now, others_wait=others_wait)
+        if self._splitter.buffered_bytes and not self._read_paused:
+            return self._arriving_offence(now)
+        if self._replies:
+            self._under_way = self._under_way or Pace()
+            if self._under_way.is_below(1, UNDER_WAY_SECONDS_MAX, thing=self._replies[0], moved=0, now=now):
+                return f"its request was still under way after {UNDER_WAY_SECONDS_MAX:.0f} s"
+        else:
+            self._under_way = None
+        return None
 
-    @property
-    def is_stuck_writing(self) -> bool:
-        return self._write_paused
+    def _arriving_offence(self, now: float) -> str | None:
+        """What is not read because there is no room is not the client's fault; it is not asked about then."""
+        rate, seconds = self._server.slowest
+        self._arriving = self._arriving or Pace()
+        if self._arriving.is_below(rate, seconds, thing=self._splitter.begun, moved=self._received_bytes, now=now):
+            return f"it sent a request more slowly than {rate:g} bytes a second"
+        if not (self.share.has_turn and self._server.memory.is_short):
+            self._turn = None
+            return None
+        self._turn = self._turn or Pace()
+        if self._turn.is_below(1, STALL_SECONDS, thing=self._splitter.begun, moved=0, now=now):
+            return f"others waited {STALL_SECONDS:.0f} s for memory while it sent a large request"
+        return None
+
+    def _leaving_offence(self, now: float, *, others_wait: bool) -> str | None:
+        rate, seconds = self._server.slowest if others_wait else STALLED
+        self._leaving = self._leaving or Pace()
+        left = self._transport.get_write_buffer_size()
+        if not self._leaving.is_below(rate, seconds, thing=self._pauses, moved=-left, now=now):
+            return None
+        if others_wait:
+            return f"it read its replies more slowly than {rate:g} bytes a second while others waited for memory"
+        return f"it did not read its replies for {seconds:.0f} s"
 
     # -- requests
 
@@ -162,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.close(f"it sent a request that cannot be read: {error}")
             except Exception:
                 logger.exception("a request from %s failed", self.client_host)
-                self.close("its request failed in the broker")
+                self.close(FAILED)
 
     def _may_start(self) -> bool:
         return (
@@ -172,7 +197,12 @@ class Connection(asyncio.BufferedProtocol):
             and not self._write_paused
             and len(self._replies) < self._server.requests_max
             and self._held_bytes < self._server.reply_bytes_max
+            and (not self._server.memory.is_flooded or self._wait_to_start())
         )
+
+    def _wait_to_start(self) -> bool:
+        self.share.wait_to_start(self.on_room)
+        return False
 
     def hold_start(self) -> None:
         """A request was handed to a task that has not begun: the next one waits for that, so that both start in order."""
@@ -180,13 +210,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def release_start(self) -> None:
         self._starting = False
-        self._server.loop.call_soon(self._resume_start)
+        self.loop.call_soon(self._resume_start)
 
     def rest(self, seconds: float) -> None:
         """A quota is used up: nothing more is started, and so nothing more is read, for a while."""
         if not self._resting:
             self._resting = True
-            self._server.loop.call_later(seconds, self._rested)
+            self.loop.call_later(seconds, self._rested)
 
     def _rested(self) -> None:
         self._resting = False
@@ -197,82 +227,97 @@ class Connection(asyncio.BufferedProtocol):
             self._start_frames()
             self._regulate()
 
+    def on_room(self) -> None:
+        """There is room again for what this connection waits for."""
+        self._resume_start()
+
     def _regulate(self) -> None:
         """Read from the socket only while there is room for what comes."""
         if not self.is_open:
             return
-        blocked = bool(self._frames) or self._write_paused or not self._reserve()
+        queued = sum(map(len, self._frames)) if self._frames else 0
+        blocked = bool(queued) or self._write_paused
+        if blocked and self.share.is_in_line:
+            self.share.stop_receiving()
+        requests = self._kept_bytes + queued + self._splitter.held_bytes
+        if not blocked and self._splitter.held_bytes:
+            wanted = self._kept_bytes + self._splitter.wanted_bytes
+            if self.share.may_receive(wanted, self.on_room):
+                requests = wanted
+            else:
+                blocked = True
+        self._settle(requests)
         if blocked and not self._read_paused:
             self._read_paused = True
             self._transport.pause_reading()
         elif not blocked and self._read_paused:
             self._read_paused = False
+            self._arriving = None
             self._transport.resume_reading()
 
-    def _reserve(self) -> bool:
-        """Room for the rest of a large frame comes out of what all connections share."""
-        needed = self._splitter.announced_bytes
-        if needed == self._reserved:
-            return True
-        self._release()
-        if not self._server.reserve(needed, self):
-            return False
-        self._reserved = needed
-        return True
+    # -- memory
 
-    def _release(self) -> None:
-        if self._reserved:
-            released, self._reserved = self._reserved, 0
-            self._server.release(released)
+    def _settle(self, requests: int) -> None:
+        share, replies = self.share, self._held_bytes + self._leaving_bytes
+        if requests != share.requests or replies != share.replies:
+            share.settle(requests, replies)
 
-    def on_room(self) -> None:
-        """Shared room for frames has become free."""
-        self._regulate()
+    def on_kept(self, size: int) -> None:
+        """A request under way needs so many bytes more, or less."""
+        self._kept_bytes += size
+        self.share.settle(self.share.requests + size, self.share.replies)
 
     # -- replies
 
     def is_head(self, reply: PendingReply) -> bool:
-        return bool(self._replies) and self._replies[0] is reply
+        return bool(self._replies) and self._replies[0] is reply and not self._write_paused
 
     def on_answered(self, reply: PendingReply) -> None:
         if not self.is_open:
             return
         self._held_bytes += reply.size
+        if reply.size > JOIN_BYTES_MAX or self._replies[0] is not reply:
+            # What leaves at once need not be counted; this one may stay.
+            self._settle(self.share.requests)
         if self._replies[0] is reply and not self._write_scheduled:
             # Once per turn of the loop, so that replies that become ready together leave together.
             self._write_scheduled = True
-            self._server.loop.call_soon(self._write_ready)
+            self.loop.call_soon(self._write_ready)
 
     def _write_ready(self) -> None:
         self._write_scheduled = False
         if not self.is_open:
             return
+        while not self._write_paused and self._replies and self._replies[0].buffers is not None:
+            self._write_some()
+            self._call_head()
+        if self._frames or self._read_paused:
+            self._start_frames()
+            self._regulate()
+        elif self._leaving_bytes or self.share.replies:
+            self._settle(self.share.requests)
+
+    def _write_some(self) -> None:
+        """Write the replies that are ready, up to and including the first large one."""
         parts: list[Buffer] = []
         total = 0
-        while self._replies and (buffers := self._replies[0].buffers) is not None and not self._write_paused:
+        while total <= JOIN_BYTES_MAX and self._replies and (buffers := self._replies[0].buffers) is not None:
             size = self._replies.popleft().size
             self._held_bytes -= size
             if size:
                 parts.append(size.to_bytes(4, "big"))
                 parts.extend(buffers)
                 total += size
-            if total > JOIN_BYTES_MAX:
-                self._write(parts, total)
-                parts, total = [], 0
-            self._call_head()
-        if parts:
-            self._write(parts, total)
-        if self._frames or self._read_paused:
-            self._start_frames()
-            self._regulate()
-
-    def _write(self, parts: list[Buffer], total: int) -> None:
-        if total <= JOIN_BYTES_MAX:
-            self._transport.write(b"".join(parts))
-        else:
+        if total > JOIN_BYTES_MAX:
             self._transport.writelines(parts)
+        elif parts:
+            self._transport.write(b"".join(parts))
+        if self._write_paused:
+            self._leaving_bytes = total
 
     def _call_head(self) -> None:
-        if self._replies and (action := self._replies[0].at_head) is not None:
-            self._replies[0].at_head = None
-            action()
+        """Let the next reply be made, if it waited for its turn and the earlier ones have left."""
+        if self._replies and not self._write_paused and (action := self._replies[0].at_head) is not None:
+            reply = self._replies[0]
+            reply.at_head = None
+            reply.run(action)

@@ -6,12 +6,13 @@ how a client finds out.  A handler that raises costs its own connection and nobo
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.connection import Connection, PendingReply
+from headrace.broker.connection import Connection
+from headrace.broker.pending_reply import FAILED, PendingReply
 from headrace.broker.throttling import Timed, after_work, told
 from headrace.host.disk import Buffer
 from headrace.wire.apis import ApiKey
@@ -70,7 +71,7 @@ class Dispatcher:
         self.routes = routes
         self._waits = {key for key, route in routes.items() if iscoroutinefunction(route.handler)}
         # In the order in which they began, which a set does not keep.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], PendingReply] = {}
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong."""
@@ -97,6 +98,7 @@ class Dispatcher:
         assert route.handler is not None
         request = decode(route.request, frame, context.api_version, position, exact=False)
         if context.api_key in self._waits:
+            reply.keep(len(frame))
             self._start_task(self._timed(route.handler(self._broker, request, context), context), context, reply)
         else:
             response = route.handler(self._broker, request, context)
@@ -115,6 +117,7 @@ class Dispatcher:
             assert route.handler is not None
             request = decode(route.request, frame, version, position, exact=False)
             if key in self._waits:
+                reply.keep(len(frame))
                 self._start_task(route.handler(self._broker, request, context), context, reply)
             else:
                 self._answer(route.handler(self._broker, request, context), context, reply)
@@ -133,17 +136,26 @@ class Dispatcher:
 
     def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
-        task = asyncio.ensure_future(self._run(work, context, reply))
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        self.run_task(self._run(work, context, reply), reply)
 
     async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()
-        try:
-            self._answer(await work, context, reply)
-        except Exception:
-            logger.exception("%s from %s failed", ApiKey(context.api_key).name, context.client_host)
-            reply.abandon("its request failed in the broker")
+        self._answer(await work, context, reply)
+
+    def run_task(self, work: Coroutine[Any, Any, None], reply: PendingReply) -> "asyncio.Task[None]":
+        """Do a request's work in a task.  However that ends, the request has a reply then, or its connection is closed."""
+        task = asyncio.ensure_future(work)
+        self._tasks[task] = reply
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        reply = self._tasks.pop(task)
+        if task.cancelled():
+            reply.abandon("its request was given up")
+        elif (error := task.exception()) is not None:
+            logger.error("a request failed", exc_info=error)
+            reply.abandon(FAILED)
 
     async def close(self) -> None:
         """Give up what is still under way."""

@@ -219,6 +219,11 @@ class Partition:
             queue.wait(offset, outcome)
         return acknowledged is not None
 
+    def stop_waiting(self, outcome: Callable[[ErrorCode], None]) -> None:
+        """Whoever asked `when_durable` to call this no longer wants it."""
+        self.committed.leave(outcome)
+        self.flushed.leave(outcome)
+
     # -- flushing, for the Flusher
 
     def sync(self) -> int:

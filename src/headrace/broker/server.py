@@ -4,17 +4,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from headrace.broker.connection import Connection, PendingReply
+from headrace.broker.connection import STALLED, Connection
+from headrace.broker.memory_account import MemoryAccount
+from headrace.broker.pending_reply import PendingReply
 from headrace.host.disk import Buffer
 from headrace.model.broker_settings import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
-# Frames up to this size need no share of the common room: a connection may always hold one.
-FREE_FRAME_BYTES = 65_536
-# How long a frame may stand half received, or a reply half taken, without a byte moving.
-STALL_SECONDS = 60.0
 SWEEP_SECONDS = 5.0
+# How often those who are too slow are looked for while others wait for memory.
+SHORT_SWEEP_SECONDS = 1.0
 BACKLOG = 4096
 
 Start = Callable[[Buffer, Connection, PendingReply], None]
@@ -31,8 +31,15 @@ class Server:
         self.reply_bytes_max: int = config["headrace.connection.reply.bytes.max"]
         self._connections_max: int = config["max.connections"]
         self._idle_seconds: float = config["connections.max.idle.ms"] / 1000
-        self._room: int = config["queued.max.request.bytes"]
-        self._waiting_for_room: dict[Connection, None] = {}
+        requests_limit: int = config["queued.max.request.bytes"]
+        self.memory = MemoryAccount(
+            config["headrace.connections.bytes.max"],
+            loop.call_soon,
+            requests_limit=requests_limit if requests_limit > 0 else None,
+        )
+        # Bytes a second, and for how many seconds a connection may be slower.
+        rate_min: int = config["headrace.connection.bytes.per.second.min"]
+        self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.AbstractServer | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -47,7 +54,7 @@ class Server:
         """Let clients in."""
         assert self._server is not None, "listen first"
         await self._server.start_serving()
-        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweep_later()
 
     def stop_listening(self) -> None:
         if self._server is not None:
@@ -72,38 +79,26 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        self._waiting_for_room.pop(connection, None)
 
-    # -- room for large frames
+    # -- those who do nothing, or too little
 
-    def reserve(self, size: int, connection: Connection) -> bool:
-        """Set room aside for a frame of this size; False when the connection must wait for it."""
-        if size <= FREE_FRAME_BYTES:
-            return True
-        if size > self._room:
-            self._waiting_for_room[connection] = None
-            return False
-        self._room -= size
-        self._waiting_for_room.pop(connection, None)
-        return True
-
-    def release(self, size: int) -> None:
-        if size <= FREE_FRAME_BYTES:
-            return
-        self._room += size
-        for connection in list(self._waiting_for_room):
-            self.loop.call_soon(connection.on_room)
-
-    # -- those who do nothing
+    def _sweep_later(self) -> None:
+        often = min(SWEEP_SECONDS, self.slowest[1] / 2)
+        delay = min(often, SHORT_SWEEP_SECONDS) if self.memory.is_short else often
+        self._sweeper = self.loop.call_later(delay, self._sweep)
 
     def _sweep(self) -> None:
+        try:
+            self._look_at_all()
+        except Exception:
+            logger.exception("looking for idle and slow connections failed")
+        self._sweep_later()
+
+    def _look_at_all(self) -> None:
         now = self.loop.time()
+        others_wait = self.memory.is_short
         for connection in list(self.connections):
-            silent = now - connection.last_active
-            if silent > STALL_SECONDS and connection.has_partial_frame:
-                connection.close(f"it left a request unfinished for {silent:.0f} s")
-            elif silent > STALL_SECONDS and connection.is_stuck_writing:
-                connection.close(f"it did not read its replies for {silent:.0f} s")
-            elif silent > self._idle_seconds and connection.is_idle:
+            if (offence := connection.offence(now, others_wait=others_wait)) is not None:
+                connection.close(offence)
+            elif now - connection.last_active > self._idle_seconds and connection.is_idle:
                 connection.close_quietly()
-        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)

@@ -35,6 +35,13 @@ class OffsetQueue:
             position -= 1
         self._waiting.insert(position, (offset, outcome))
 
+    def leave(self, outcome: Outcome) -> None:
+        """Whoever waited for this no longer does.  Those whose time is over began early, so they are found near the head."""
+        for position, (_, waiting) in enumerate(self._waiting):
+            if waiting is outcome:
+                del self._waiting[position]
+                return
+
     def advance(self, reached: int, code: ErrorCode = ErrorCode.NONE) -> None:
         """Everything below `reached` is through: tell those who wait for that what it means for them."""
         waiting = self._waiting

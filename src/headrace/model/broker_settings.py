@@ -64,7 +64,33 @@ _LIMITS = (
         minimum=1024,
     ),
     _fixed(
-        "queued.max.request.bytes", Kind.LONG, 268_435_456, "The most request bytes held for all connections together.", minimum=1
+        "headrace.connections.bytes.max",
+        Kind.LONG,
+        104_857_600,
+        "The most bytes of requests and replies held for all connections together; whoever needs more waits or gets less.",
+        minimum=1_048_576,
+    ),
+    _fixed(
+        "queued.max.request.bytes",
+        Kind.LONG,
+        -1,
+        "Of headrace.connections.bytes.max, the most bytes that requests take; -1 for three quarters of it.",
+        minimum=-1,
+    ),
+    _fixed(
+        "headrace.connection.bytes.per.second.min",
+        Kind.INT,
+        4096,
+        "A connection that sends a request more slowly is closed; so is one that takes its reply more slowly while others wait "
+        "for memory.",
+        minimum=0,
+    ),
+    _fixed(
+        "headrace.connection.slow.ms",
+        Kind.INT,
+        10_000,
+        "How long a connection may be slower than headrace.connection.bytes.per.second.min.",
+        minimum=100,
     ),
     _fixed("fetch.max.bytes", Kind.INT, 57_671_680, "The most bytes one Fetch reply carries.", minimum=1024),
     _dynamic(

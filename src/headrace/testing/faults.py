@@ -15,7 +15,8 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headrace.broker.connection import Connection, PendingReply
+from headrace.broker.connection import Connection
+from headrace.broker.pending_reply import PendingReply
 from headrace.host.disk import Buffer
 from headrace.model.errors import ErrorCode
 from headrace.testing.error_replies import error_reply, with_errors
@@ -213,11 +214,14 @@ class HeldReply(PendingReply):
     __slots__ = ("_delay", "_loop", "_real")
 
     def __init__(self, real: PendingReply, loop: asyncio.AbstractEventLoop, delay: float | None) -> None:
+        super().__init__(real.connection)
         self._real = real
         self._loop = loop
         self._delay = delay
 
     def send(self, buffers: Sequence[Buffer]) -> None:
+        self.buffers = buffers
+        self.let_go()
         if self._delay is not None:
             self._loop.call_later(self._delay, self._real.send, buffers)
 

@@ -38,7 +38,7 @@ _scratch = Scratch()
 class FrameSplitter:
     """The bytes of one connection that do not yet make a frame."""
 
-    __slots__ = ("_fill", "_frame_bytes_max", "_missing", "_partial", "_prefix", "_view")
+    __slots__ = ("_fill", "_frame_bytes_max", "_missing", "_partial", "_prefix", "_view", "begun")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -47,6 +47,7 @@ class FrameSplitter:
         self._fill = 0  # how much of the frame under way has arrived
         self._missing = 0  # how much of it has not
         self._view: memoryview | None = None  # the last part of the frame under way that was lent out for receiving
+        self.begun = 0  # how many frames did not arrive in one piece
 
     @property
     def buffered_bytes(self) -> int:
@@ -57,6 +58,23 @@ class FrameSplitter:
     def announced_bytes(self) -> int:
         """How large the frame under way will be; 0 when there is none."""
         return self._fill + self._missing if self._partial is not None else 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the frame under way takes."""
+        return len(self._partial) if self._partial is not None else 0
+
+    @property
+    def wanted_bytes(self) -> int:
+        """The memory that it will take when the next bytes are received."""
+        if self._partial is None:
+            return 0
+        return len(self._partial) + (self._growth() if self._missing >= _VIEW_BYTES_MIN else 0)
+
+    def _growth(self) -> int:
+        """Doubling keeps the copying linear, and what is taken within about twice what has arrived."""
+        assert self._partial is not None
+        return min(self._missing, max(self._fill, _ROOM_BYTES_MIN)) if len(self._partial) == self._fill else 0
 
     def feed(self, data: bytes) -> Iterator[Buffer]:
         """The frames that these bytes complete.  Run the iterator to its end: it keeps the rest for the next call."""
@@ -84,6 +102,7 @@ class FrameSplitter:
                 self._partial = bytearray(data[position:])
                 self._fill = size - position
                 self._missing = end - size
+                self.begun += 1
                 return
             yield data[position:end] if length < _VIEW_BYTES_MIN else memoryview(data)[position:end]
             position = end
@@ -120,8 +139,7 @@ class FrameSplitter:
         assert self._partial is not None
         room = len(self._partial) - self._fill
         if room == 0:
-            # Doubling keeps the copying linear, and what is taken within about twice what has arrived.
-            room = min(self._missing, max(self._fill, _ROOM_BYTES_MIN))
+            room = self._growth()
             self._take_back_view()
             self._partial += bytes(room)
         self._view = memoryview(self._partial)[self._fill : self._fill + room]

@@ -1,20 +1,22 @@
 """Fetch: whole batches to consumers and followers, waiting for new ones where there are too few.
 
 The handler is direct: records go from the log to the socket without being looked at.  A reply is made only when every earlier
-request of the connection is answered, so a client holds at most one large reply.  Followers have fetch sessions; those of
-consumers are declined, as the protocol allows: session id 0 tells the client to name its partitions each time.
+one of the connection has left, so a client holds at most one large reply.  It is no larger than there is room for in the memory
+that all connections share; where there is room for nothing, it waits.  Followers have fetch sessions; those of consumers are
+declined, as the protocol allows: session id 0 tells the client to name its partitions each time.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.broker.connection import PendingReply
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.leader_hints import leader_hint
 from headrace.broker.nearest import is_enabled, nearer_replica, require_readable
 from headrace.broker.partition import Partition
+from headrace.broker.pending_reply import PendingReply
 from headrace.broker.reading import is_warm, warm_up
 from headrace.broker.replica_sessions import NEW_SESSION, NO_SESSION, ReplicaSession, divergence
 from headrace.broker.throttling import after_fetch
@@ -60,9 +62,11 @@ def start(broker: "Broker", frame: Buffer, position: int, context: RequestContex
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         else:
             fetch = _Fetch(broker, request, context, reply)
+        reply.keep(len(frame))
     except RequestError as error:
         _send(FetchResponse(error_code=error.code, responses=()), context, reply)
         return
+    reply.when_closed = fetch.give_up
     fetch.note_follower()
     reply.when_at_head(fetch.begin)
 
@@ -120,13 +124,13 @@ class _Fetch:
     def begin(self) -> None:
         cold = self._cold_partitions()
         if cold:
-            self._broker.spawn(self._warm_up_and_read(cold))
+            self._broker.dispatcher.run_task(self._warm_up_and_read(cold), self._reply)
         else:
-            self._finish_attempt(self._read_all())
+            self._read_or_wait_for_room()
 
     async def _warm_up_and_read(self, cold: list[tuple[Partition, FetchPartition]]) -> None:
         self._reading = True
-        left = min(self._request.max_bytes, self._broker.fetch_bytes_max)
+        left = self._bytes_max()
         try:
             for partition, wanted in cold:
                 size = min(left, wanted.partition_max_bytes)
@@ -135,7 +139,42 @@ class _Fetch:
                     left -= size
         finally:
             self._reading = False
-        self._finish_attempt(self._read_all())
+        if self._reply.is_wanted:
+            self._read_or_wait_for_room()
+
+    def _bytes_max(self) -> int:
+        return min(self._request.max_bytes, self._broker.fetch_bytes_max)
+
+    def _read_or_wait_for_room(self) -> None:
+        wanted = self._bytes_max()
+        room = self._reply.share.room_for_reply(wanted)
+        if room == 0 and wanted > 0:
+            # Memory is short.  What is there to be read may need much less than what was asked for at most, or nothing.
+            wanted = min(wanted, self._estimate())
+            room = self._reply.share.room_for_reply(wanted)
+        if room == 0 and wanted > 0:
+            self._reading = True
+            self._reply.share.wait_to_reply(wanted, self._on_room, first=self._is_replica)
+        else:
+            self._finish_attempt(self._read_all(room))
+
+    def _on_room(self) -> None:
+        self._reading = False
+        self._reply.run(self._read_or_wait_for_room)
+
+    def _estimate(self) -> int:
+        """About how many bytes there are to be read."""
+        size = 0
+        for topic in self._request.topics:
+            for wanted in topic.partitions:
+                with suppress(RequestError):
+                    partition = self._find(topic, wanted.partition)
+                    log = partition.log
+                    unread = self._readable_to(partition) - max(wanted.fetch_offset, log.start_offset)
+                    if unread > 0:
+                        average = log.size_bytes / max(1, log.end_offset - log.start_offset)
+                        size += min(wanted.partition_max_bytes, max(1, round(unread * average)))
+        return size
 
     def _finish_attempt(self, results: list[FetchableTopicResponse]) -> None:
         size = sum(len(data.records or b"") for topic in results for data in topic.partitions)
@@ -150,7 +189,7 @@ class _Fetch:
             self._partitions = list(self._found())
             for partition in self._partitions:
                 self._queue_of(partition).add(self)
-            self._timer = self._broker.loop.call_later(self._request.max_wait_ms / 1000, self._time_over)
+            self._timer = self._reply.later(self._request.max_wait_ms / 1000, self._time_over)
         # What is written but may not be read yet becomes readable without the log growing: then each wake-up is worth a look.
         self._grown_needed = 0 if self._has_unreadable() else self._request.min_bytes - size
         self._grown_from = self._log_bytes()
@@ -160,11 +199,11 @@ class _Fetch:
         """A partition has something new.  Looked at once per turn of the loop, however many partitions moved."""
         if not self._woken and not self._reading:
             self._woken = True
-            self._broker.loop.call_soon(self._try_again)
+            self._reply.soon(self._try_again)
 
     def _try_again(self) -> None:
         if not self._reply.is_wanted:
-            self._leave()
+            self.leave()
         elif self._partitions and not self._reading:
             # Less than before: old segments were removed, and nobody knows what was added.
             if 0 <= self._log_bytes() - self._grown_from < self._grown_needed and not self._lost_something():
@@ -178,19 +217,27 @@ class _Fetch:
 
     def _time_over(self) -> None:
         self._timer = None
-        if not self._reading:
+        if not self._reply.is_wanted:
+            self.leave()
+        elif not self._reading:
             self.begin()
 
     def _is_over(self) -> bool:
         return self._request.max_wait_ms <= 0 or (bool(self._partitions) and self._timer is None)
 
     def _answer(self, results: list[FetchableTopicResponse]) -> None:
-        self._leave()
+        self.leave()
         throttle_ms = 0 if self._is_replica else after_fetch(self._broker, results, self._context)
         response = FetchResponse(responses=tuple(results), node_endpoints=self._hints(results), throttle_time_ms=throttle_ms)
         _send(response, self._context, self._reply)
 
-    def _leave(self) -> None:
+    def give_up(self) -> None:
+        """The client has gone."""
+        self.leave()
+        self._reply.let_go()
+
+    def leave(self) -> None:
+        """Wait no longer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -255,8 +302,7 @@ class _Fetch:
 
     # -- reading
 
-    def _read_all(self) -> list[FetchableTopicResponse]:
-        left = min(self._request.max_bytes, self._broker.fetch_bytes_max)
+    def _read_all(self, left: int) -> list[FetchableTopicResponse]:
         nothing_yet = True
         results = []
         for topic in self._request.topics:
@@ -359,13 +405,13 @@ class _SessionFetch(_Fetch):
         if not self._waiting:
             self._waiting = True
             self._session.on_wake = self.wake
-            self._timer = self._broker.loop.call_later(self._request.max_wait_ms / 1000, self._time_over)
+            self._timer = self._reply.later(self._request.max_wait_ms / 1000, self._time_over)
         if len(self._session.due) > self._evaluated:
             self.wake()  # something came while a file was read
 
     def _try_again(self) -> None:
         if not self._reply.is_wanted:
-            self._leave()
+            self.leave()
         elif self._waiting and not self._reading:
             self.begin()
 
@@ -376,7 +422,7 @@ class _SessionFetch(_Fetch):
         return len(self._session) > 0
 
     def _answer(self, results: list[FetchableTopicResponse]) -> None:
-        self._leave()
+        self.leave()
         hints = self._hints(results)
         news = []
         for topic in results:
@@ -386,13 +432,15 @@ class _SessionFetch(_Fetch):
         response = FetchResponse(responses=tuple(news), node_endpoints=hints, session_id=self._session.session_id)
         _send(response, self._context, self._reply)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._waiting:
             self._waiting = False
-            self._session.on_wake = None
+            if self._session.on_wake == self.wake:
+                # The follower may have come again, on another connection, before this one was seen to be gone.
+                self._session.on_wake = None
 
 
 def _must_be_told(data: PartitionData) -> bool:

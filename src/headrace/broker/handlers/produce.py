@@ -5,19 +5,23 @@ everything is as durable as the producer asked.  acks=0 gets no reply; where the
 
 Appends to one partition happen in the order in which their requests arrived.  Those that must first be looked into (a compacted
 topic, another codec) take a place in the partition's queue, and who comes after them waits there.  A transaction that has to be
-verified holds up its own producer only.
+verified holds up its own producer only.  What was appended is let go of at once; a request whose time is over leaves every queue
+it stands in, and what of it was not appended by then never is.
 """
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
-from headrace.broker.connection import PendingReply
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.leader_hints import LeaderHint, leader_hint
 from headrace.broker.partition import Partition
+from headrace.broker.pending_reply import PendingReply
 from headrace.broker.throttling import after_produce, require_room
+from headrace.broker.waiting import Outcome
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep
@@ -51,30 +55,47 @@ ADMIN_CLIENT_ID = "__admin_client"
 def start(broker: "Broker", frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
     """Begin a Produce request."""
     request = read_produce_request(frame, position, context.api_version)
-    _Produce(broker, request, context, reply).start()
+    _Produce(broker, request, context, reply).start(request.topic_data)
 
 
 class _Produce:
-    """One request under way: the answers so far, and how many are still to come."""
+    """One request under way: the answers so far, and how many are still to come.  It does not hold the records."""
 
-    __slots__ = ("_broker", "_context", "_has_failed", "_pending", "_reply", "_request", "_results", "_throttle_ms", "_timer")
+    __slots__ = (
+        "_acks",
+        "_appends",
+        "_broker",
+        "_context",
+        "_has_failed",
+        "_pending",
+        "_reply",
+        "_results",
+        "_throttle_ms",
+        "_timeout_ms",
+        "_timer",
+        "_transactional_id",
+        "_waits",
+    )
 
     def __init__(self, broker: "Broker", request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
         self._broker = broker
-        self._request = request
+        self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
+        self._transactional_id = request.transactional_id
         self._context = context
         self._reply = reply
         self._pending = 1
         self._has_failed = False
         self._results: list[TopicProduceResponse] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._throttle_ms = 0
+        # Where this request stands in queues: to be written, and to be durable.
+        self._appends: list[asyncio.Task[None]] = []
+        self._waits: list[tuple[Partition, Outcome]] = []
+        # Now, not with the reply: a producer may have sent a hundred more by then, and they would all be written.
+        self._throttle_ms = after_produce(broker, request, context) if broker.quotas.active else 0
 
-    def start(self) -> None:
-        if self._broker.quotas.active:
-            # Now, not with the reply: a producer may have sent a hundred more by then, and they would all be written.
-            self._throttle_ms = after_produce(self._broker, self._request, self._context)
-        for topic in self._request.topic_data:
+    def start(self, topics: Sequence[TopicProduceData]) -> None:
+        for topic in topics:
             results = []
             for data in topic.partition_data:
                 result = PartitionProduceResponse(index=data.index, error_code=ErrorCode.NONE)
@@ -84,8 +105,10 @@ class _Produce:
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(results))
             )
         self._settle()
-        if self._pending and self._request.acks:
-            self._timer = self._broker.loop.call_later(max(0, self._request.timeout_ms) / 1000, self._time_out)
+        if self._pending:
+            self._reply.when_closed = self._stop_waiting
+            if self._acks:
+                self._timer = self._reply.later(max(0, self._timeout_ms) / 1000, self._time_out)
 
     def _start_partition(self, topic: TopicProduceData, data: PartitionProduceData, result: PartitionProduceResponse) -> None:
         try:
@@ -93,20 +116,23 @@ class _Produce:
             records = _require_one_batch(data.records)
             if self._broker.quotas.active:
                 require_room(self._broker, partition.identity.topic)
-            if self._request.acks == -1:
+            if self._acks == -1:
                 partition.require_replicas()
             if partition.appending.locked() or self._must_look_inside(partition, records):
                 self._pending += 1
                 # What the producer hears when its time is over before anything was written.
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
-                self._broker.spawn(self._append_later(partition, records, result))
+                records = _only(records)
+                self._reply.keep(len(records))
+                work = self._append_later(partition, records, result)
+                self._appends.append(self._broker.dispatcher.run_task(work, self._reply))
             else:
                 self._appended(partition, partition.append(records), result)
         except RequestError as error:
             self._refuse(result, error)
 
     def _find(self, topic: str, topic_id: UUID, index: int) -> Partition:
-        if self._request.acks not in (-1, 0, 1):
+        if self._acks not in (-1, 0, 1):
             raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
         if self._context.api_version >= TOPIC_IDS_FROM:
             partition = self._broker.replicas.find_by_id(topic_id, index)
@@ -119,17 +145,14 @@ class _Produce:
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
         verification = self._broker.verification
         return partition.log.config.needs_deep_validation or (
-            verification is not None and verification.is_needed(partition, records, self._request.transactional_id)
+            verification is not None and verification.is_needed(partition, records, self._transactional_id)
         )
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         verification = self._broker.verification
         try:
-            if verification is not None and verification.is_needed(partition, records, self._request.transactional_id):
-                request = self._request
-                async with verification.admitted(
-                    partition, records, request.transactional_id, self._context.api_version
-                ) as guard:
+            if verification is not None and verification.is_needed(partition, records, self._transactional_id):
+                async with verification.admitted(partition, records, self._transactional_id, self._context.api_version) as guard:
                     await self._append_in_turn(partition, records, result, guard)
             else:
                 # Without a guard a batch goes into an open transaction only: should that end while this one waits, it is refused.
@@ -139,6 +162,8 @@ class _Produce:
         except Exception:
             logger.exception("an append to %s failed", partition.identity)
             self._refuse(result, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        finally:
+            self._reply.let_go(len(records))
         self._settle()
 
     async def _append_in_turn(
@@ -156,21 +181,21 @@ class _Produce:
         result.base_offset = appended.base_offset
         result.log_append_time_ms = appended.log_append_time
         result.log_start_offset = appended.log_start_offset
-        acks = self._request.acks
-        if not acks:
+        if not self._acks:
             return
-
-        def durable(code: ErrorCode) -> None:
-            if code == ErrorCode.NONE:
-                result.error_code = ErrorCode.NONE
-            else:
-                self._refuse(result, RequestError(code))
-            self._settle()
-
-        if not partition.when_durable(appended.last_offset + 1, acks, durable):
+        outcome = partial(self._reply.run, self._durable, result)
+        if not partition.when_durable(appended.last_offset + 1, self._acks, outcome):
             self._pending += 1
             # What the producer hears when its time is over before the wait is.
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            self._waits.append((partition, outcome))
+
+    def _durable(self, result: PartitionProduceResponse, code: ErrorCode) -> None:
+        if code == ErrorCode.NONE:
+            result.error_code = ErrorCode.NONE
+        else:
+            self._refuse(result, RequestError(code))
+        self._settle()
 
     def _refuse(self, result: PartitionProduceResponse, error: RequestError) -> None:
         self._has_failed = True
@@ -195,11 +220,22 @@ class _Produce:
                 if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
                     self._refuse(result, RequestError(ErrorCode.REQUEST_TIMED_OUT))
         self._answer()
+        for append in self._appends:
+            append.cancel()
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        """Nobody is to be told any more.  A client that has gone may have meant its records all the same: they are written."""
+        if self._timer is not None:
+            self._timer.cancel()
+        waits, self._waits = self._waits, []
+        for partition, outcome in waits:
+            partition.stop_waiting(outcome)
 
     def _answer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._request.acks:
+        if not self._acks:
             self._answer_nothing()
             return
         version = self._context.api_version
@@ -229,6 +265,12 @@ class _Produce:
         known = self._broker.image.topics_by_id.get(topic.topic_id)
         name = known.name if known is not None else topic.name
         return leader_hint(self._broker, name, result.index, result.error_code)
+
+
+def _only(records: Buffer) -> Buffer:
+    """A batch that waits, without the rest of what arrived with it: a view would keep all of that."""
+    whole = cast("bytes", records.obj) if isinstance(records, memoryview) else records
+    return bytes(records) if len(records) * 2 < len(whole) else records
 
 
 def _require_one_batch(records: Buffer | None) -> Buffer:

@@ -98,6 +98,12 @@ class SimulatedTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """What is on its way counts as taken by a socket up to the one limit there is; nothing is buffered before it."""
+
+    def get_write_buffer_size(self) -> int:
+        return self._in_flight if self._writing_paused else 0
+
     def pause_reading(self) -> None:
         self._reading_paused = True
 
