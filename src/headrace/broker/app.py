@@ -29,6 +29,7 @@ from headrace.broker.routes import ROUTES
 from headrace.broker.server import Server
 from headrace.broker.settings_view import BrokerSources
 from headrace.broker.storage import DiskStorage, MemoryStorage, Storage
+from headrace.broker.supervision import Function, Rule, Service, Supervisor, aside
 from headrace.broker.topics import Topics
 from headrace.broker.verification import Verification
 from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged
@@ -48,6 +49,8 @@ logger = logging.getLogger(__name__)
 
 # Flushes, cold reads and file work share these; flushes alone may take as many as they have lanes.
 THREADS = LANES + 8
+# A broker that ends by itself has so long to hand over, flush and write everything down.
+END_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,14 @@ class Broker:
         self.address = ("", 0)
         self.phase = Phase.STARTING
         self.health = HealthListener(self)
-        # In the order in which they began, which a set does not keep.
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        # All that goes on in this broker, and the part of it that came up on the way and is done once.
+        self.supervisor = Supervisor(self.clock, on_end=self._on_end)
+        self._one_offs = self.supervisor.scope("one-offs")
+        # Who waits for the start, while it lasts; what stops the broker, once that has begun.
+        self._starting: asyncio.Task[Any] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        # Hears when the broker ends by itself; `stop` then raises why.
+        self.on_end: Callable[[], None] = lambda: None
 
     @property
     def image(self) -> ClusterImage:
@@ -92,16 +101,30 @@ class Broker:
         return BrokerSources(self.config, self.image, self.broker_id)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the event loop's present work; it ends with the broker at the latest."""
-        task = asyncio.create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
+        self._one_offs.spawn(getattr(work, "__qualname__", "one-off"), work)
+
+    def _keep(self, kind: str, function: Function) -> Service:
+        return self.supervisor.start(kind, function, Rule.RESTART_OR_END)
 
     # -- starting
 
     async def start(self) -> None:
         """Return when clients are served."""
         self.loop = asyncio.get_running_loop()
+        self._starting = asyncio.current_task()
+        try:
+            await self._start_or_undo()
+        except asyncio.CancelledError:
+            if self.supervisor.failure is None or self._starting is None:
+                raise
+            # It was this broker that had the start end.
+            self._starting.uncancel()
+            raise self.supervisor.failure from None
+        finally:
+            self._starting = None
+
+    async def _start_or_undo(self) -> None:
         # Whoever sees a start fail starts again, perhaps in this very process.
         async with AsyncExitStack() as undoing:
             await self.health.start()
@@ -114,12 +137,20 @@ class Broker:
 
     async def _start(self) -> None:
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
-        await self.cluster.start()
+        await self.cluster.start(self._keep)
         await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
-        self.flusher = Flusher(self.loop)
+        self.flusher = Flusher(self.loop, report=self.supervisor.report)
         self.log_starts = LogStarts(self.storage, self.loop)
-        self.replicas = Replicas(self.broker_id, lambda: self.image, self.storage, self.flusher, self.topics.config_of, self.loop)
+        self.replicas = Replicas(
+            self.broker_id,
+            lambda: self.image,
+            self.storage,
+            self.flusher,
+            self.topics.config_of,
+            self.loop,
+            self.supervisor.scope("replicas"),
+        )
         self.groups = GroupCoordinator(self)
         self.groups.start()
         self.transactions = TransactionCoordinator(self)
@@ -149,12 +180,14 @@ class Broker:
             on_regained=self.replicas.reconsider_roles,
             lease_ttl_s=self.config["broker.session.timeout.ms"] / 1000,
         )
-        await self.membership.join()
+        await self.membership.join(self._keep)
         self.cluster.on_change(self._on_changes)
+        self.cluster.on_renewed(self._on_renewed)
         self.clustering.start()
         await self.replicas.start()
         await self.clustering.admitted()
         await self.server.open()
+        self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
         self.housekeeping.start()
 
@@ -186,6 +219,13 @@ class Broker:
                 self.quotas.on_change()
             self.replicas.submit(change)
 
+    def _on_renewed(self) -> None:
+        """Changes may have been missed: see to all that they could have been about."""
+        self._take_run_time_settings()
+        self.quotas.on_change()
+        self.groups.on_renewed()
+        self.replicas.reconcile()
+
     def _take_run_time_settings(self) -> None:
         self.config = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
 
@@ -196,7 +236,32 @@ class Broker:
     # -- stopping
 
     async def stop(self) -> None:
-        """Finish what is acknowledged, write everything down, leave a mark that the end was clean."""
+        """Finish what is acknowledged, write everything down, leave a mark that the end was clean.
+
+        Raises BrokerFailed when the broker had ended by itself."""
+        if self._stopping is None:
+            self._stopping = aside(self._stop(), "stop")
+        await asyncio.shield(self._stopping)
+        if self.supervisor.failure is not None:
+            raise self.supervisor.failure
+
+    def _on_end(self) -> None:
+        """Something without which there is no broker has died: stop as well as that still goes."""
+        if self._starting is not None:
+            self._starting.cancel()
+        elif self._stopping is None:
+            self._stopping = aside(self._end(), "end")
+        self.on_end()
+
+    async def _end(self) -> None:
+        try:
+            async with asyncio.timeout(END_SECONDS_MAX):
+                await self._stop()
+        except Exception:
+            logger.exception("the broker could not stop well")
+            await self._let_go()
+
+    async def _stop(self) -> None:
         self.phase = Phase.STOPPING
         await self.clustering.hand_over()
         await self.housekeeping.close()
@@ -206,14 +271,13 @@ class Broker:
         await self.dispatcher.close()
         self.transactions.close()
         self.groups.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._one_offs.close()
         await self.clustering.close()
         await self.replicas.close()
         self.peers.close()
         await self.membership.leave()
         await self.cluster.close()
+        await self.supervisor.close()
         await self._flush_everything()
         high_watermarks, logs = self.housekeeping.positions()
         lanes = [dict(lane) for lane in in_lanes(list(logs.items()), LANES)]
@@ -231,24 +295,30 @@ class Broker:
 
     async def abandon(self) -> None:
         """Let go of everything as a crash would: nothing is flushed, finished or written down."""
-        await self.health.close()
-        await self.server.close()
+        self.supervisor.shut()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        await self.health.close()
+        await self.server.close()
+        await self.supervisor.close()
         self.storage.release()
         await self.store.close()
 
 
 async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Serve until a signal asks it to end."""
+    """Serve until a signal asks it to end, or until it ends by itself and raises why."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
     stopping = asyncio.Event()
     for number in ending_signals():
         loop.add_signal_handler(number, stopping.set)
     broker = Broker(config)
+    broker.on_end = stopping.set
     await broker.start()
     on_ready(broker)
     await stopping.wait()
@@ -256,7 +326,7 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
 
 
 def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker in this process until it is told to stop.  Raises NoMetadata, OSError."""
+    """Run a broker in this process until it is told to stop.  Raises NoMetadata, OSError, BrokerFailed."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

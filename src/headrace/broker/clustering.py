@@ -38,6 +38,7 @@ class Clustering:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self.scope = broker.supervisor.scope("cluster")
         self.controller = Controller(broker)
         self.leaderships = Leaderships(broker)
         self.fetchers = ReplicaFetchers(broker)
@@ -142,10 +143,7 @@ class Clustering:
             logger.warning("stopping without handing everything over: %s", error)
 
     async def close(self) -> None:
-        await self.health.close()
-        await self.controller.close()
-        await self.fetchers.close()
-        await self.leaderships.close()
+        await self.scope.close()
 
     def describe(self) -> dict[str, object]:
         """A few numbers for people."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from headrace.broker.supervision import Rule
 from headrace.controller import election, fencing
 from headrace.controller.election import Cleanliness, Elected, ElectionRules
 from headrace.controller.entries import (
@@ -47,7 +48,6 @@ class Controller:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._task: asyncio.Task[None] | None = None
         self._balanced_at = 0.0
         self._creations_seen: dict[object, float] = {}
         self.unclean_elections = 0
@@ -58,12 +58,7 @@ class Controller:
 
     def start(self) -> None:
         self._balanced_at = self._broker.loop.time()
-        self._task = asyncio.create_task(self._run(), name="controller")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self._broker.clustering.scope.start("controller", self._run, Rule.RESTART)
 
     async def _run(self) -> None:
         while True:
@@ -72,10 +67,6 @@ class Controller:
                 busy = await self._work()
             except (StoreUnavailable, RequestError, LeaseLost) as error:
                 logger.warning("the controller's work is delayed: %s", error)
-                await asyncio.sleep(RETRY_S)
-                continue
-            except Exception:
-                logger.exception("the controller's work failed")
                 await asyncio.sleep(RETRY_S)
                 continue
             if not busy:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from headrace.broker.supervision import Rule
 from headrace.metadata.store import StoreUnavailable
 from headrace.model.errors import RequestError, StorageError
 
@@ -41,17 +42,11 @@ class DiskHealth:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._task: asyncio.Task[None] | None = None
         self._looking: asyncio.Future[StorageError | None] | None = None
         self.lost: StorageError | None = None  # the data directory is not there any more
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._watch(), name="disk health")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self._broker.clustering.scope.start("disk health", self._watch, Rule.RESTART)
 
     def reasons(self) -> tuple[str, ...]:
         """What others should know, in words for people."""
@@ -59,6 +54,7 @@ class DiskHealth:
             return (f"log directory {self._broker.storage.name} is gone",)
         offline = sum(partition.failure is not None for partition in self._broker.replicas)
         found = [f"{offline} partition(s) offline"] if offline else []
+        found += self._broker.supervisor.troubles()
         slow = self._why_slow()
         return (*found, slow) if slow is not None else tuple(found)
 

@@ -8,11 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.connection import Connection
 from headrace.broker.pending_reply import FAILED, PendingReply
+from headrace.broker.supervision import Rule
 from headrace.broker.throttling import Timed, after_work, told
 from headrace.host.disk import Buffer
 from headrace.wire.apis import ApiKey
@@ -70,8 +72,7 @@ class Dispatcher:
         self._broker = broker
         self.routes = routes
         self._waits = {key for key, route in routes.items() if iscoroutinefunction(route.handler)}
-        # In the order in which they began, which a set does not keep.
-        self._tasks: dict[asyncio.Task[None], PendingReply] = {}
+        self._scope = broker.supervisor.scope("requests")
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong."""
@@ -144,13 +145,11 @@ class Dispatcher:
 
     def run_task(self, work: Coroutine[Any, Any, None], reply: PendingReply) -> "asyncio.Task[None]":
         """Do a request's work in a task.  However that ends, the request has a reply then, or its connection is closed."""
-        task = asyncio.ensure_future(work)
-        self._tasks[task] = reply
-        task.add_done_callback(self._task_ended)
+        task = self._scope.spawn("request", work, Rule.OWNER)
+        task.add_done_callback(partial(self._task_ended, reply))
         return task
 
-    def _task_ended(self, task: "asyncio.Task[None]") -> None:
-        reply = self._tasks.pop(task)
+    def _task_ended(self, reply: PendingReply, task: "asyncio.Task[None]") -> None:
         if task.cancelled():
             reply.abandon("its request was given up")
         elif (error := task.exception()) is not None:
@@ -159,6 +158,4 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Give up what is still under way."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._scope.close()

@@ -5,11 +5,14 @@ log that would write everything twice: see docs/decisions/0011.
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from headrace.model.errors import StorageError
+
+logger = logging.getLogger(__name__)
 
 LANES = 16
 LANE_ITEMS_MIN = 8  # a thread for less is not worth it
@@ -17,6 +20,7 @@ TIMES_MAX = 5_000  # of the latest flushes, remembered
 
 
 Item = TypeVar("Item")
+Report = Callable[[str, Exception], None]
 
 
 class Flushable(Protocol):
@@ -57,11 +61,17 @@ class FlushTimes:
         return max(((now - began) / files for began, files in self._began.values()), default=0.0)
 
 
+def _log(kind: str, error: Exception) -> None:
+    logger.error("%s failed", kind, exc_info=error)
+
+
 class Flusher:
     """Runs flushes so that each partition has at most one under way, and nobody waits for a partition they did not write to."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lanes: int = LANES) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, lanes: int = LANES, report: Report = _log) -> None:
+        """`report` hears of callbacks that fail."""
         self._loop = loop
+        self._report = report
         self._lanes_free = lanes
         self._dirty: dict[Flushable, None] = {}
         self._running: set[Flushable] = set()
@@ -105,14 +115,18 @@ class Flusher:
             return
         for partition, result in job.result():
             self._running.discard(partition)
-            if isinstance(result, StorageError):
-                self._again.pop(partition, None)
-                partition.on_storage_failure(result)
-            else:
-                partition.on_flushed(result)
-                if partition in self._again:
-                    del self._again[partition]
+            if partition in self._again:
+                del self._again[partition]
+                if not isinstance(result, StorageError):
                     self._dirty[partition] = None
+            try:
+                if isinstance(result, StorageError):
+                    partition.on_storage_failure(result)
+                else:
+                    partition.on_flushed(result)
+            except Exception as error:
+                # The lane goes on: others wait for their flushes.
+                self._report("flush callback", error)
         if self._dirty:
             self._start()
         if not self._dirty and not self._running:

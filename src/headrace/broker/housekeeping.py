@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.cleaner import Cleaner
 from headrace.broker.partition import Partition
+from headrace.broker.supervision import Rule
 from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
@@ -28,20 +29,18 @@ class Housekeeping:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._tasks: list[asyncio.Task[None]] = []
         self.cleaner = Cleaner(broker)
 
     def start(self) -> None:
         config = self._broker.config
+        self._scope = self._broker.supervisor.scope("housekeeping")
         self._repeat("retention", config["log.retention.check.interval.ms"], self.apply_retention)
         if config["log.cleaner.enable"]:
             self._repeat("cleaning", config["log.cleaner.backoff.ms"], self.cleaner.clean_all)
         self._repeat("checkpoints", config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._scope.close()
         await self.cleaner.close()
 
     def _repeat(self, name: str, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
@@ -50,10 +49,11 @@ class Housekeeping:
                 await asyncio.sleep(interval_ms / 1000)
                 try:
                     await work()
-                except Exception:
-                    logger.exception("%s failed; it is tried again in %d ms", name, interval_ms)
+                except StorageError as error:
+                    # The machine's fault, which partitions are told of where it concerns them.
+                    logger.error("%s failed; it is tried again in %d ms: %s", name, interval_ms, error)
 
-        self._tasks.append(asyncio.create_task(loop(), name=name))
+        self._scope.start(name, loop, Rule.RESTART)
 
     # -- retention
 

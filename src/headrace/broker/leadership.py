@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.insync_proposals import InSyncProposals
 from headrace.broker.partition import Alone, Leadership, Partition
+from headrace.broker.supervision import Rule
 from headrace.controller.entries import PartitionState
 from headrace.controller.insync import may_join
 from headrace.replication.leader import LeaderState
@@ -68,15 +69,9 @@ class Leaderships:
         self._broker = broker
         self._lag_time_max_s: float = broker.config["replica.lag.time.max.ms"] / 1000
         self._proposals = InSyncProposals(broker)
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._look_for_laggards(), name="in-sync sets")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self._broker.clustering.scope.start("in-sync sets", self._look_for_laggards, Rule.RESTART)
 
     def now(self) -> float:
         return self._broker.loop.time()

@@ -240,6 +240,12 @@ class Partition:
         logger.error("%s is offline: %s; restart the broker when the disk is well again", self.identity, error)
         self._go_offline(error)
 
+    def on_role_failure(self, error: StorageError) -> None:
+        """Something failed while this replica took up its role: it is offline until that is tried again."""
+        if self.failure is None:
+            logger.error("%s is offline: %s; it is tried again", self.identity, error)
+            self._go_offline(error)
+
     def set_aside(self, reason: StorageError) -> None:
         """Parts of this replica cannot be read, and others have them: it serves nobody until it is mended."""
         if self.failure is None:

@@ -15,6 +15,7 @@ from uuid import UUID
 from headrace.broker.partition import Partition
 from headrace.broker.peers import PeerUnreachable
 from headrace.broker.replication_throttle import FOLLOWER, ReplicationThrottle
+from headrace.broker.supervision import Rule
 from headrace.log.interface import PartitionLog
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER, TopicPartition
@@ -86,10 +87,6 @@ class ReplicaFetchers:
         if leader is not None:
             self._fetchers[leader].remove(partition)
 
-    async def close(self) -> None:
-        for fetcher in self._fetchers.values():
-            await fetcher.close()
-
 
 class Fetcher:
     """Follows one leader, in a fetch session: each request names only what has changed since the one before."""
@@ -106,7 +103,7 @@ class Fetcher:
         self._moved_starts: dict[Partition, None] = {}
         self._session = _Session(broker.membership.epoch)
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=f"follow {leader}")
+        broker.clustering.scope.start("follow broker", self._run, Rule.RESTART, subject=str(leader))
 
     def add(self, partition: Partition) -> None:
         self._partitions[partition.identity] = partition
@@ -120,10 +117,6 @@ class Fetcher:
         self._touched.pop(partition.identity, None)
         self._session.drop(partition.identity)
 
-    async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
     @property
     def _back_off_s(self) -> float:
         seconds: float = self._broker.config["replica.fetch.backoff.ms"] / 1000
@@ -131,6 +124,7 @@ class Fetcher:
 
     async def _run(self) -> None:
         failures = 0
+        self._start_session()
         while True:
             try:
                 await self._fetch_once()
@@ -139,10 +133,6 @@ class Fetcher:
                 failures += 1
                 # Once for each time it goes away, not once for each attempt.
                 logger.log(logging.INFO if failures == 1 else logging.DEBUG, "cannot follow broker %d: %s", self._leader, error)
-                self._start_session()
-                await asyncio.sleep(self._back_off_s)
-            except Exception:
-                logger.exception("following broker %d failed", self._leader)
                 self._start_session()
                 await asyncio.sleep(self._back_off_s)
 

@@ -1,19 +1,20 @@
 """All replicas on this broker: opened, led, followed and removed as the cluster's metadata says.
 
 Changes of the metadata are carried out one after the other, the slow part of each (files) in a thread, so that the event loop and
-every other partition go on meanwhile.
+every other partition go on meanwhile.  When one cannot be carried out, its partition is offline, others may lead it, and a little
+later everything is compared with the metadata and made so.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from uuid import UUID
 
 from headrace.broker.flushing import Flusher, in_lanes
 from headrace.broker.partition import Alone, Leadership, Partition
-from headrace.broker.storage import Storage
+from headrace.broker.storage import Opened, Storage, Wanted
+from headrace.broker.supervision import PAUSE_S_MAX, Again, Deaths, Rule, Scope, Service, verdict
 from headrace.controller.changes import (
     BrokerAdmitted,
     BrokerConfigsChanged,
@@ -47,6 +48,14 @@ class RightToLeadChanged:
     """This broker lost its lease, or has one again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Something was not carried out, or perhaps not heard of."""
+
+
+Submitted = Change | RightToLeadChanged | Reconcile
+
+
 class Replicas:
     """Partitions by name and by id."""
 
@@ -58,6 +67,7 @@ class Replicas:
         flusher: Flusher,
         config_of: Callable[[str], LogConfig],
         loop: asyncio.AbstractEventLoop,
+        scope: Scope,
     ) -> None:
         self._broker_id = broker_id
         self._image = image
@@ -65,9 +75,15 @@ class Replicas:
         self._flusher = flusher
         self._config_of = config_of
         self._loop = loop
+        self._scope = scope
         self._topics: dict[str, dict[int, Partition]] = {}
-        self._changes: asyncio.Queue[Change | RightToLeadChanged] = asyncio.Queue()
-        self._worker: asyncio.Task[None] | None = None
+        self._changes: asyncio.Queue[Submitted] = asyncio.Queue()
+        # Replicas that could not take up their role, and when anything went wrong here lately.
+        self._without_role: dict[Partition, None] = {}
+        self._failures = Deaths()
+        self._worker: Service | None = None
+        # The change that is being carried out.
+        self._in_hand: Submitted | None = None
         # How a leader keeps track of its followers; a broker of its own has none.
         self.lead: Lead = lambda partition, state: Alone()
         # Whether this broker may lead at all: not before the controller has admitted it, nor after it lost its lease.
@@ -115,32 +131,65 @@ class Replicas:
         ]
         await self._open(wanted)
         await self._loop.run_in_executor(None, self._storage.remove_unknown, {(name, index): id for name, id, index in wanted})
-        self._worker = asyncio.create_task(self._work())
+        self._worker = self._scope.start("replica roles", self._work, Rule.RESTART_OR_END)
 
     def submit(self, change: Change) -> None:
         """Have a change of the metadata carried out, after those before it."""
         self._changes.put_nowait(change)
 
     async def settled(self) -> None:
-        """Return when everything submitted so far is carried out."""
-        await self._changes.join()
+        """Return when everything submitted so far is carried out; at once when nobody will ever do that."""
+        if self._worker is None or not self._worker.is_over:
+            await self._changes.join()
 
     async def close(self) -> None:
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.gather(self._worker, return_exceptions=True)
+        await self._scope.close()
 
     async def _work(self) -> None:
+        if self._in_hand is not None:
+            # This task has died over it.
+            self.reconcile()
         while True:
             change = await self._changes.get()
+            self._in_hand = change
             try:
                 await self._carry_out(change)
-            except Exception:
-                logger.exception("could not carry out %s", change)
+            except Exception as error:
+                self._on_failed(f"{type(change).__name__}", error)
             finally:
                 self._changes.task_done()
+            self._in_hand = None
 
-    async def _carry_out(self, change: Change | RightToLeadChanged) -> None:
+    def _on_failed(self, what: str, error: Exception) -> None:
+        """Have everything made as the metadata says, a little later."""
+        self._scope.supervisor.report(what, error)
+        self._failures.note(error, self._loop.time())
+        following = verdict(Rule.RESTART, len(self._failures.moments))
+        self._loop.call_later(following.pause_s if isinstance(following, Again) else PAUSE_S_MAX, self.reconcile)
+
+    def reconcile(self) -> None:
+        """Have everything compared with the metadata and made so, after what was submitted before."""
+        self._changes.put_nowait(Reconcile())
+
+    async def _reconcile(self) -> None:
+        image = self._image()
+        wanted = {(topic.topic_id, index) for topic, index, state in image.partitions() if self._broker_id in state.replicas}
+        await self._remove([p for p in self if (p.topic_id, p.identity.partition) not in wanted])
+        have = {(partition.topic_id, partition.identity.partition) for partition in self}
+        missing = [
+            (topic.name, topic.topic_id, index)
+            for topic, index, _ in image.partitions()
+            if (topic.topic_id, index) in wanted - have
+        ]
+        await self._open(missing)
+        for name in list(self._topics):
+            self._reconfigure(name)
+        for partition in list(self._without_role):
+            del self._without_role[partition]
+            partition.take_back()
+        await self._reconsider_roles()
+
+    async def _carry_out(self, change: Submitted) -> None:
         match change:
             case TopicCreated(name, topic_id, count):
                 await self._open(self._placed_here(name, topic_id, range(count)))
@@ -157,6 +206,8 @@ class Replicas:
                 await self._reconsider_roles()
             case RightToLeadChanged():
                 await self._reconsider_roles()
+            case Reconcile():
+                await self._reconcile()
             case PartitionChanged(name, topic_id, index, _, after):
                 await self._on_partition_changed(name, topic_id, index, after)
 
@@ -179,17 +230,36 @@ class Replicas:
         for start in range(0, len(wanted), OPEN_CHUNK):
             chunk = wanted[start : start + OPEN_CHUNK]
             configs = {name: self._config_of(name) for name in {name for name, _, _ in chunk}}
-            lanes = [
-                self._loop.run_in_executor(None, self._storage.open_many, lane, configs) for lane in in_lanes(chunk, OPEN_LANES)
-            ]
-            opened = chain.from_iterable(await asyncio.gather(*lanes))
-            for (name, topic_id, index), (log, failure) in zip(chunk, opened, strict=True):
+            lanes = in_lanes(chunk, OPEN_LANES)
+            opening = asyncio.gather(
+                *(self._loop.run_in_executor(None, self._storage.open_many, lane, configs) for lane in lanes),
+                return_exceptions=True,
+            )
+            # What the threads have opened is known here whatever happens: nothing is opened twice, and all of it is closed.
+            try:
+                results = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                self._enter(lanes, await opening)
+                raise
+            for partition in self._enter(lanes, results):
+                self._assume_role(partition)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+
+    def _enter(self, lanes: Sequence[Sequence[Wanted]], results: Sequence[list[Opened] | BaseException]) -> list[Partition]:
+        entered = []
+        for lane, result in zip(lanes, results, strict=True):
+            if isinstance(result, BaseException):
+                continue
+            for (name, topic_id, index), (log, failure) in zip(lane, result, strict=True):
                 partition = Partition(TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop)
                 partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
                 if failure is not None:
                     partition.on_storage_failure(failure)
                 self._topics.setdefault(name, {})[index] = partition
-                self._assume_role(partition)
+                entered.append(partition)
+        return entered
 
     def reconsider_roles(self) -> None:
         """Whether this broker may lead has changed: have it take up or give up what it leads, soon.
@@ -209,6 +279,16 @@ class Replicas:
         self._assume_role(partition)
 
     def _assume_role(self, partition: Partition) -> None:
+        try:
+            self._lead_or_follow(partition)
+        except Exception as error:
+            # It might be half of one and half of the other: it serves nobody, and others may lead it, until that is mended.
+            if partition.failure is None:
+                self._without_role[partition] = None
+            partition.on_role_failure(StorageError(partition.identity, "taking up its role", error))
+            self._on_failed(f"the role of {partition.identity}", error)
+
+    def _lead_or_follow(self, partition: Partition) -> None:
         topic = self._image().topics_by_id.get(partition.topic_id)
         if topic is None:
             return
@@ -230,6 +310,7 @@ class Replicas:
         for partition in partitions:
             for listener in self.on_removed:
                 listener(partition)
+            self._without_role.pop(partition, None)
             name, index = partition.identity.topic, partition.identity.partition
             self._topics.get(name, {}).pop(index, None)
             if not self._topics.get(name):

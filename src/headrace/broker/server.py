@@ -42,7 +42,6 @@ class Server:
         self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.AbstractServer | None = None
-        self._sweeper: asyncio.TimerHandle | None = None
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Take the address, without letting anybody in yet; answer which it is."""
@@ -54,7 +53,6 @@ class Server:
         """Let clients in."""
         assert self._server is not None, "listen first"
         await self._server.start_serving()
-        self._sweep_later()
 
     def stop_listening(self) -> None:
         if self._server is not None:
@@ -64,8 +62,6 @@ class Server:
     async def close(self) -> None:
         """Refuse newcomers, then end every connection."""
         self.stop_listening()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
         for connection in list(self.connections):
             connection.close_quietly()
         # One turn, so that the sockets are closed before the loop may stop.
@@ -82,19 +78,13 @@ class Server:
 
     # -- those who do nothing, or too little
 
-    def _sweep_later(self) -> None:
-        often = min(SWEEP_SECONDS, self.slowest[1] / 2)
-        delay = min(often, SHORT_SWEEP_SECONDS) if self.memory.is_short else often
-        self._sweeper = self.loop.call_later(delay, self._sweep)
+    async def sweep_for_ever(self) -> None:
+        while True:
+            often = min(SWEEP_SECONDS, self.slowest[1] / 2)
+            await asyncio.sleep(min(often, SHORT_SWEEP_SECONDS) if self.memory.is_short else often)
+            self._sweep()
 
     def _sweep(self) -> None:
-        try:
-            self._look_at_all()
-        except Exception:
-            logger.exception("looking for idle and slow connections failed")
-        self._sweep_later()
-
-    def _look_at_all(self) -> None:
         now = self.loop.time()
         others_wait = self.memory.is_short
         for connection in list(self.connections):

@@ -94,6 +94,7 @@ def _run(settings: BrokerConfig) -> None:
     from headrace.broker.app import NoMetadata
     from headrace.broker.app import serve as run_broker
     from headrace.broker.listeners import parse_address
+    from headrace.broker.supervision import BrokerFailed
 
     for name in ("listeners", "advertised.listeners", "headrace.health.listener"):
         try:
@@ -104,6 +105,8 @@ def _run(settings: BrokerConfig) -> None:
         run_broker(settings, greet)
     except OSError as error:
         raise Failure(_cannot_start(settings, error)) from None
+    except BrokerFailed as error:
+        raise Failure(f"the broker has ended: {error}.") from None
     except NoMetadata as error:
         raise Failure(f"the broker cannot start without its metadata ({settings['headrace.metadata']}): {error}.") from None
 

@@ -1,6 +1,7 @@
 """This broker's view of the cluster and its hand in changing it.
 
-One task watches the store and keeps the image current; listeners hear of each change after the image has it.  A command decides
+One task watches the store and keeps the image current; listeners hear of each change after the image has it.  When the watch dies
+in the middle of a change and is begun again, it reads everything anew, and listeners look at all of it.  A command decides
 against the image, writes by compare-and-swap, decides anew when somebody was faster, and returns only when this broker's own
 image shows what was written: what a client was told, its next question sees.
 """
@@ -8,7 +9,8 @@ image shows what was written: what a client was told, its next question sees.
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 from uuid import UUID
 
 from headrace.controller import topics
@@ -27,7 +29,7 @@ from headrace.controller.entries import (
 )
 from headrace.controller.image import ClusterImage, Topic
 from headrace.host.entropy import Entropy
-from headrace.metadata.store import MetadataStore, RevisionCompacted, StoreUnavailable, TransactionResult
+from headrace.metadata.store import Listing, MetadataStore, RevisionCompacted, StoreUnavailable, TransactionResult
 from headrace.model.errors import ErrorCode, RequestError
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,18 @@ Listener = Callable[[Sequence[Change]], None]
 Decide = Callable[[ClusterImage], Sequence[Transaction]]
 
 
+class Kept(Protocol):
+    """A task that somebody looks after."""
+
+    async def close(self) -> None:
+        """Have it end, and return when it has."""
+        ...
+
+
+Keep = Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Kept]
+"""Runs something under a name for as long as nobody closes it: when it dies, it is begun again, or all of the process ends."""
+
+
 class ClusterMetadata:
     """Make one, `await start()`, read `image`, `await close()`."""
 
@@ -51,8 +65,10 @@ class ClusterMetadata:
         self._listeners: list[Listener] = []
         # In the order in which they began to wait, which a set does not keep.
         self._waiting: dict[asyncio.Future[None], None] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
+        self._on_renewed: list[Callable[[], None]] = []
+        self._watching: Kept | None = None
+        # Something was not told to everybody: only reading everything again helps.
+        self._in_doubt = False
 
     @property
     def cluster_id(self) -> str:
@@ -62,19 +78,22 @@ class ClusterMetadata:
         """Call `listener` with the changes of each revision, in the loop's thread.  It must not block or raise."""
         self._listeners.append(listener)
 
-    async def start(self) -> None:
+    def on_renewed(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the image was made anew, after changes that not everybody may have heard of."""
+        self._on_renewed.append(listener)
+
+    async def start(self, keep: Keep) -> None:
         """Read everything, name the cluster if it has no name, and keep watching."""
         listing = await self.store.list("")
         self.image = ClusterImage.from_items(listing.items, listing.revision)
-        self._task = asyncio.get_running_loop().create_task(self._watch())
+        self._watching = keep("metadata watch", self._watch)
         if not self.image.cluster_id:
             await self._submit(self._name_cluster)
 
     async def close(self) -> None:
         """Stop watching.  The store stays open: it is not ours."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._watching is not None:
+            await self._watching.close()
 
     async def create_topic(self, spec: topics.TopicSpec) -> UUID:
         """Make a topic; answer its id.  Raises RequestError."""
@@ -201,8 +220,6 @@ class ClusterMetadata:
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "This broker's view of the metadata lags.") from error
 
     async def _next_change(self) -> None:
-        if self._failure is not None:
-            raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
         try:
@@ -211,16 +228,10 @@ class ClusterMetadata:
             self._waiting.pop(waiter, None)
 
     async def _watch(self) -> None:
-        try:
-            await self._follow()
-        except Exception as error:
-            self._failure = error
-            self._wake()
-            raise
-
-    async def _follow(self) -> None:
         while True:
             try:
+                if self._in_doubt:
+                    await self._renew()
                 async for batch in self.store.watch("", self.image.revision + 1):
                     self._take(batch.events, batch.revision)
                 return
@@ -228,15 +239,30 @@ class ClusterMetadata:
                 logger.info("the store forgot what we missed; reading everything again")
                 await self._relist()
 
+    async def _list(self) -> Listing:
+        """Everything there is, however long the store does not answer."""
+        while True:
+            try:
+                return await self.store.list("")
+            except StoreUnavailable:
+                await asyncio.sleep(RELIST_PAUSE_S)
+
     async def _relist(self) -> None:
-        try:
-            listing = await self.store.list("")
-        except StoreUnavailable:
-            await asyncio.sleep(RELIST_PAUSE_S)
-            return
+        listing = await self._list()
         self._take(self.image.events_towards(listing.items, listing.revision), listing.revision)
 
+    async def _renew(self) -> None:
+        """Make the image anew from all that is there, and have everybody look at it."""
+        logger.warning("changes of the metadata may have been missed; reading everything again")
+        listing = await self._list()
+        self.image = ClusterImage.from_items(listing.items, listing.revision)
+        for listener in self._on_renewed:
+            listener()
+        self._in_doubt = False
+        self._wake()
+
     def _take(self, events: Sequence[Event], revision: int) -> None:
+        self._in_doubt = True
         changes: list[Change] = []
         for event in events:
             changes += self.image.apply(event)
@@ -244,6 +270,7 @@ class ClusterMetadata:
         if changes:
             for listener in self._listeners:
                 listener(changes)
+        self._in_doubt = False
         self._wake()
 
     def _wake(self) -> None:

@@ -20,7 +20,7 @@ from headrace.controller.entries import (
     member_key,
 )
 from headrace.controller.fencing import may_act
-from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.cluster import ClusterMetadata, Keep, Kept
 from headrace.metadata.store import LeaseLost, StoreUnavailable, TransactionResult
 from headrace.model.errors import RequestError
 
@@ -56,7 +56,7 @@ class BrokerMembership:
         self.lease = 0
         self._renewed_at = 0.0
         self._granted_s = lease_ttl_s
-        self._task: asyncio.Task[None] | None = None
+        self._renewing: Kept | None = None
 
     @property
     def epoch(self) -> int:
@@ -68,11 +68,11 @@ class BrokerMembership:
         now = asyncio.get_running_loop().time()
         return self.lease != 0 and may_act(now, self._renewed_at, self._granted_s, FENCE_AFTER)
 
-    async def join(self, timeout_s: float = 30.0) -> BrokerRegistration:
+    async def join(self, keep: Keep, timeout_s: float = 30.0) -> BrokerRegistration:
         """Register, waiting for the lease of an earlier self to end.  Returns when this broker's own image shows it."""
         async with asyncio.timeout(timeout_s):
             await self._register()
-        self._task = asyncio.get_running_loop().create_task(self._renew_for_ever())
+        self._renewing = keep("lease renewal", self._renew_for_ever)
         return self.registration
 
     async def update(self, **fields: object) -> None:
@@ -84,9 +84,8 @@ class BrokerMembership:
 
     async def leave(self) -> None:
         """Let go of the lease at once, so that the others need not wait for it to end."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._renewing is not None:
+            await self._renewing.close()
         is_worth_ending = self.is_valid
         lease, self.lease = self.lease, 0
         if is_worth_ending:

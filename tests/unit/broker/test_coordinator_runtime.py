@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.coordinators.runtime import BATCH_BYTES, CoordinatorRuntime
+from headrace.broker.supervision import Supervisor
 from headrace.coordination.decision import Decision, Reply
 from headrace.coordination.moment import Moment
 from headrace.host.clock import SystemClock
@@ -121,7 +122,12 @@ class TextCodec:
 
 def make_runtime(on_committed: Callable[[int, Ledger], None] | None = None) -> CoordinatorRuntime[Ledger]:
     return CoordinatorRuntime(
-        topic="ledger", codec=TextCodec(), make_shard=lambda index: Ledger(), clock=SystemClock(), on_committed=on_committed
+        topic="ledger",
+        codec=TextCodec(),
+        make_shard=lambda index: Ledger(),
+        clock=SystemClock(),
+        scope=Supervisor(SystemClock()),
+        on_committed=on_committed,
     )
 
 

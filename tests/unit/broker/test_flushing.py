@@ -102,3 +102,31 @@ def test_many_partitions_flush_in_few_jobs() -> None:
         assert all(log.flushed == 7 and log.syncs == 1 for log in logs)
 
     run(scenario())
+
+
+class Clumsy(FakeLog):
+    """Fails over hearing that it is flushed."""
+
+    def on_flushed(self, offset: int) -> None:
+        raise ValueError("oh")
+
+
+def test_a_callback_that_fails_is_reported_and_holds_up_nobody_else() -> None:
+    async def scenario() -> None:
+        reported: list[str] = []
+        flusher = Flusher(asyncio.get_running_loop(), lanes=1, report=lambda kind, error: reported.append(f"{kind}: {error}"))
+        logs = [FakeLog(), Clumsy(), FakeLog()]
+        for log in logs:
+            log.appended = 1
+            flusher.request(log)
+        async with asyncio.timeout(5):
+            await flusher.drain()
+            logs[1].appended = 2
+            flusher.request(logs[1])
+            await flusher.drain()
+
+        assert [log.flushed for log in logs] == [1, 0, 1]
+        assert logs[1].syncs == 2
+        assert reported == ["flush callback: oh"] * 2
+
+    run(scenario())

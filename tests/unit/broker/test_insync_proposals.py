@@ -28,6 +28,7 @@ from headrace.metadata.store import StoreUnavailable, TransactionResult
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.replication.leader import LeaderState
+from headrace.testing.tasks import keep
 
 TOPIC = SystemEntropy().uuid()
 PARTITIONS = 300
@@ -83,7 +84,7 @@ def tell(story: Callable[[Leader], Awaitable[None]]) -> None:
     async def run() -> None:
         store = CountingStore()
         view = ClusterMetadata(store, SystemEntropy())
-        await view.start()
+        await view.start(keep)
         for broker in (1, 2):
             result = await store.transact([], [Put(broker_key(broker), BrokerRegistration(broker_id=broker).to_value())])
             await store.transact([], [Put(admitted_key(broker), encode_number(result.revision))])

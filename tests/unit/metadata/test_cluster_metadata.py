@@ -16,13 +16,14 @@ from headrace.metadata.memory import MemoryStore
 from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import MetadataStore
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.testing.tasks import keep
 
 OpenStore = Callable[[], Awaitable[MetadataStore]]
 
 
 async def open_view(store: MetadataStore) -> ClusterMetadata:
     view = ClusterMetadata(store, SystemEntropy())
-    await view.start()
+    await view.start(keep)
     return view
 
 
@@ -30,7 +31,7 @@ async def join(
     view: ClusterMetadata, broker_id: int = 1, lost: Callable[[], None] = lambda: None, ttl_s: float = 30
 ) -> BrokerMembership:
     membership = BrokerMembership(view, BrokerRegistration(broker_id=broker_id), on_lost=lost, lease_ttl_s=ttl_s)
-    await membership.join()
+    await membership.join(keep)
     return membership
 
 
@@ -149,7 +150,7 @@ def test_all_brokers_agree_on_the_name_of_the_cluster(open_store: OpenStore) -> 
     async def run() -> None:
         store = await open_store()
         views = [ClusterMetadata(store, SystemEntropy()) for _ in range(3)]
-        await asyncio.gather(*(view.start() for view in views))
+        await asyncio.gather(*(view.start(keep) for view in views))
 
         assert len({view.cluster_id for view in views}) == 1
         assert len(views[0].cluster_id) == 22
@@ -173,7 +174,7 @@ def test_a_view_that_fell_behind_what_the_store_remembers_reads_everything_again
         await busy.delete_topic("old")
         await busy.create_topic(spec(busy, "new", partitions=3))
         store.compact()
-        view._task = asyncio.get_running_loop().create_task(view._watch())
+        view._watching = keep("metadata watch", view._watch)
         await view.wait_until(lambda image: "new" in image.topics, 5)
 
         assert set(view.image.topics) == {"new"}
@@ -216,7 +217,7 @@ def test_a_broker_that_starts_again_gets_a_new_epoch_and_finds_its_topics(tmp_pa
             await view.create_topic(spec(view, partitions=7))
         answer = membership.epoch, view.image.topics["t"].partition_count
         # The process dies: nobody says goodbye.
-        membership._task.cancel()  # type: ignore[union-attr]
+        await membership._renewing.close()  # type: ignore[union-attr]
         await view.close()
         await store.close()
         return answer

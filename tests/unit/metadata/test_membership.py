@@ -9,6 +9,7 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import StoreUnavailable, TransactionResult
+from headrace.testing.tasks import keep
 
 TTL_S = 0.4
 
@@ -46,7 +47,7 @@ async def member(
     store: MemoryStore, broker_id: int, lost: list[float], regained: list[bool] | None = None
 ) -> tuple[ClusterMetadata, BrokerMembership]:
     view = ClusterMetadata(store, SystemEntropy())
-    await view.start()
+    await view.start(keep)
     loop = asyncio.get_running_loop()
     membership = BrokerMembership(
         view,
@@ -55,7 +56,7 @@ async def member(
         on_regained=lambda: (regained if regained is not None else []).append(membership.is_valid),
         lease_ttl_s=TTL_S,
     )
-    await membership.join()
+    await membership.join(keep)
     return view, membership
 
 
@@ -187,9 +188,9 @@ def test_a_second_process_with_the_same_id_waits_until_the_first_is_gone() -> No
         store = MemoryStore()
         view, first = await member(store, 1, [])
         other_view = ClusterMetadata(store, SystemEntropy())
-        await other_view.start()
+        await other_view.start(keep)
         second = BrokerMembership(other_view, BrokerRegistration(broker_id=1), on_lost=lambda: None, lease_ttl_s=TTL_S)
-        joining = asyncio.ensure_future(second.join())
+        joining = asyncio.ensure_future(second.join(keep))
         await asyncio.sleep(2 * TTL_S)
 
         assert not joining.done()

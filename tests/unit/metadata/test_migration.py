@@ -14,6 +14,7 @@ from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.migration import OtherCluster, import_metadata
 from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import MetadataStore
+from headrace.testing.tasks import keep
 
 OpenStore = Callable[[], Awaitable[MetadataStore]]
 
@@ -22,9 +23,9 @@ async def lived_in(path: Path) -> SqliteStore:
     """A store with a cluster in it."""
     store = await SqliteStore.open(path)
     view = ClusterMetadata(store, SystemEntropy())
-    await view.start()
+    await view.start(keep)
     membership = BrokerMembership(view, BrokerRegistration(broker_id=1), on_lost=lambda: None)
-    await membership.join()
+    await membership.join(keep)
     await view.create_topic(TopicSpec(name="t", topic_id=view.new_topic_id(), partition_count=150, configs={"a": "1"}))
     await view.alter_broker_configs(None, lambda before: {"b": "2"})
     await view.allocate_producer_ids(1000)
@@ -41,8 +42,8 @@ def test_everything_that_lasts_is_there_afterwards_and_a_second_import_does_noth
         assert await import_metadata(source, target)
         assert not await import_metadata(source, target)
         old, new = ClusterMetadata(source, SystemEntropy()), ClusterMetadata(target, SystemEntropy())
-        await old.start()
-        await new.start()
+        await old.start(keep)
+        await new.start(keep)
 
         assert new.cluster_id == old.cluster_id
         assert new.image.topics["t"] == old.image.topics["t"]
@@ -61,7 +62,7 @@ def test_two_clusters_are_not_mixed(open_store: OpenStore, tmp_path: Path) -> No
     async def run() -> None:
         source, target = await lived_in(tmp_path / "single.db"), await open_store()
         other = ClusterMetadata(target, SystemEntropy())
-        await other.start()
+        await other.start(keep)
         await other.close()
 
         with pytest.raises(OtherCluster, match="belongs to cluster"):

@@ -5,7 +5,7 @@ when the group is looked after elsewhere, is being loaded, or refuses.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -57,7 +57,11 @@ class GroupCoordinator:
         self._settings = group_settings(broker.config)
         self._catalog = TopicCatalog()
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            topic=CONSUMER_OFFSETS, codec=GroupEntryCodec(), make_shard=self._make_shard, clock=broker.clock
+            topic=CONSUMER_OFFSETS,
+            codec=GroupEntryCodec(),
+            make_shard=self._make_shard,
+            clock=broker.clock,
+            scope=broker.supervisor.scope("groups"),
         )
 
     def start(self) -> None:
@@ -83,7 +87,8 @@ class GroupCoordinator:
         if not partition.is_leader or partition.failure is not None:
             self.runtime.resign(index)
         elif not self.runtime.leads(index):
-            partition.on_failure.append(self._on_removed)
+            if self._on_removed not in partition.on_failure:
+                partition.on_failure.append(self._on_removed)
             self.runtime.lead(index, LedPartition(partition, self._broker.loop, self._broker.host.disk))
 
     def _on_removed(self, partition: Partition) -> None:
@@ -101,11 +106,26 @@ class GroupCoordinator:
                 case TopicDeleted(name, topic_id):
                     changed[name] = None
                     gone[name] = topic_id
-        if not changed:
-            return
+        if changed:
+            self._take_topics(changed, gone)
+
+    def _take_topics(self, changed: Mapping[str, Topic | None], gone: Mapping[str, UUID]) -> None:
         self._catalog = self._catalog.updated(changed, version=self._broker.image.revision)
         for index, _ in self.runtime.shards():
             self.runtime.tell(index, lambda shard, now: shard.on_topics(self._catalog, changed.keys(), gone))
+
+    def on_renewed(self) -> None:
+        """Changes of topics may have been missed: have each shard look at all topics."""
+        topics = {name: _topic(topic) for name, topic in self._broker.image.topics.items()}
+        before = {name: topic for name in self._catalog.names() if (topic := self._catalog.named(name)) is not None}
+        changed = {name: topics.get(name) for name in [*before, *topics] if topics.get(name) != before.get(name)}
+        if changed:
+            gone = {
+                name: before[name].topic_id
+                for name, topic in changed.items()
+                if name in before and (topic is None or topic.topic_id != before[name].topic_id)
+            }
+            self._take_topics(changed, gone)
 
     # --- finding the shard ------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
+from headrace.broker.supervision import Rule, Scope, Service
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.host.clock import Clock
@@ -120,8 +121,18 @@ class _Led(Generic[ShardType]):
     # Where the log ends after the last write; replies wait for the high watermark to get here.
     written_to: int = 0
     timer: asyncio.TimerHandle | None = None
-    loading: asyncio.Task[None] | None = None
-    committing: asyncio.Task[None] | None = None
+    # Loads the shard and goes on until something about it fails, which has it loaded again.
+    serving: Service | None = None
+    failing: asyncio.Future[None] | None = None
+    committing: Service | None = None
+    # Who wants to know when it is loaded, or will not be.
+    awaiting_load: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def tell_of_load(self) -> None:
+        for future in self.awaiting_load:
+            if not future.done():
+                future.set_result(None)
+        self.awaiting_load.clear()
 
 
 class CoordinatorRuntime(Generic[ShardType]):
@@ -134,6 +145,7 @@ class CoordinatorRuntime(Generic[ShardType]):
         codec: EntryCodec,
         make_shard: Callable[[int], ShardType],
         clock: Clock,
+        scope: Scope,
         on_committed: Callable[[int, ShardType], None] | None = None,
     ) -> None:
         """`on_committed` is called with the partition and its shard after a load and after each commit of entries."""
@@ -141,6 +153,7 @@ class CoordinatorRuntime(Generic[ShardType]):
         self._codec = codec
         self._make_shard = make_shard
         self._clock = clock
+        self._scope = scope
         self._on_committed = on_committed
         self._led: dict[int, _Led[ShardType]] = {}
         self._tokens = count(1)
@@ -152,7 +165,7 @@ class CoordinatorRuntime(Generic[ShardType]):
         self.resign(index)
         led = _Led(index=index, log=log, shard=self._make_shard(index))
         self._led[index] = led
-        led.loading = asyncio.get_running_loop().create_task(self._load(led), name=f"load {self.topic}-{index}")
+        led.serving = self._scope.start("shard", lambda: self._serve(led), Rule.RESTART, subject=f"{self.topic}-{index}")
 
     def resign(self, index: int) -> None:
         """This broker does not lead the partition any more: forget its shard, tell whoever waits to look elsewhere."""
@@ -160,15 +173,23 @@ class CoordinatorRuntime(Generic[ShardType]):
         if led is None:
             return
         led.closed = True
-        for task in (led.loading, led.committing):
-            if task is not None:
-                task.cancel()
+        if led.serving is not None:
+            led.serving.cancel()
+        self._dismiss(led, RequestError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved"))
+        led.tell_of_load()
+
+    def _dismiss(self, led: _Led[ShardType], error: RequestError) -> None:
+        """Nobody gets an answer from this shard as it is now."""
+        if led.committing is not None:
+            led.committing.cancel()
         if led.timer is not None:
             led.timer.cancel()
+            led.timer = None
         for future in led.waiting.values():
             if not future.done():
-                future.set_exception(RequestError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved"))
+                future.set_exception(RequestError(error.code, error.message or ""))
         led.waiting.clear()
+        led.uncommitted.clear()
 
     def close(self) -> None:
         for index in list(self._led):
@@ -194,8 +215,10 @@ class CoordinatorRuntime(Generic[ShardType]):
     async def wait_loaded(self, index: int) -> None:
         """Return when the shard serves; raise what a request would be told when it does not come to that."""
         led = self._led.get(index)
-        if led is not None and led.loading is not None:
-            await asyncio.wait([led.loading])
+        if led is not None and not led.loaded:
+            loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            led.awaiting_load.append(loaded)
+            await loaded
         self._serving(index)
 
     # --- requests ---------------------------------------------------------------------------------------------------------
@@ -291,9 +314,9 @@ class CoordinatorRuntime(Generic[ShardType]):
         if not replies and not wrote:
             return
         led.uncommitted.append((led.written_to, replies))
-        if led.committing is None or led.committing.done():
-            name = f"commit {self.topic}-{led.index}"
-            led.committing = asyncio.get_running_loop().create_task(self._deliver_committed(led), name=name)
+        if led.committing is None or led.committing.is_over:
+            subject = f"{self.topic}-{led.index}"
+            led.committing = self._scope.run("commit", lambda: self._deliver_committed(led), Rule.RESTART, subject=subject)
 
     async def _deliver_committed(self, led: _Led[ShardType]) -> None:
         while led.uncommitted:
@@ -335,23 +358,39 @@ class CoordinatorRuntime(Generic[ShardType]):
             return
         # One deadline per step: a decision must have been replayed before the next one is made, and a flood of deadlines
         # must not keep the event loop from its connections.
-        self._carry_out(led, led.shard.tick(self.now()))
+        try:
+            self._carry_out(led, led.shard.tick(self.now()))
+        except Exception as error:
+            self.fail(led.index, error)
 
     # --- loading ----------------------------------------------------------------------------------------------------------
 
+    async def _serve(self, led: _Led[ShardType]) -> None:
+        """Load a shard, and stay until something about it fails.  Begun again, it starts over with what the log has."""
+        led.shard = self._make_shard(led.index)
+        led.failing = asyncio.get_running_loop().create_future()
+        try:
+            await self._load(led)
+            await led.failing
+        finally:
+            # The partition stays led but not served: clients keep asking, an operator reads why.
+            led.loaded = False
+            led.tell_of_load()
+            self._dismiss(led, RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has failed and starts over"))
+
+    def fail(self, index: int, error: Exception) -> None:
+        """Something about a shard failed that must not: what it knows is in doubt, and it is loaded again."""
+        led = self._led.get(index)
+        if led is not None and led.failing is not None and not led.failing.done():
+            led.loaded = False
+            led.failing.set_exception(error)
+
     async def _load(self, led: _Led[ShardType]) -> None:
         started = self._clock.monotonic()
-        try:
-            entries = await self._replay_log(led)
-            led.loaded = True
-            self._carry_out(led, led.shard.on_loaded(self.now()))
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            # The partition stays led but not served: clients keep asking, an operator reads why.
-            LOGGER.exception("%s-%d could not be loaded", self.topic, led.index)
-            led.loaded = False
-            return
+        entries = await self._replay_log(led)
+        led.loaded = True
+        self._carry_out(led, led.shard.on_loaded(self.now()))
+        led.tell_of_load()
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         level = logging.INFO if entries else logging.DEBUG
         LOGGER.log(level, "%s-%d: %d entries loaded in %.0f ms", self.topic, led.index, entries, elapsed_ms)

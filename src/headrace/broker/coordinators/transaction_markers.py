@@ -77,7 +77,10 @@ class MarkerSender:
         def again() -> None:
             self._timers.pop(index, None)
             if any(shard is led for _, led in self._runtime.shards()):
-                self.send_due(index, shard, log)
+                try:
+                    self.send_due(index, shard, log)
+                except Exception as error:
+                    self._runtime.fail(index, error)
 
         self._timers[index] = asyncio.get_running_loop().call_later(delay_s, again)
 

@@ -79,6 +79,7 @@ class TransactionCoordinator:
             codec=TransactionEntryCodec(),
             make_shard=lambda index: TransactionShard(self._settings, self._producer_ids),
             clock=broker.clock,
+            scope=broker.supervisor.scope("transactions"),
             on_committed=self._on_committed,
         )
         self.sender = MarkerSender(broker, self.runtime, on_noted=self._let_through)

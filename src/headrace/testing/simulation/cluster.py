@@ -141,9 +141,14 @@ class SimulatedCluster:
         node.disk = SimulatedDisk(node.medium, clock.wall_ms, lambda: self._on_power_failure(node))
         node.broker = SimulatedBroker(self._config(node), self._host(node, machine, node.disk))
         node.broker.observer = self.observer
+        node.broker.supervisor.on_death_noted = lambda name, error: self._on_death(node, name, error)
         self.history.tell("starts", node.name)
         self.loop.tally[Fault.CLOCK_SKEW] += abs(node.wall_skew_ms) >= 1000
         self.loop.start_on(machine, self._serve(node, machine, node.broker), name=f"serve {node.name}")
+
+    def _on_death(self, node: Node, name: str, error: BaseException) -> None:
+        """No fault of the simulation may kill a task: the broker is wrong about something."""
+        self.loop.failures.append(f"{name} died on {node.name}: {error!r}")
 
     def _config(self, node: Node) -> BrokerConfig:
         own = {"node.id": str(node.broker_id), "listeners": f"{node.name}:{PORT}"}

@@ -1,0 +1,214 @@
+"""Every kind of task of a running broker is killed once, and what its rule says happens."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from headrace.broker import disk_health, supervision
+from headrace.broker.app import Broker
+from headrace.broker.health import Phase, condition
+from headrace.broker.supervision import BrokerFailed, Rule, Service
+from headrace.model.errors import ErrorCode
+from headrace.model.names import CONSUMER_OFFSETS
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.integration.memory_cluster import MemoryCluster
+
+# What a running broker has.  A kind that is not here has no test: say what its rule is.
+RULES = {
+    "metadata watch": Rule.RESTART_OR_END,
+    "lease renewal": Rule.RESTART_OR_END,
+    "replica roles": Rule.RESTART_OR_END,
+    "controller": Rule.RESTART,
+    "in-sync sets": Rule.RESTART,
+    "disk health": Rule.RESTART,
+    "follow broker": Rule.RESTART,
+    "connection sweeper": Rule.RESTART,
+    "retention": Rule.RESTART,
+    "cleaning": Rule.RESTART,
+    "checkpoints": Rule.RESTART,
+    "shard": Rule.RESTART,
+    "commit": Rule.RESTART,
+}
+SETTINGS = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "2", "default.replication.factor": "2"}
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PAUSE_S", 0.01)
+    monkeypatch.setattr(disk_health, "CHECK_S", 0.05)
+
+
+def commit(group: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),),
+    )
+
+
+@asynccontextmanager
+async def busy_cluster() -> AsyncIterator[MemoryCluster]:
+    """Two brokers that follow each other, with a coordinator that waits for a commit."""
+    async with MemoryCluster(2, SETTINGS) as cluster:
+        await cluster.create_topic("t", partitions=2, factor=2)
+        await cluster.until(lambda: all(len(state.isr) == 2 for state in cluster.image.topics["t"].partitions))
+        await coordinated(cluster)
+        leader = cluster.brokers[cluster.image.topics[CONSUMER_OFFSETS].partitions[0].leader]
+        await cluster.until(lambda: leader.groups.runtime.is_loaded(0))
+        partition = leader.replicas.find(CONSUMER_OFFSETS, 0)
+        held = asyncio.ensure_future(cluster.call(leader.broker_id, commit("g"), 8))
+        partition.advance = lambda: None  # type: ignore[method-assign]
+        await cluster.until(lambda: find(cluster, "commit") is not None)
+        yield cluster
+        del partition.advance
+        partition.advance()
+        assert (await held).topics[0].partitions[0].error_code in (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+async def coordinated(cluster: MemoryCluster) -> None:
+    """Return when the group's coordinator serves."""
+    request = FindCoordinatorRequest(key="g", key_type=0)
+    while (await cluster.call(1, request, 3)).error_code != ErrorCode.NONE:
+        await asyncio.sleep(0.01)
+    await cluster.until(lambda: len(cluster.image.topics[CONSUMER_OFFSETS].partitions[0].isr) == 2)
+
+
+def find(cluster: MemoryCluster, kind: str) -> tuple[Broker, Service] | None:
+    for broker in cluster.brokers.values():
+        for service in broker.supervisor.services():
+            if service.kind == kind and service.is_running:
+                return broker, service
+    return None
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await story()
+
+    asyncio.run(bounded())
+
+
+def test_every_kind_of_task_that_a_broker_has_is_known_here() -> None:
+    async def story() -> None:
+        async with busy_cluster() as cluster:
+            services = [service for broker in cluster.brokers.values() for service in broker.supervisor.services()]
+
+            assert {service.kind: service.rule for service in services} == RULES
+
+    run(story)
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_task_that_is_killed_is_begun_again_and_everybody_can_see_it(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with busy_cluster() as cluster:
+            found = find(cluster, kind)
+            assert found is not None
+            broker, service = found
+            service.kill(ValueError("injected"))
+            await cluster.until(lambda: service.lives == 2 and (service.is_running or service.is_over))
+
+            assert condition(broker).state == "DEGRADED"
+            assert f"{service.name} failed: ValueError: injected" in condition(broker).reasons
+            # The others hear of it with the next look at the disk.
+            await cluster.until(lambda: any(service.name in r for r in cluster.image.brokers[broker.broker_id].degraded))
+            assert (await cluster.produce(1, "t", "x", partition=_led_by(cluster, 1))).responses[0].partition_responses[
+                0
+            ].error_code == ErrorCode.NONE
+
+    run(story)
+    assert any(record.levelno == logging.ERROR and kind in record.message for record in caplog.records)
+
+
+def _led_by(cluster: MemoryCluster, broker_id: int) -> int:
+    return next(index for index, state in enumerate(cluster.image.topics["t"].partitions) if state.leader == broker_id)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, rule in RULES.items() if rule is Rule.RESTART_OR_END])
+def test_a_task_without_which_there_is_no_broker_ends_it_loudly_when_it_keeps_dying(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with MemoryCluster(2, SETTINGS) as cluster:
+            await cluster.create_topic("t", partitions=2, factor=2)
+            broker = cluster.brokers.pop(2)
+            service = next(service for service in broker.supervisor.services() if service.kind == kind)
+            for life in range(1, supervision.DEATHS_MAX + 2):
+                await cluster.until(lambda life=life: service.lives == life and service.is_running)  # type: ignore[misc]
+                service.kill(ValueError("injected"))
+            await cluster.until(lambda: broker.phase is Phase.STOPPING)
+            with pytest.raises(BrokerFailed, match=f"{kind} failed: ValueError: injected"):
+                await broker.stop()
+
+            await cluster.until(lambda: all(state.leader == 1 for state in cluster.image.topics["t"].partitions))
+
+    run(story)
+    assert [record.levelno for record in caplog.records if record.levelno >= logging.CRITICAL] == [logging.CRITICAL]
+
+
+def test_a_change_that_somebody_fails_over_is_not_lost() -> None:
+    """The watch dies of it, and begins again by reading everything."""
+
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            broker = cluster.brokers[1]
+            failing = [ValueError("oh")]
+
+            def fails(changes: object) -> None:
+                if failing:
+                    raise failing.pop()
+
+            broker.cluster._listeners.insert(0, fails)
+            await cluster.create_topic("t", partitions=1, factor=1)
+
+            assert not failing
+            response = await cluster.produce(1, "t", "x")
+            assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    run(story)
+
+
+def test_a_replica_that_cannot_take_up_its_role_is_offline_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            broker = cluster.brokers[1]
+            failing = True
+
+            def fails(partition: object) -> None:
+                if failing:
+                    raise ValueError("oh")
+
+            broker.replicas.on_role.append(fails)
+            await cluster.create_topic("t", partitions=1, factor=1)
+            await cluster.until(lambda: bool(broker.replicas.of_topic("t")))
+
+            assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[
+                0
+            ].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert "the role of t-0 failed: ValueError: oh" in condition(broker).reasons
+            failing = False
+            await cluster.until(lambda: broker.replicas.find("t", 0).failure is None)
+            assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    run(story)
+
+
+def test_work_done_once_that_fails_shows(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+
+            async def errand() -> None:
+                raise ValueError("oh")
+
+            cluster.brokers[1].spawn(errand())
+            await cluster.until(lambda: condition(cluster.brokers[1]).state == "DEGRADED")
+
+    run(story)
+    assert "errand failed" in caplog.text
