@@ -35,6 +35,8 @@ LOGGER = logging.getLogger(__name__)
 LOAD_CHUNK_BYTES = 1024 * 1024
 # While a shard is loaded, everybody else gets a turn after this many entries.
 ENTRIES_PER_STEP = 1000
+# Before a load that the machine made fail is tried again.
+LOAD_PAUSE_S = 1.0
 # Entries of one decision go into batches of about this size; a topic's max.message.bytes is 1 MiB unless set otherwise.
 BATCH_BYTES = 512 * 1024
 # What an entry costs beside its key and value, at most.
@@ -367,16 +369,28 @@ class CoordinatorRuntime(Generic[ShardType]):
 
     async def _serve(self, led: _Led[ShardType]) -> None:
         """Load a shard, and stay until something about it fails.  Begun again, it starts over with what the log has."""
-        led.shard = self._make_shard(led.index)
         led.failing = asyncio.get_running_loop().create_future()
         try:
-            await self._load(led)
+            while not led.loaded:
+                await self._try_to_load(led)
             await led.failing
-        finally:
+        except (Exception, asyncio.CancelledError):
             # The partition stays led but not served: clients keep asking, an operator reads why.
             led.loaded = False
             led.tell_of_load()
             self._dismiss(led, RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has failed and starts over"))
+            raise
+
+    async def _try_to_load(self, led: _Led[ShardType]) -> None:
+        led.shard = self._make_shard(led.index)
+        try:
+            await self._load(led)
+        except (RequestError, StorageError) as error:
+            # The machine's fault: the partition may be mended, or somebody else comes to lead it.
+            led.loaded = False
+            LOGGER.error("%s-%d could not be loaded, and is tried again: %s", self.topic, led.index, error)
+            led.tell_of_load()
+            await asyncio.sleep(LOAD_PAUSE_S)
 
     def fail(self, index: int, error: Exception) -> None:
         """Something about a shard failed that must not: what it knows is in doubt, and it is loaded again."""
