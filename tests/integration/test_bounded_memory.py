@@ -1,9 +1,11 @@
 """Memory does not grow with idle connections, with consumers that do not read, or with producers faster than the disk."""
 
+import contextlib
 import resource
 import socket
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -12,10 +14,58 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.process import BrokerProcess
-from tests.support.raw import RawClient, batch, produce
+from tests.support.raw import RawClient, batch, frame, produce
 
 MIB = 1024 * 1024
 API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+
+
+FETCH_50_MIB = FetchRequest(
+    max_wait_ms=0,
+    min_bytes=1,
+    max_bytes=50 * MIB,
+    topics=(FetchTopic(topic="t", partitions=(FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB),)),),
+)
+
+
+def fill(broker: BrokerProcess, batches: int, size: int = 1_000_000) -> None:
+    """Write batches, each with one large record."""
+    with RawClient(broker.bootstrap) as client:
+        client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+        for _ in range(batches):
+            client.call(produce("t", batch(b"x" * size)), 9)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.01)
+
+
+def peak_bytes(broker: BrokerProcess) -> int:
+    """The most resident memory there ever was."""
+    status = Path(f"/proc/{broker.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) * 1024
+
+
+def reader_with_a_small_window(broker: BrokerProcess) -> RawClient:
+    """What it does not read stays in the broker and not in its own kernel's buffers."""
+    client = RawClient(broker.bootstrap, timeout=30)
+    client.socket.close()
+    client.socket = socket.socket()
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.socket.settimeout(30)
+    client.socket.connect(("127.0.0.1", broker.port))
+    return client
+
+
+def send_parts(clients: list[RawClient], whole: bytes, sent: list[int]) -> bool:
+    """Send from each what the broker takes now, 64 KiB at most; whether all have sent everything."""
+    for index, client in enumerate(clients):
+        with contextlib.suppress(BlockingIOError):
+            sent[index] += client.socket.send(whole[sent[index] : sent[index] + 65_536])
+    return sum(sent) == len(clients) * len(whole)
 
 
 def test_five_thousand_idle_connections_leave_the_broker_small_and_quick(tmp_path: Path) -> None:
@@ -43,24 +93,118 @@ def test_five_thousand_idle_connections_leave_the_broker_small_and_quick(tmp_pat
 
 def test_a_consumer_that_never_reads_its_replies_is_not_read_from(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
-        with RawClient(broker.bootstrap) as client:
-            client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
-            for _ in range(60):
-                client.call(produce("t", batch(b"x" * 1_000_000)), 9)
+        fill(broker, batches=60)
         before = broker.memory_bytes()
         greedy = RawClient(broker.bootstrap, timeout=1)
-        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB)
-        fetch = FetchRequest(
-            max_wait_ms=0, min_bytes=1, max_bytes=50 * MIB, topics=(FetchTopic(topic="t", partitions=(wanted,)),)
-        )
         for _ in range(100):
-            greedy.send_request(fetch, 12)
+            greedy.send_request(FETCH_50_MIB, 12)
         time.sleep(1.0)
 
-        assert broker.memory_bytes() - before < 200 * MIB
+        # One reply, and not a second one before it has left.
+        assert broker.memory_bytes() - before < 80 * MIB
         with RawClient(broker.bootstrap) as other:
             assert other.call(API_VERSIONS, 3).error_code == 0
         greedy.socket.close()
+
+
+def test_fifty_readers_that_never_read_share_a_bounded_room_and_give_it_back(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        fill(broker, batches=60)
+        before = broker.memory_bytes()
+        readers = [RawClient(broker.bootstrap) for _ in range(50)]
+        for reader in readers:
+            reader.send_request(FETCH_50_MIB, 12)
+        with RawClient(broker.bootstrap) as honest:
+            wait_until(lambda: broker.memory_bytes() > before + 50 * MIB)
+            # Small requests go on, so do writes, and a reader gets a smaller reply.
+            assert honest.call(API_VERSIONS, 3).error_code == 0
+            assert honest.call(produce("t", batch(b"x" * 1_000_000)), 9).responses[0].partition_responses[0].error_code == 0
+            assert len(honest.call(FETCH_50_MIB, 12).responses[0].partitions[0].records) >= 1_000_000
+
+        assert peak_bytes(broker) < 200 * MIB
+        for reader in readers:
+            reader.socket.close()
+        wait_until(lambda: broker.memory_bytes() < before + 20 * MIB)
+
+
+def test_readers_that_take_nothing_are_cut_when_an_honest_one_waits_for_memory(tmp_path: Path) -> None:
+    settings = {
+        "headrace.connections.bytes.max": str(16 * MIB),
+        "headrace.connection.slow.ms": "1000",
+        "message.max.bytes": "10000000",
+    }
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        fill(broker, batches=3, size=8_000_000)  # more than the kernel would take
+        readers = [reader_with_a_small_window(broker) for _ in range(5)]
+        for reader in readers:
+            reader.send_request(FETCH_50_MIB, 12)
+        with RawClient(broker.bootstrap, timeout=30) as honest:
+            assert len(honest.call(FETCH_50_MIB, 12).responses[0].partitions[0].records) >= 1_000_000
+
+        assert "it read its replies more slowly than 4096 bytes a second while others waited for memory" in broker.output()
+        for reader in readers:
+            reader.socket.close()
+
+
+def test_a_slow_reader_is_not_cut_while_nobody_waits(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", {"headrace.connection.slow.ms": "500"}) as broker:
+        fill(broker, batches=20)
+        reader = reader_with_a_small_window(broker)
+        reader.send_request(FETCH_50_MIB, 12)
+        time.sleep(3)
+
+        assert len(reader.receive()) > 20_000_000
+
+
+def test_announced_requests_lock_nobody_out_and_are_cut(tmp_path: Path) -> None:
+    settings = {"headrace.connection.slow.ms": "1000"}
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        clients = [RawClient(broker.bootstrap, timeout=15) for _ in range(3)]
+        for client in clients:
+            client.send(struct.pack(">i", 100 * MIB) + b"\0" * 8)
+        with RawClient(broker.bootstrap, timeout=1) as honest:
+            honest.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+            assert honest.call(produce("t", batch(b"x" * 150_000)), 9).responses[0].partition_responses[0].error_code == 0
+
+        assert all(client.is_closed_by_broker() for client in clients)
+        assert broker.output().count("it sent a request more slowly than 4096 bytes a second") == 3
+
+
+def test_a_trickle_is_cut_and_what_is_sent_fast_enough_is_not(tmp_path: Path) -> None:
+    settings = {"headrace.connection.slow.ms": "1000", "headrace.connection.bytes.per.second.min": "2000"}
+    whole = frame(produce("t", batch(b"x" * 30_000)), 9)
+    with (
+        BrokerProcess(tmp_path / "data", settings) as broker,
+        RawClient(broker.bootstrap, timeout=5) as honest,
+        RawClient(broker.bootstrap) as trickling,
+    ):
+        honest.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+        trickling.send(whole[:100])
+        for start in range(0, len(whole), 1000):
+            honest.send(whole[start : start + 1000])
+            with contextlib.suppress(OSError):
+                trickling.send(b"\0")
+            time.sleep(0.1)
+
+        assert honest.receive()
+        assert trickling.is_closed_by_broker()
+
+
+def test_many_half_sent_requests_all_complete_in_a_small_room(tmp_path: Path) -> None:
+    """Together they are four times as large as the memory, so each must get on while the others hold a part of theirs."""
+    with BrokerProcess(tmp_path / "data", {"headrace.connections.bytes.max": str(8 * MIB)}) as broker:
+        fill(broker, batches=1)
+        whole = frame(produce("t", batch(b"x" * 1_000_000)), 9)
+        clients = [RawClient(broker.bootstrap, timeout=30) for _ in range(32)]
+        for client in clients:
+            client.socket.setblocking(False)
+        sent = [0] * len(clients)
+        wait_until(lambda: send_parts(clients, whole, sent), 30)
+
+        for client in clients:
+            client.socket.settimeout(30)
+            assert client.receive()
+            client.socket.close()
 
 
 def test_half_sent_large_requests_share_a_bounded_room(tmp_path: Path) -> None:

@@ -302,7 +302,10 @@ class Connection(asyncio.BufferedProtocol):
         parts: list[Buffer] = []
         total = 0
         while total <= JOIN_BYTES_MAX and self._replies and (buffers := self._replies[0].buffers) is not None:
-            size = self._replies.popleft().size
+            reply = self._replies.popleft()
+            size = reply.size
+            # Whoever still knows the reply does not hold its bytes.
+            reply.buffers = ()
             self._held_bytes -= size
             if size:
                 parts.append(size.to_bytes(4, "big"))

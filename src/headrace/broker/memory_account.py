@@ -4,7 +4,7 @@ Counted are bytes that are really held: of requests (arriving, queued, under way
 socket).  A connection has a `Share`; it tells the share what it holds (`settle`) and asks before it holds more.
 
 - Fair: a connection may take more as long as it does not hold more than is left over for everybody else.  One alone gets half of
-  the memory, n of them an (n+1)th each, and there is always something left for who comes next.
+  the memory, n of them an (n+1)th each.  A part is kept free for small requests and replies, whatever the large ones want.
 - Half-received requests cannot wait for each other: those that are refused stand in a line, and one at a time has the turn, which
   lets it go beyond the bound until its request is complete.  So at most one request's size is held beyond the bound.
 - A reply that is not made yet holds nothing.  It waits in a line of its own, first come, first served, until there is `enough`
@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 # A reply is made when there is room for this much of it, or for all of it; the protocol has it carry one batch at least.
 ENOUGH_BYTES = 1024 * 1024
-# Replies this small do not line up behind larger ones.
-SMALL_BYTES = 64 * 1024
-# Of the memory, the part that requests leave to replies.
+# A connection that holds no more than this is small: it may take what is kept free for such, and its replies do not line up
+# behind larger ones.
+SMALL_BYTES = 256 * 1024
+# Of the memory, the part that is kept for the small, and the part that requests leave to replies.
+KEPT_FOR_SMALL = 16
 KEPT_FOR_REPLIES = 4
 
 
@@ -42,6 +44,8 @@ class MemoryAccount:
         self.requests_limit = min(limit, requests_limit or max(1, limit - limit // KEPT_FOR_REPLIES))
         self.requests = 0
         self.replies = 0
+        self._kept_for_small = limit // KEPT_FOR_SMALL
+        self._small = min(SMALL_BYTES, self._kept_for_small)
         self._enough = min(ENOUGH_BYTES, max(1, limit // 8))
         self._call_soon = call_soon
         self._serving = False
@@ -73,7 +77,10 @@ class MemoryAccount:
         if self._turn is share:
             return True
         mine, left = share.held + more, self.limit - self.held - more
-        return mine <= left and share.requests + more <= self.requests_limit - self.requests - more
+        left_to_requests = self.requests_limit - self.requests - more
+        if mine <= self._small:
+            return left >= 0 and left_to_requests >= -self._kept_for_small
+        return mine <= left - self._kept_for_small and share.requests + more <= left_to_requests
 
     def line_up_to_receive(self, share: "Share", more: int, on_room: Callable[[], None]) -> bool:
         """Take a place in the line; True when the turn is free and goes to this one."""
@@ -107,11 +114,14 @@ class MemoryAccount:
 
     def room_for_reply(self, share: "Share", wanted: int) -> int:
         """How much of a reply may be made now; 0 when it has to wait."""
-        free = self.limit - self.held
-        room = min(wanted, (free - share.held) // 2)
-        if self._repliers and wanted > SMALL_BYTES:
-            return 0
-        return room if room >= min(wanted, self._enough) else 0
+        if share.held + wanted <= self._small:
+            return wanted if self.held + wanted <= self.limit else 0
+        room = min(wanted, self._fair_part(share))
+        return room if room >= min(wanted, self._enough) and not self._repliers else 0
+
+    def _fair_part(self, share: "Share") -> int:
+        """How much more one connection may take, so that it does not hold more than is left."""
+        return (self.limit - self.held - self._kept_for_small - share.held) // 2
 
     def line_up_to_reply(self, share: "Share", wanted: int, on_room: Callable[[], None], *, first: bool) -> None:
         self._repliers[share] = _Place(wanted, on_room)
@@ -149,8 +159,8 @@ class MemoryAccount:
     def _serve_repliers(self) -> None:
         while self._repliers:
             share, place = next(iter(self._repliers.items()))
-            free = self.limit - self.held
-            room = min(place.wanted, (free - share.held) // 2, max(self._enough, free // len(self._repliers)))
+            free = self.limit - self.held - self._kept_for_small
+            room = min(place.wanted, self._fair_part(share), max(self._enough, free // len(self._repliers)))
             if room < min(place.wanted, self._enough):
                 return
             del self._repliers[share]

@@ -40,6 +40,8 @@ class PendingReply:
         if self.buffers is None:
             self.buffers = buffers
             self.size = sum(map(len, buffers))
+            # What is called back refers to this reply: with such a circle, its bytes would stay until the collector comes.
+            self.when_closed = None
             if self.kept:
                 self.let_go()
             self.connection.on_answered(self)

@@ -66,7 +66,7 @@ _LIMITS = (
     _fixed(
         "headrace.connections.bytes.max",
         Kind.LONG,
-        104_857_600,
+        117_440_512,
         "The most bytes of requests and replies held for all connections together; whoever needs more waits or gets less.",
         minimum=1_048_576,
     ),

@@ -235,6 +235,8 @@ class _Produce:
     def _answer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if not self._pending:
+            self._waits.clear()
         if not self._acks:
             self._answer_nothing()
             return
