@@ -32,6 +32,24 @@ def test_those_who_wait_for_one_offset_are_called_in_the_order_they_came() -> No
     assert called == ["first", "second", "last"]
 
 
+def test_whoever_leaves_is_not_called_and_nobody_else_is_forgotten() -> None:
+    queue = OffsetQueue()
+    called: list[str] = []
+
+    def leaver(code: ErrorCode) -> None:
+        called.append("leaver")
+
+    queue.wait(5, lambda code: called.append("first"))
+    queue.wait(5, leaver)
+    queue.wait(9, lambda code: called.append("last"))
+    queue.leave(leaver)
+    queue.leave(leaver)
+    assert len(queue) == 2
+    queue.advance(10)
+
+    assert called == ["first", "last"]
+
+
 def test_a_failure_reaches_everybody_and_leaves_nobody() -> None:
     queue = OffsetQueue()
     told: list[ErrorCode] = []
