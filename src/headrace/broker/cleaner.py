@@ -6,23 +6,24 @@ What is cleaned is never what producers append to; readers see the old segments 
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.broker.partition import Partition
+from headrace.host.disk import Disk
 from headrace.log.compaction import (
     CompactionPlan,
     CompactionResult,
     compact,
     discard,
     plan_compaction,
-    plan_expiry,
     publish,
     swap_in,
 )
+from headrace.log.expiry import close_for_expiry, look, note, plan_expiry, plan_look
 from headrace.log.log import Log
 from headrace.log.values import CorruptBatch
 from headrace.model.errors import StorageError
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
+
+Plan = TypeVar("Plan")
+Result = TypeVar("Result")
 
 
 class Cleaner:
@@ -67,10 +71,11 @@ class Cleaner:
             # In memory there are no segments to write anew: retention takes out what has expired or was superseded.
             return False
         try:
+            await self._look_for_expiries(log, partition.high_watermark)
             plan = self._plan(log, partition.high_watermark)
             if plan is None:
                 return False
-            result = await self._compact(plan)
+            result = await self._work(compact, plan)
             await self._put_in_place(partition, log, result)
             return True
         except CorruptBatch as error:
@@ -89,12 +94,19 @@ class Cleaner:
         now = self._broker.clock.wall_ms()
         return plan_compaction(log, now, high_watermark) or plan_expiry(log, now, high_watermark)
 
-    async def _compact(self, plan: CompactionPlan) -> CompactionResult:
+    async def _look_for_expiries(self, log: Log, high_watermark: int) -> None:
+        """Learn when records of segments that were closed lately expire."""
+        close_for_expiry(log, self._broker.clock.wall_ms())
+        plan = plan_look(log, high_watermark)
+        if plan is not None:
+            note(log, plan, await self._work(look, plan))
+
+    async def _work(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
         if self._broker.host.worker_processes:
             if self._worker is None:
                 self._worker = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            return await self._broker.loop.run_in_executor(self._worker, compact, plan)
-        return await self._broker.loop.run_in_executor(None, compact, plan, self._broker.host.disk)
+            return await self._broker.loop.run_in_executor(self._worker, work, plan, None)
+        return await self._broker.loop.run_in_executor(None, work, plan, self._broker.host.disk)
 
     async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
         disk = self._broker.host.disk

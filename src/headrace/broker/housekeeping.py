@@ -6,12 +6,14 @@ All of it in the background: decisions on the event loop, files in threads, comp
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.cleaner import Cleaner
 from headrace.broker.partition import Partition
 from headrace.broker.supervision import Rule
 from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
+from headrace.log.memory import MemoryLog
+from headrace.log.steps import Steps
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 
@@ -22,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 # Between two partitions the loop gets a turn, so that a thousand of them are not one long silence.
 PARTITIONS_PER_TURN = 20
+# How long the loop may be busy with one log in memory before it turns to others; the steps are for clocks that stand still.
+SLICE_S = 0.002
+STEPS_PER_SLICE = 200
 
 
 class Housekeeping:
@@ -59,7 +64,10 @@ class Housekeeping:
 
     async def apply_retention(self) -> None:
         """Remove whole segments that are too old or too many."""
-        for turn, partition in enumerate(self._online()):
+        for turn, partition in enumerate(list(self._online())):
+            if isinstance(partition.log, MemoryLog):
+                await self._in_turns(partition.log.retention_steps(self._broker.clock.wall_ms(), partition.high_watermark))
+                continue
             try:
                 removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
             except CorruptBatch as error:
@@ -72,6 +80,26 @@ class Housekeeping:
             self.unlink_soon(removed)
             if turn % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
+
+    async def _in_turns(self, work: Steps[None]) -> None:
+        """Work that has to be done on the loop, in slices between which everybody else gets a turn."""
+        clock, loop = self._broker.clock, self._broker.loop
+        answer: Any = None
+        began, steps = clock.monotonic(), 0
+        while True:
+            try:
+                step = work.send(answer)
+            except StopIteration:
+                return
+            steps += 1
+            if step is not None:
+                answer = await loop.run_in_executor(None, step)
+            else:
+                answer = None
+                if steps < STEPS_PER_SLICE and clock.monotonic() - began < SLICE_S:
+                    continue
+                await asyncio.sleep(0)
+            began, steps = clock.monotonic(), 0
 
     def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
         """Let the files of removed segments go, beside the event loop."""

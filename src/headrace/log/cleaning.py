@@ -5,25 +5,30 @@ transaction are gone and the horizon has passed; empty batches that hold a produ
 Always: offsets, sequences and the order of records stay as they were.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from headrace.log.aborted_index import AbortedEntry
-from headrace.model.time_to_live import expires_at
-from headrace.records.batch import rebuild_batch
+from headrace.log.steps import RECORDS_PER_STEP, WHOLE_BYTES_MAX, Steps, finish
+from headrace.model.time_to_live import TTL_HEADER, expires_at
+from headrace.records.batch import assemble, rebuild_batch, rebuilt_header, write_body
+from headrace.records.compression import compress
 from headrace.records.control import read_marker
 from headrace.records.header import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     TRANSACTIONAL_BIT,
+    BatchError,
     BatchHeader,
 )
-from headrace.records.record import Record, read_records
+from headrace.records.record import Record, parse_in_parts, read_records, unpacked_body
 
 KEYS_MAX: Final = 500_000
 _SHORT_KEY_BYTES = 16
+_TTL_HEADER = TTL_HEADER.encode()
 
 
 def emptied(header: BatchHeader) -> bytes:
@@ -130,40 +135,63 @@ class BatchCleaner:
     ttl_enabled: bool
     keys: KeyMap | None
     transactions: TransactionTracker
-    last_written: dict[int, LastWritten]
+    last_written: Callable[[int], LastWritten | None]
     records_read: int = 0
     records_kept: int = 0
-    # When the next record will expire, of those that were kept.
+    # When the next record will expire, of those that were kept since this was last set to None.
     next_expiry_ms: int | None = None
 
     def clean(self, header: BatchHeader, batch: memoryview) -> bytes | memoryview | None:
         """The batch as it stays: itself, a smaller one, or None."""
+        return finish(self.steps(header, batch))
+
+    def steps(self, header: BatchHeader, batch: memoryview) -> Steps[bytes | memoryview | None]:
+        """The same, for those who must not be busy for long."""
+        try:
+            return (yield from self._steps(header, batch))
+        except BatchError:
+            # A producer may send what nobody can open, where nobody looks: it stays as it came.
+            return batch
+
+    def _steps(self, header: BatchHeader, batch: memoryview) -> Steps[bytes | memoryview | None]:
         self.records_read += header.record_count
         if header.attributes & CONTROL_BIT:
             return self._clean_control(header, batch)
         if self.keys is not None and self.transactions.is_aborted(header):
-            return self._keep(header, batch, [], tombstones=False)
+            return self._emptied_or_gone(header)
         if self.keys is None and not self.ttl_enabled:
             return batch
-        records = read_records(batch)
-        kept = [record for record in records if self._stays(header, record)]
+        if not header.record_count:
+            return self._emptied_or_gone(header)
+        body = yield from unpack(header, batch)
+        if self.keys is None and not may_expire(body):
+            self.records_kept += header.record_count
+            yield None
+            return batch
+        kept: list[Record] = []
+        for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+            kept += [record for record in records if self._stays(header, record)]
+            yield None
         tombstones = self.keys is not None and any(record.value is None for record in kept)
-        if len(kept) == len(records) and not (tombstones and header.delete_horizon_ms is None):
-            self.records_kept += len(kept)
-            return batch if records else self._keep(header, batch, [], tombstones=False)
-        return self._keep(header, batch, kept, tombstones=tombstones)
+        self.records_kept += len(kept)
+        if len(kept) == header.record_count and not (tombstones and header.delete_horizon_ms is None):
+            return batch
+        if not kept:
+            return self._emptied_or_gone(header)
+        return (yield from _rebuild(header, kept, self._horizon(header) if tombstones else header.delete_horizon_ms))
 
     def _clean_control(self, header: BatchHeader, batch: memoryview) -> bytes | memoryview | None:
         if self.keys is None:
             return batch
         alone = self.transactions.marker_stands_alone(header, batch)
-        horizon = header.delete_horizon_ms
-        if alone and horizon is not None and horizon <= self.now_ms:
-            return self._keep(header, batch, [], tombstones=False)
-        if not alone or horizon is not None:
-            self.records_kept += header.record_count
-            return batch if header.record_count else self._keep(header, batch, [], tombstones=False)
-        return self._keep(header, batch, read_records(batch), tombstones=True)
+        if not header.record_count or (
+            alone and header.delete_horizon_ms is not None and header.delete_horizon_ms <= self.now_ms
+        ):
+            return self._emptied_or_gone(header)
+        self.records_kept += header.record_count
+        if not alone or header.delete_horizon_ms is not None:
+            return batch
+        return rebuild_batch(header, read_records(batch), delete_horizon_ms=self._horizon(header))
 
     def _stays(self, header: BatchHeader, record: Record) -> bool:
         if self.ttl_enabled:
@@ -180,19 +208,84 @@ class BatchCleaner:
         horizon = header.delete_horizon_ms
         return record.value is not None or horizon is None or self.now_ms < horizon
 
-    def _keep(self, header: BatchHeader, batch: memoryview, records: list[Record], *, tombstones: bool) -> bytes | None:
-        if records:
-            self.records_kept += len(records)
-            horizon = header.delete_horizon_ms
-            if tombstones and horizon is None:
-                horizon = self.now_ms + self.delete_retention_ms
-            return rebuild_batch(header, records, delete_horizon_ms=horizon)
+    def _horizon(self, header: BatchHeader) -> int:
+        """Until when tombstones and lonely markers stay: as it was set, or from now on."""
+        horizon = header.delete_horizon_ms
+        return horizon if horizon is not None else self.now_ms + self.delete_retention_ms
+
+    def _emptied_or_gone(self, header: BatchHeader) -> bytes | None:
         return emptied(header) if self._must_stay_empty(header) else None
 
     def _must_stay_empty(self, header: BatchHeader) -> bool:
-        last = self.last_written.get(header.producer_id) if header.producer_id >= 0 else None
+        last = self.last_written(header.producer_id) if header.producer_id >= 0 else None
         if last is None:
             return False
         if last.last_data_offset >= 0:
             return header.last_offset == last.last_data_offset
         return bool(header.attributes & CONTROL_BIT) and header.producer_epoch == last.producer_epoch
+
+
+def may_expire(body: bytes) -> bool:
+    """Whether a record in an unpacked body can have a time to live: far cheaper than opening them all."""
+    return _TTL_HEADER in body
+
+
+def collect_keys(keys: KeyMap, header: BatchHeader, batch: memoryview, first_dirty: int = 0) -> Steps[bool]:
+    """Note the keys of a batch; False when there is no room for all of them."""
+    if not header.record_count:
+        return True
+    try:
+        body = yield from unpack(header, batch)
+        for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+            for record in records:
+                if record.key is not None and record.offset >= first_dirty and not keys.put(record.key, record.offset):
+                    return False
+            yield None
+    except BatchError:
+        pass
+    return True
+
+
+def first_expiry(header: BatchHeader, batch: memoryview) -> Steps[int | None]:
+    """When the first record of a batch expires; None when none does."""
+    if header.attributes & CONTROL_BIT or not header.record_count:
+        return None
+    first: int | None = None
+    try:
+        body = yield from unpack(header, batch)
+        if not may_expire(body):
+            yield None
+            return None
+        for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+            for record in records:
+                first = earlier(first, expires_at(record.headers, record.timestamp))
+            yield None
+    except BatchError:
+        return None
+    return first
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    """The earlier of two times, either of which may be never."""
+    return other if one is None else one if other is None else min(one, other)
+
+
+def unpack(header: BatchHeader, batch: memoryview) -> Steps[bytes]:
+    if header.attributes & COMPRESSION_MASK and len(batch) > WHOLE_BYTES_MAX:
+        body: bytes = yield partial(unpacked_body, header, batch)
+        return body
+    return unpacked_body(header, batch)
+
+
+def _rebuild(header: BatchHeader, records: list[Record], delete_horizon_ms: int | None) -> Steps[bytes]:
+    template = rebuilt_header(header, records, delete_horizon_ms)
+    parts: list[bytes] = []
+    for start in range(0, len(records), RECORDS_PER_STEP):
+        parts.append(write_body(template, records[start : start + RECORDS_PER_STEP]))
+        yield None
+    body = b"".join(parts)
+    if not template.attributes & COMPRESSION_MASK:
+        return assemble(template, body)
+    pack = partial(compress, template.compression, body)
+    packed: bytes = (yield pack) if len(body) > WHOLE_BYTES_MAX else pack()
+    return assemble(template, packed)

@@ -1,7 +1,7 @@
 """Compaction: the last value of each key stays.  And expiry: records whose time to live is over go.
 
 Three steps, so that nothing stalls producers or consumers:
-1. `plan_compaction` / `plan_expiry` on the loop's thread decide what may be cleaned;
+1. `plan_compaction`, or `plan_expiry` in `expiry.py`, on the loop's thread decide what may be cleaned;
 2. `compact` in a worker process reads the segments and writes their replacements beside them (`.cleaned`), and `publish` in a
    thread makes them durable under `.swap`: from then on a crash finishes the replacement;
 3. `swap_in` on the loop's thread puts them in place.
@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 
 from headrace.host.disk import Disk, SystemDisk
 from headrace.log.aborted_index import AbortedEntry
-from headrace.log.cleaning import KEYS_MAX, BatchCleaner, KeyMap, LastWritten, TransactionTracker, emptied
+from headrace.log.cleaning import KEYS_MAX, BatchCleaner, KeyMap, LastWritten, TransactionTracker, collect_keys, emptied
 from headrace.log.files import FilePool
 from headrace.log.scanning import ScannedBatch, Scanner
-from headrace.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path, stored
+from headrace.log.segment import LOG_SUFFIX, NEVER_LOOKED, SEGMENT_SUFFIXES, Segment, segment_path, stored
+from headrace.log.steps import finish
 from headrace.log.swapping import CLEANED_SUFFIX, SWAP_SUFFIX, begin_swap, finish_swap
 from headrace.log.values import CorruptBatch, RemovedSegment
 from headrace.records.header import CONTROL_BIT, BatchHeader, read_header
-from headrace.records.record import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.log.log import Log
 
-# With a time to live, what is written is closed after so long, so that the cleaner can get at it.
-EXPIRY_ROLL_MS = 600_000
+# How fast segments are written anew for records that expired, on average: where something always expires, not always.
+EXPIRY_BYTES_PER_S = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,10 @@ class CompactionResult:
 
     directory: Path
     groups: list[tuple[Source, ...]] = field(default_factory=list)
+    # When the first record of each group expires.
+    expiries: list[int | None] = field(default_factory=list)
     # Everything below is clean now.
     clean_offset: int = 0
-    next_expiry_ms: int | None = None
     records_read: int = 0
     records_kept: int = 0
     bytes_before: int = 0
@@ -92,34 +93,21 @@ def plan_compaction(log: "Log", now_ms: int, high_watermark: int) -> CompactionP
     config = log.config
     if not config.is_compacted:
         return None
-    upper_bound = _first_uncleanable(log, now_ms, high_watermark, config.min_compaction_lag_ms)
+    upper_bound = first_uncleanable(log, now_ms, high_watermark, config.min_compaction_lag_ms)
     first_dirty = max(log.clean_offset, log.segments[0].base_offset)
     if upper_bound <= first_dirty:
         return None
-    sources = _sources_below(log, upper_bound)
+    sources = sources_below(log, upper_bound)
     dirty = sum(source.size for source in sources if source.next_base > first_dirty)
     total = sum(source.size for source in sources)
-    overdue = _is_overdue(log, first_dirty, now_ms)
+    overdue = _is_overdue(log, first_dirty, now_ms) or _has_expired(log, first_dirty, upper_bound, now_ms)
     if not dirty or (dirty / total < config.min_cleanable_dirty_ratio and not overdue):
         return None
-    return _plan(log, sources, first_dirty, upper_bound, now_ms)
+    return plan_for(log, sources, first_dirty, upper_bound, now_ms)
 
 
-def plan_expiry(log: "Log", now_ms: int, high_watermark: int) -> CompactionPlan | None:
-    """What to rewrite without its expired records, if the topic has a time to live and something is due."""
-    if not log.config.message_ttl_enable or log.config.is_compacted:
-        return None
-    active = log.segments[-1]
-    if active.size and now_ms - active.created_ms >= min(EXPIRY_ROLL_MS, log.config.segment_ms):
-        log.roll()
-    if log.next_expiry_ms is None or log.next_expiry_ms > now_ms:
-        return None
-    upper_bound = _first_uncleanable(log, now_ms, high_watermark, 0)
-    sources = _sources_below(log, upper_bound)
-    return _plan(log, sources, None, upper_bound, now_ms) if sources else None
-
-
-def _first_uncleanable(log: "Log", now_ms: int, high_watermark: int, lag_ms: int) -> int:
+def first_uncleanable(log: "Log", now_ms: int, high_watermark: int, lag_ms: int) -> int:
+    """Nothing from this offset on may be touched: active, not replicated, undecided, or too young."""
     bound = min(high_watermark, log.segments[-1].base_offset)
     unstable = log.first_unstable_offset
     if unstable is not None:
@@ -131,7 +119,8 @@ def _first_uncleanable(log: "Log", now_ms: int, high_watermark: int, lag_ms: int
     return bound
 
 
-def _sources_below(log: "Log", bound: int) -> tuple[Source, ...]:
+def sources_below(log: "Log", bound: int) -> tuple[Source, ...]:
+    """The closed segments that lie wholly below an offset."""
     segments = log.segments
     return tuple(
         Source(base_offset=segment.base_offset, size=segment.size, next_base=following.base_offset)
@@ -148,7 +137,19 @@ def _is_overdue(log: "Log", first_dirty: int, now_ms: int) -> bool:
     return False
 
 
-def _plan(log: "Log", sources: tuple[Source, ...], first_dirty: int | None, bound: int, now_ms: int) -> CompactionPlan:
+def _has_expired(log: "Log", first_dirty: int, bound: int, now_ms: int) -> bool:
+    """Whether a record's time is over where it can go only with older ones of its key."""
+    if not log.config.message_ttl_enable:
+        return False
+    return any(
+        0 < (segment.next_expiry_ms or 0) < now_ms
+        for segment, following in pairwise(log.segments)
+        if first_dirty < following.base_offset <= bound
+    )
+
+
+def plan_for(log: "Log", sources: tuple[Source, ...], first_dirty: int | None, bound: int, now_ms: int) -> CompactionPlan:
+    """Everything the worker needs to know to clean these segments."""
     last_written = {state.producer_id: LastWritten(state.last_data_offset, state.epoch) for state in log.producers}
     aborted = [entry for segment in log.segments for entry in log.aborted_of(segment, log.start_offset)]
     config = log.config
@@ -179,7 +180,6 @@ class _Compaction:
     def __init__(self, plan: CompactionPlan, disk: Disk) -> None:
         self._plan = plan
         self._disk = disk
-        self._parent = os.getppid()
         self._result = CompactionResult(directory=plan.directory, is_expiry=plan.first_dirty is None)
 
     def run(self) -> CompactionResult:
@@ -193,17 +193,16 @@ class _Compaction:
             ttl_enabled=plan.ttl_enabled,
             keys=keys,
             transactions=TransactionTracker(plan.aborted),
-            last_written=plan.last_written,
+            last_written=plan.last_written.get,
         )
         try:
-            for group in _grouped(sources, plan.segment_bytes):
+            for group in grouped(sources, plan.segment_bytes):
                 self._clean_group(group, cleaner)
         except BaseException:
             discard(result, self._disk)
             raise
         self._disk.sync_directory(plan.directory)
         result.clean_offset = end
-        result.next_expiry_ms = cleaner.next_expiry_ms
         result.records_read, result.records_kept = cleaner.records_read, cleaner.records_kept
         return result
 
@@ -218,34 +217,14 @@ class _Compaction:
             for header, _, batch in self._batches(source):
                 if header.attributes & CONTROL_BIT:
                     tracker.marker_stands_alone(header, batch)
-                elif not tracker.is_aborted(header):
-                    for record in read_records(batch):
-                        if (
-                            record.key is not None
-                            and record.offset >= plan.first_dirty
-                            and not keys.put(record.key, record.offset)
-                        ):
-                            return keys
+                elif not tracker.is_aborted(header) and not finish(collect_keys(keys, header, batch, plan.first_dirty)):
+                    return keys
                 keys.latest_offset = header.last_offset
             keys.latest_offset = source.next_base - 1
         return keys
 
     def _batches(self, source: Source) -> "Iterator[ScannedBatch]":
-        path = segment_path(self._plan.directory, source.base_offset, LOG_SUFFIX)
-        file = self._disk.open(path)
-        try:
-            scanner = Scanner(file, source.base_offset, size=source.size)
-            for scanned in scanner:
-                if scanner.holes:
-                    break
-                if os.getppid() != self._parent:
-                    raise CompactionAbandoned
-                yield scanned
-            if scanner.holes or scanner.bad_tail:
-                reason = scanner.holes[0].reason if scanner.holes else scanner.bad_tail
-                raise CorruptBatch(path, scanner.end, scanner.next_offset, reason or "")
-        finally:
-            file.close()
+        return batches_of(self._disk, self._plan.directory, source)
 
     def _clean_group(self, group: tuple[Source, ...], cleaner: BatchCleaner) -> None:
         plan, result = self._plan, self._result
@@ -262,6 +241,7 @@ class _Compaction:
         )
         target.log.file()
         cleaner.transactions.still_needed.clear()
+        cleaner.next_expiry_ms = None
         dropped: BatchHeader | None = None
         for source in group:
             for header, _, batch in self._batches(source):
@@ -280,7 +260,14 @@ class _Compaction:
                 handle.sync()
         result.bytes_before += sum(source.size for source in group)
         result.bytes_after += target.size
+        result.expiries.append(self._next_expiry(cleaner, target.size))
         target.close()
+
+    def _next_expiry(self, cleaner: BatchCleaner, size: int) -> int | None:
+        """When this group is to be written anew; whoever writes much at a time does so less often."""
+        if not self._plan.ttl_enabled or cleaner.next_expiry_ms is None:
+            return None if self._plan.ttl_enabled else NEVER_LOOKED
+        return max(cleaner.next_expiry_ms, self._plan.now_ms + size * 1000 // EXPIRY_BYTES_PER_S)
 
     def _aborted_in(self, group: tuple[Source, ...], cleaner: BatchCleaner) -> list[AbortedEntry]:
         if self._plan.first_dirty is not None:
@@ -293,17 +280,38 @@ class _Compaction:
             self._disk.remove(segment_path(self._plan.directory, base_offset, suffix + CLEANED_SUFFIX))
 
 
+def batches_of(disk: Disk, directory: Path, source: Source) -> "Iterator[ScannedBatch]":
+    """The batches of a closed segment; CorruptBatch at the first that is broken."""
+    path = segment_path(directory, source.base_offset, LOG_SUFFIX)
+    parent = os.getppid()
+    file = disk.open(path)
+    try:
+        scanner = Scanner(file, source.base_offset, size=source.size)
+        for scanned in scanner:
+            if scanner.holes:
+                break
+            if os.getppid() != parent:
+                raise CompactionAbandoned
+            yield scanned
+        if scanner.holes or scanner.bad_tail:
+            reason = scanner.holes[0].reason if scanner.holes else scanner.bad_tail
+            raise CorruptBatch(path, scanner.end, scanner.next_offset, reason or "")
+    finally:
+        file.close()
+
+
 def _write(target: Segment, batch: bytes | memoryview) -> None:
     target.append([stored(read_header(batch))], [batch])
 
 
-def _grouped(sources: Sequence[Source], segment_bytes: int) -> list[tuple[Source, ...]]:
+def grouped(sources: Sequence[Source], segment_bytes: int) -> list[tuple[Source, ...]]:
     """Neighbours that fit one segment together become one, so that a compacted log has few files."""
     groups: list[list[Source]] = []
     for source in sources:
         group = groups[-1] if groups else None
         fits = (
             group is not None
+            and group[-1].next_base == source.base_offset
             and sum(each.size for each in group) + source.size <= segment_bytes
             and source.next_base - group[0].base_offset <= 2**31 - 1
         )
@@ -338,8 +346,7 @@ def swap_in(log: "Log", result: CompactionResult) -> list[RemovedSegment]:
         discard(result, log.disk)
         return []
     removed: list[RemovedSegment] = []
-    for group in result.groups:
-        removed += log.replace_segments([source.base_offset for source in group], finish_swap)
+    for group, next_expiry_ms in zip(result.groups, result.expiries, strict=True):
+        removed += log.replace_segments([source.base_offset for source in group], finish_swap, next_expiry_ms)
     log.clean_offset = max(log.clean_offset, result.clean_offset) if not result.is_expiry else log.clean_offset
-    log.next_expiry_ms = result.next_expiry_ms
     return removed

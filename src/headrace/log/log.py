@@ -173,7 +173,9 @@ class Log(SegmentedLog):
         self._size -= segment.size
         return RemovedSegment(segment.base_offset, segment.size, reason, lambda: unlink(self.disk, paths))
 
-    def replace_segments(self, bases: Sequence[int], finish: Callable[[Disk, Path, Sequence[int]], None]) -> list[RemovedSegment]:
+    def replace_segments(
+        self, bases: Sequence[int], finish: Callable[[Disk, Path, Sequence[int]], None], next_expiry_ms: int | None
+    ) -> list[RemovedSegment]:
         """Put a compacted segment, ready under `.swap`, in the place of neighbours."""
         self._require_working()
         index = self._bases.index(bases[0])
@@ -182,6 +184,7 @@ class Log(SegmentedLog):
         try:
             finish(self.disk, self.directory, bases[:1])
             segment = self._load_segment(bases[0])
+            segment.next_expiry_ms = next_expiry_ms
             self._note_sealed(segment, 0)
         except OSError as error:
             raise self._fail("putting a compacted segment in place", self.directory, error) from error

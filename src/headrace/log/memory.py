@@ -11,10 +11,11 @@ from typing import Any
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.log.aborted_index import AbortedEntry
-from headrace.log.cleaning import BatchCleaner, KeyMap, LastWritten, TransactionTracker
 from headrace.log.core import LogCore
+from headrace.log.memory_cleaning import MemoryCleaning
 from headrace.log.producer_state import CompletedTransaction
 from headrace.log.segment import StoredBatch
+from headrace.log.steps import Steps, finish
 from headrace.log.values import AbortedTransaction, FoundOffset, Read, RemovedSegment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -29,14 +30,17 @@ _SHRINK_AT = 1024
 class HeldBatch:
     """A batch in memory."""
 
-    __slots__ = ("base_offset", "data", "max_timestamp", "next_offset", "records")
+    __slots__ = ("base_offset", "data", "max_timestamp", "next_expiry_ms", "next_offset", "records")
 
     def __init__(self, base_offset: int, next_offset: int, max_timestamp: int, records: int, data: bytes) -> None:
         self.base_offset = base_offset
         self.next_offset = next_offset
         self.max_timestamp = max_timestamp
         self.records = records
+        # Nothing is left of a batch without bytes; it leaves the list with the next cleaning.
         self.data = data
+        # When its first record expires; None while nobody has looked, and when none does.
+        self.next_expiry_ms: int | None = None
 
 
 class MemoryLog(LogCore):
@@ -49,9 +53,15 @@ class MemoryLog(LogCore):
         self._head = 0
         self._size = 0
         self._records = 0
-        self._aborted: list[AbortedEntry] = []
-        self._next_expiry_ms: int | None = 0
-        self._compacted_to = 0
+        self.aborted: list[AbortedEntry] = []
+        # Below `looked_to` it is known of each batch when its first record expires, and when the first of all does.
+        self.looked_to = 0
+        self.next_expiry_ms: int | None = None
+        self.compacted_to = 0
+        # Bytes of batches that end above `compacted_to`.
+        self.dirty_bytes = 0
+        # How often the log was cut: whoever works on it in steps must begin anew.
+        self.truncations = 0
 
     # -- what it is
 
@@ -109,6 +119,8 @@ class MemoryLog(LogCore):
 
     def delete(self) -> None:
         self._batches, self._head, self._size, self._records = [], 0, 0, 0
+        self.dirty_bytes = 0
+        self.truncations += 1
 
     # -- writing
 
@@ -132,8 +144,7 @@ class MemoryLog(LogCore):
             position += batch.size
         self._size += size
         self._records += records
-        if self.config.message_ttl_enable and self._next_expiry_ms is None:
-            self._next_expiry_ms = now_ms
+        self.dirty_bytes += size
 
     def _make_room(self, size: int, records: int) -> None:
         config = self.config
@@ -148,14 +159,17 @@ class MemoryLog(LogCore):
                     f"the partition is full: {self._records} messages, {self._size} bytes in memory, "
                     "and memory.full.policy=reject",
                 )
-            self._drop_first()
+            self.drop_first()
 
-    def _drop_first(self) -> None:
+    def drop_first(self) -> None:
+        """Let the oldest batch go; the log begins behind it."""
         batch = self._batches[self._head]
         # The slot keeps its offsets for the search and lets its bytes go.
         self._size -= len(batch.data)
         self._records -= batch.records
-        batch.data = b""
+        if batch.next_offset > self.compacted_to:
+            self.dirty_bytes -= len(batch.data)
+        batch.data, batch.records = b"", 0
         self._head += 1
         self._start_offset = max(self._start_offset, min(batch.next_offset, self._end_offset))
         if self._head >= _SHRINK_AT and self._head * 2 >= len(self._batches):
@@ -164,7 +178,7 @@ class MemoryLog(LogCore):
 
     def _note_aborted(self, completed: CompletedTransaction) -> None:
         stable = self.producers.stable_offset_after(completed)
-        self._aborted.append(AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable))
+        self.aborted.append(AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable))
 
     # -- reading
 
@@ -196,20 +210,23 @@ class MemoryLog(LogCore):
         for batch in self._batches[self._head :]:
             if batch.base_offset >= up_to:
                 return None
-            if batch.max_timestamp >= timestamp:
+            if batch.records and batch.max_timestamp >= timestamp:
                 for record in read_records(batch.data):
                     if record.timestamp >= timestamp and self._start_offset <= record.offset < up_to:
                         return FoundOffset(record.timestamp, record.offset, read_header(batch.data).leader_epoch)
         return None
 
     def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
-        greatest = max((batch.max_timestamp for batch in self._batches[self._head :] if batch.base_offset < up_to), default=-1)
+        greatest = max(
+            (batch.max_timestamp for batch in self._batches[self._head :] if batch.records and batch.base_offset < up_to),
+            default=-1,
+        )
         return None if greatest < 0 else self.offset_for_timestamp(greatest, up_to)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        first = bisect_left(self._aborted, start, key=lambda entry: entry.last_offset)
+        first = bisect_left(self.aborted, start, key=lambda entry: entry.last_offset)
         found = []
-        for entry in self._aborted[first:]:
+        for entry in self.aborted[first:]:
             if entry.first_offset < end:
                 found.append(AbortedTransaction(entry.producer_id, entry.first_offset))
             if entry.last_stable_offset >= end:
@@ -222,84 +239,61 @@ class MemoryLog(LogCore):
         if offset > self._end_offset or offset < 0:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is beyond the end, {self._end_offset}")
         while self._head < len(self._batches) and self._batches[self._head].next_offset <= offset:
-            self._drop_first()
+            self.drop_first()
         self._start_offset = max(self._start_offset, offset)
-        self.epochs.truncate_from_start(self._start_offset)
-        first = bisect_left(self._aborted, self._start_offset, key=lambda entry: entry.last_offset)
-        del self._aborted[:first]
+        self.forget_below_start()
         return []
 
+    def forget_below_start(self) -> None:
+        """Epochs and aborted transactions that ended before the log begins."""
+        self.epochs.truncate_from_start(self._start_offset)
+        first = bisect_left(self.aborted, self._start_offset, key=lambda entry: entry.last_offset)
+        del self.aborted[:first]
+
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
-        config = self.config
-        self.producers.remove_expired(config.producer_id_expiration_ms)
-        if "delete" in config.cleanup_policy:
-            self._remove_old(now_ms, high_watermark)
-        if config.is_compacted or (
-            config.message_ttl_enable and self._next_expiry_ms is not None and self._next_expiry_ms <= now_ms
-        ):
-            self._clean(now_ms, high_watermark)
-        return self.delete_before(self._start_offset)
+        finish(self.retention_steps(now_ms, high_watermark))
+        return []
 
-    def _remove_old(self, now_ms: int, high_watermark: int) -> None:
-        config = self.config
-        while self._head < len(self._batches):
-            batch = self._batches[self._head]
-            too_old = config.retention_ms >= 0 and 0 <= batch.max_timestamp < now_ms - config.retention_ms
-            too_many = config.retention_bytes >= 0 and self._size - len(batch.data) >= config.retention_bytes
-            if batch.next_offset > high_watermark or not (too_old or too_many):
-                return
-            self._drop_first()
+    def retention_steps(self, now_ms: int, high_watermark: int) -> Steps[None]:
+        """The same in short steps: retention, expiry and compaction, between which the log may be used."""
+        return MemoryCleaning(self, now_ms, high_watermark).steps()
 
-    def _clean(self, now_ms: int, high_watermark: int) -> None:
-        """Compact, or remove what expired.  Below the first open transaction and the high watermark only."""
-        bound = high_watermark if self.first_unstable_offset is None else min(high_watermark, self.first_unstable_offset)
-        keys = None
-        if self.config.is_compacted:
-            if not self._is_dirty_enough(bound):
-                return
-            keys = self._keys_below(bound)
-        cleaner = BatchCleaner(
-            now_ms=now_ms,
-            delete_retention_ms=self.config.delete_retention_ms,
-            ttl_enabled=self.config.message_ttl_enable,
-            keys=keys,
-            transactions=TransactionTracker(self._aborted),
-            last_written={state.producer_id: LastWritten(state.last_data_offset, state.epoch) for state in self.producers},
-        )
-        kept: list[HeldBatch] = []
-        for batch in self._batches[self._head :]:
-            data = cleaner.clean(read_header(batch.data), memoryview(batch.data)) if batch.next_offset <= bound else batch.data
-            if data is not None:
-                kept.append(_held(batch, data))
-        self._batches, self._head = kept, 0
-        self._size = sum(len(batch.data) for batch in kept)
-        self._records = sum(batch.records for batch in kept)
-        self._next_expiry_ms = cleaner.next_expiry_ms
-        self._compacted_to = bound
+    # -- for the cleaning
 
-    def _is_dirty_enough(self, bound: int) -> bool:
-        dirty = total = 0
-        for batch in self._batches[self._head :]:
-            if batch.next_offset <= bound:
-                total += len(batch.data)
-                dirty += len(batch.data) if batch.next_offset > self._compacted_to else 0
-        return dirty > 0 and dirty / total >= self.config.min_cleanable_dirty_ratio
+    def first_batch(self) -> HeldBatch | None:
+        return self._batches[self._head] if self._head < len(self._batches) else None
 
-    def _keys_below(self, bound: int) -> KeyMap:
-        keys = KeyMap()
-        tracker = TransactionTracker(self._aborted)
-        for batch in self._batches[self._head :]:
-            if batch.next_offset > bound:
-                break
-            header = read_header(batch.data)
-            if header.attributes & CONTROL_BIT:
-                tracker.marker_stands_alone(header, memoryview(batch.data))
-            elif not tracker.is_aborted(header):
-                for record in read_records(batch.data):
-                    if record.key is not None and not keys.put(record.key, record.offset):
-                        return keys
-            keys.latest_offset = header.last_offset
-        return keys
+    def batches_from(self, offset: int, count: int) -> list[HeldBatch]:
+        """Some batches, from the one that holds an offset on."""
+        index = self._index_of(offset)
+        return self._batches[index : index + count]
+
+    def replace(self, batch: HeldBatch, data: bytes) -> None:
+        """Put what is left of a batch in its place; no bytes: nothing is left."""
+        header = read_header(data) if data else None
+        records = header.record_count if header is not None else 0
+        self._size += len(data) - len(batch.data)
+        self._records += records - batch.records
+        if batch.next_offset > self.compacted_to:
+            self.dirty_bytes += len(data) - len(batch.data)
+        if records and header is not None:
+            # Without records it keeps the age it had: retention goes by it.
+            batch.max_timestamp = header.max_timestamp
+        batch.data, batch.records = data, records
+
+    def note_compacted(self, bound: int) -> None:
+        """Everything below is compacted."""
+        self.compacted_to = bound
+        self.dirty_bytes = sum(len(batch.data) for batch in self._batches[self._index_of(bound) :])
+
+    def shrink(self, offset: int, count: int) -> int | None:
+        """Let go of batches without bytes among the next so many; where to go on."""
+        index = self._index_of(offset)
+        some = self._batches[index : index + count]
+        if not some:
+            return None
+        self._batches[index : index + count] = [batch for batch in some if batch.data]
+        return some[-1].next_offset
 
     def truncate_to(self, offset: int) -> list[RemovedSegment]:
         if offset >= self._end_offset:
@@ -313,7 +307,9 @@ class MemoryLog(LogCore):
         self._records -= sum(batch.records for batch in removed)
         self._end_offset = min([offset, *(batch.base_offset for batch in removed[:1])])
         self._start_offset = min(self._start_offset, self._end_offset)
-        self._compacted_to = min(self._compacted_to, self._end_offset)
+        self.truncations += 1
+        self.looked_to = min(self.looked_to, self._end_offset)
+        self.note_compacted(min(self.compacted_to, self._end_offset))
         self.epochs.truncate_from_end(self._end_offset)
         self._replay()
         return []
@@ -321,10 +317,10 @@ class MemoryLog(LogCore):
     def _replay(self) -> None:
         """The producers and aborted transactions as the remaining batches say."""
         self.producers.clear()
-        self._aborted.clear()
+        self.aborted.clear()
         for batch in self._batches[self._head :]:
-            header = read_header(batch.data)
-            if header.producer_id < 0:
+            header = read_header(batch.data) if batch.data else None
+            if header is None or header.producer_id < 0:
                 continue
             if not header.attributes & CONTROL_BIT:
                 self.producers.apply(header, header.base_offset)
@@ -335,15 +331,9 @@ class MemoryLog(LogCore):
 
     def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
         self.delete()
-        self._aborted.clear()
-        self._start_offset = self._end_offset = self._compacted_to = offset
+        self.aborted.clear()
+        self._start_offset = self._end_offset = self.compacted_to = self.looked_to = offset
+        self.next_expiry_ms = None
         self.epochs.clear()
         self.producers.clear()
         return []
-
-
-def _held(batch: HeldBatch, data: bytes | memoryview) -> HeldBatch:
-    if data is batch.data or isinstance(data, memoryview):
-        return batch
-    header = read_header(data)
-    return HeldBatch(header.base_offset, header.next_offset, header.max_timestamp, header.record_count, data)

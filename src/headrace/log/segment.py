@@ -26,6 +26,8 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_SUFFIX)
 
+NEVER_LOOKED: Final = 0
+
 _WALK_CHUNK_BYTES = 16 * 1024
 # A healthy index never leaves this much to walk over, however large the interval was set.
 _WALK_BYTES_MAX = 4 * 1024 * 1024
@@ -69,6 +71,7 @@ class Segment:
         "log",
         "max_timestamp",
         "max_timestamp_offset",
+        "next_expiry_ms",
         "offsets",
         "sealed_checksum",
         "size",
@@ -114,6 +117,8 @@ class Segment:
         # Bytes from here on were checked when this process appended them.
         self.trusted_from = size
         self.holes: list[Hole] = []
+        # When the first record expires; None when none does.  Only known of closed segments that somebody looked at.
+        self.next_expiry_ms: int | None = NEVER_LOOKED
 
     def __repr__(self) -> str:
         return f"<segment {self.log.path.name} of {self.size} bytes>"
@@ -161,6 +166,7 @@ class Segment:
         self.log.file().truncate(position)
         self.size = position
         self.sealed_checksum = None
+        self.next_expiry_ms = NEVER_LOOKED
         self.trusted_from = min(self.trusted_from, position)
         self.holes = [hole for hole in self.holes if hole.end <= position]
         self.offsets.truncate_to(offset)

@@ -54,8 +54,6 @@ class SegmentedLog(LogCore):
         self.findings: list[str] = []
         # Where compaction has got to: everything below is clean.
         self.clean_offset = 0
-        # When the cleaner should next look for expired records; None when there are none it knows of.
-        self.next_expiry_ms: int | None = 0
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._size = 0

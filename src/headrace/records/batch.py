@@ -40,15 +40,18 @@ __all__ = [
     "BatchError",
     "BatchHeader",
     "Buffer",
+    "assemble",
     "build_batch",
     "check_crc",
     "crc_matches",
     "iterate_batches",
     "read_header",
     "rebuild_batch",
+    "rebuilt_header",
     "stamp",
     "stamped_prefix",
     "with_log_append_time",
+    "write_body",
 ]
 
 
@@ -97,6 +100,11 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_hori
     Base offset, last offset and sequences stay, so that the log keeps its offsets and a producer its last sequence.
     The delete horizon, when given, is kept in the place of the base timestamp (KIP-534).
     """
+    return _pack(rebuilt_header(header, records, delete_horizon_ms), records)
+
+
+def rebuilt_header(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None = None) -> BatchHeader:
+    """The header of the batch that is left with these records; its length and CRC come with its bytes."""
     attributes = header.attributes & ~DELETE_HORIZON_BIT
     base_timestamp = records[0].timestamp if records else header.base_timestamp
     if header.attributes & TIMESTAMP_TYPE_BIT or not records:
@@ -106,18 +114,22 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_hori
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_BIT
         base_timestamp = delete_horizon_ms
-    template = header._replace(
+    return header._replace(
         attributes=attributes,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
         record_count=len(records),
     )
-    return _pack(template, records)
+
+
+def write_body(template: BatchHeader, records: Sequence[Record]) -> bytes:
+    """Records as they lie in the unpacked body of a batch."""
+    base_offset, base_timestamp = template.base_offset, template.base_timestamp
+    return b"".join([write_record(record, record.offset - base_offset, record.timestamp - base_timestamp) for record in records])
 
 
 def _pack(template: BatchHeader, records: Sequence[Record]) -> bytes:
-    base_offset, base_timestamp = template.base_offset, template.base_timestamp
-    body = b"".join([write_record(record, record.offset - base_offset, record.timestamp - base_timestamp) for record in records])
+    body = write_body(template, records)
     codec = template.compression
     # An empty batch has nothing to pack, and a codec's empty frame would only be bytes.
     if records and template.attributes & COMPRESSION_MASK:

@@ -3,6 +3,7 @@
 A record is a length and then attributes, timestamp delta, offset delta, key, value and headers, the numbers as zig-zag varints.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace.model.errors import ErrorCode
@@ -38,29 +39,52 @@ def unpacked_body(header: BatchHeader, batch: Buffer, limit: int = DECOMPRESSED_
 
 def parse_records(header: BatchHeader, body: bytes) -> list[Record]:
     """The records in an unpacked body."""
-    if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(body):
-        raise BatchError(f"a batch of {len(body)} bytes cannot hold {header.record_count} records", ErrorCode.INVALID_RECORD)
+    _check_count(header, body)
+    records, position = parse_some(header, body, 0, header.record_count)
+    _check_end(body, position)
+    return records
+
+
+def parse_in_parts(header: BatchHeader, body: bytes, records_max: int) -> Iterator[list[Record]]:
+    """The same, some at a time, for those who must not be busy for long."""
+    _check_count(header, body)
+    position, left = 0, header.record_count
+    while left > 0:
+        records, position = parse_some(header, body, position, min(left, records_max))
+        left -= len(records)
+        yield records
+    _check_end(body, position)
+
+
+def parse_some(header: BatchHeader, body: bytes, position: int, count: int) -> tuple[list[Record], int]:
+    """So many records from a position on, and the position after them."""
     records = []
-    position = 0
     try:
-        for _ in range(header.record_count):
+        for _ in range(count):
             record, position = _parse_record(header, body, position)
             records.append(record)
     except IndexError:
         raise BatchError("a record reaches beyond its batch", ErrorCode.INVALID_RECORD) from None
     except UnicodeDecodeError:
         raise BatchError("a header's name is not UTF-8", ErrorCode.INVALID_RECORD) from None
+    return records, position
+
+
+def _check_count(header: BatchHeader, body: bytes) -> None:
+    if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(body):
+        raise BatchError(f"a batch of {len(body)} bytes cannot hold {header.record_count} records", ErrorCode.INVALID_RECORD)
+
+
+def _check_end(body: bytes, position: int) -> None:
     if position != len(body):
         raise BatchError(f"{len(body) - position} bytes follow the last record", ErrorCode.INVALID_RECORD)
-    return records
 
 
 def read_pairs(batch: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> list[tuple[int, bytes | None, bytes | None]]:
     """Offset, key and value of each record of one batch: what whoever replays a log wants, at half the price of whole records."""
     header = read_header(batch)
     body = unpacked_body(header, batch, limit)
-    if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > len(body):
-        raise BatchError(f"a batch of {len(body)} bytes cannot hold {header.record_count} records", ErrorCode.INVALID_RECORD)
+    _check_count(header, body)
     pairs = []
     base_offset, position = header.base_offset, 0
     try:

@@ -8,7 +8,8 @@ import pytest
 from storing import DIRECTORY, TIME, ManualClock, end_transaction, keyed, offsets_of, open_log, read_all, simulated_disk
 
 from headrace.log.cleaning import KeyMap
-from headrace.log.compaction import compact, discard, plan_compaction, plan_expiry, publish, swap_in
+from headrace.log.compaction import compact, discard, plan_compaction, publish, swap_in
+from headrace.log.expiry import close_for_expiry, look, note, plan_expiry, plan_look
 from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin
 from headrace.log.log import Log
 from headrace.log.segment import segment_path
@@ -27,6 +28,7 @@ COMPACTED = LogConfig(
 
 def clean(log: Log, now_ms: int = TIME, **changes: Any) -> None:
     """One round of compaction or expiry, all three steps."""
+    look_for_expiries(log, now_ms)
     plan = plan_compaction(log, now_ms, log.end_offset) or plan_expiry(log, now_ms, log.end_offset)
     if plan is None:
         return
@@ -34,6 +36,13 @@ def clean(log: Log, now_ms: int = TIME, **changes: Any) -> None:
     publish(result, log.disk)
     for removed in swap_in(log, result):
         removed.unlink()
+
+
+def look_for_expiries(log: Log, now_ms: int = TIME) -> None:
+    close_for_expiry(log, now_ms)
+    unknown = plan_look(log, log.end_offset)
+    if unknown is not None:
+        note(log, unknown, look(unknown, log.disk))
 
 
 def put(log: Log, *pairs: tuple[bytes, bytes | None], **options: Any) -> int:
@@ -270,11 +279,84 @@ def test_expired_records_go_and_the_others_stay(policy: str) -> None:
     clean(log, TIME + 5000)
 
     assert [record.value for record in read_all(log)] == [b"long"] * 5 + [b"plain"]
-    assert log.next_expiry_ms == TIME + 100_000
-    if policy == "delete":
-        assert plan_expiry(log, TIME + 99_999, log.end_offset) is None
-        clean(log, TIME + 100_001)
-        assert [record.value for record in read_all(log)] == [b"plain"]
+    assert log.segments[0].next_expiry_ms == TIME + 100_000
+    assert plan_expiry(log, TIME + 99_999, log.end_offset) is None
+    clean(log, TIME + 100_001)
+    assert [record.value for record in read_all(log)] == [b"plain"]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_what_is_written_after_a_pass_expires_in_its_turn(policy: str) -> None:
+    config = LogConfig(
+        cleanup_policy=frozenset({policy}), message_ttl_enable=True, segment_bytes=200, min_cleanable_dirty_ratio=0.01
+    )
+    log = open_log(simulated_disk(), config)
+    for round_ in range(4):
+        now = TIME + round_ * 10_000
+        log.append(build_batch([expiring(b"short", 200, now, b"s%d" % round_)]), 0)
+        log.append(build_batch([Record(0, now, b"k%d" % round_, b"v" * 100)]), 0)
+        log.roll()
+        clean(log, now)
+        clean(log, now + 201)
+        assert [record.key for record in read_all(log)] == [b"k%d" % number for number in range(round_ + 1)]
+
+
+def test_a_short_time_to_live_does_not_wait_for_a_longer_one_that_came_first() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True, segment_bytes=200))
+    log.append(build_batch([expiring(b"a day", DAY_MS)]), 0)
+    log.roll()
+    clean(log, TIME + 10)
+    log.append(build_batch([expiring(b"short", 200)]), 0)
+    log.roll()
+    clean(log, TIME + 201)
+
+    assert [record.value for record in read_all(log)] == [b"a day"]
+
+
+def test_expiry_on_a_compacted_topic_waits_for_nothing_and_uncovers_nothing() -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), message_ttl_enable=True, min_cleanable_dirty_ratio=0.9)
+    log = open_log(simulated_disk(), config)
+    put(log, *[(b"%d" % index, b"v" * 100) for index in range(30)])
+    log.roll()
+    clean(log, TIME)
+    # Too little dirt to compact, were it not for the record whose time is over; without its key's older one it may not go.
+    log.append(build_batch([Record(0, TIME, b"7", b"hides"), expiring(b"expires", 1000, key=b"7")]), 0)
+    log.roll()
+    clean(log, TIME)
+    assert [record.value for record in read_all(log) if record.key == b"7"] == [b"v" * 100, b"hides", b"expires"]
+    clean(log, TIME + 1001)
+
+    assert [record.value for record in read_all(log) if record.key == b"7"] == []
+    assert len(read_all(log)) == 29
+
+
+def test_segments_in_which_nothing_expires_are_read_once_and_never_rewritten() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True, segment_bytes=300))
+    for _ in range(6):
+        put(log, (b"k", b"v" * 200))
+    log.append(build_batch([expiring(b"x" * 200, 1000)]), 0)
+    put(log, (b"k", b"v" * 200))
+    log.roll()
+    look_for_expiries(log)
+    assert plan_look(log, log.end_offset) is None
+    plan = plan_expiry(log, TIME + 1001, log.end_offset)
+
+    assert plan is not None
+    assert [source.base_offset for source in plan.sources] == [6]
+
+
+def test_a_segment_that_was_cut_is_looked_at_again() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True))
+    put(log, (b"k", b"1"), (b"k", b"2"))
+    put(log, (b"k", b"3"))
+    log.roll()
+    look_for_expiries(log)
+    log.truncate_to(2)
+    log.append(build_batch([expiring(b"short", 10)]), 0)
+    log.roll()
+    clean(log, TIME + 11)
+
+    assert [record.value for record in read_all(log)] == [b"1", b"2"]
 
 
 def test_a_topic_without_time_to_live_keeps_records_that_carry_one() -> None:

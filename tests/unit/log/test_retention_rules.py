@@ -1,9 +1,15 @@
 """Old segments go by age, by size and below the log start; never what a consumer has not been allowed to see."""
 
+import gc
+import random
+import time
+from typing import Any
+
 import pytest
-from storing import DIRECTORY, TIME, ManualClock, offsets_of, open_log, produce, simulated_disk, values_of
+from storing import DIRECTORY, TIME, ManualClock, offsets_of, open_log, produce, read_all, simulated_disk, values_of
 
 from headrace.log.log import Log
+from headrace.log.memory import MemoryLog
 from headrace.log.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -110,8 +116,8 @@ def test_records_without_time_age_from_when_they_were_written() -> None:
 # -- in memory
 
 
-def memory(**settings: object) -> Log:
-    return Log.in_memory(LogConfig(**settings), clock=ManualClock())  # type: ignore[arg-type, return-value]
+def memory(**settings: Any) -> MemoryLog:
+    return Log.in_memory(LogConfig(**settings), clock=ManualClock())
 
 
 def test_a_full_memory_log_refuses_and_says_why() -> None:
@@ -155,6 +161,106 @@ def test_a_memory_log_forgets_by_age_and_size() -> None:
         produce(log, b"v" * 50)
     log.apply_retention(TIME, 10)
     assert 300 <= log.size_bytes < 450
+
+
+def expiring(value: bytes, ttl_ms: int, **options: Any) -> bytes:
+    return build_batch([Record(0, TIME, options.pop("key", None), value, (("headrace-ttl-ms", b"%d" % ttl_ms),))], **options)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_in_memory_what_arrives_later_expires_in_its_turn(policy: str) -> None:
+    log = memory(message_ttl_enable=True, cleanup_policy=frozenset({policy}), retention_ms=-1)
+    log.append(expiring(b"a day", 86_400_000, key=b"a"), 0)
+    log.apply_retention(TIME + 10, log.end_offset)
+    for round_ in range(1, 4):
+        log.append(expiring(b"short", 200 * round_, key=b"s%d" % round_), 0)
+        log.apply_retention(TIME, log.end_offset)
+        log.append(build_batch([Record(0, TIME, b"k%d" % round_, b"stays")]), 0)
+        log.apply_retention(TIME + 200 * round_ + 1, log.end_offset)
+        assert values_of(log) == [b"a day"] + [b"stays"] * round_
+    log.apply_retention(TIME + 86_400_001, log.end_offset)
+    assert values_of(log) == [b"stays"] * 3
+
+
+def test_in_memory_expiry_uncovers_no_older_value() -> None:
+    log = memory(message_ttl_enable=True, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.9)
+    for index in range(30):
+        log.append(build_batch([Record(0, TIME, b"%d" % index, b"v" * 100)]), 0)
+    log.apply_retention(TIME, log.end_offset)
+    log.append(expiring(b"expires", 1000, key=b"7"), 0)
+    log.append(build_batch([Record(0, TIME, b"8", b"last")]), 0)
+    log.apply_retention(TIME, log.end_offset)
+    assert len(values_of(log)) == 32
+    log.apply_retention(TIME + 1001, log.end_offset)
+
+    assert len(values_of(log)) == 29
+    assert [record.value for record in read_all(log) if record.key in (b"7", b"8")] == [b"last"]
+
+
+def test_a_log_in_memory_may_be_used_between_two_steps_of_its_cleaning() -> None:
+    """Whatever happens to it meanwhile, the last value of each key is there at the end."""
+    for seed in range(30):
+        randomness = random.Random(seed)
+        log = memory(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01, message_ttl_enable=seed % 2 == 0)
+        written: list[tuple[int, bytes, bytes]] = []
+
+        def write(log: MemoryLog, randomness: random.Random, written: list[tuple[int, bytes, bytes]]) -> None:
+            key, value = b"%d" % randomness.randint(0, 9), b"%d" % randomness.randint(0, 999)
+            written.append((log.append(build_batch([Record(0, TIME, key, value)]), 0).base_offset, key, value))
+
+        for _ in range(200):
+            write(log, randomness, written)
+        start = 0
+        for _ in log.retention_steps(TIME, log.end_offset):
+            match randomness.randint(0, 40):
+                case 0:
+                    start = max(start, min(log.end_offset, log.start_offset + randomness.randint(0, 9)))
+                    log.delete_before(start)
+                case 1:
+                    cut = max(log.start_offset, log.end_offset - randomness.randint(0, 5))
+                    log.truncate_to(cut)
+                    written = [each for each in written if each[0] < log.end_offset]
+                case 2 | 3 | 4 | 5:
+                    write(log, randomness, written)
+        log.apply_retention(TIME, log.end_offset)
+        expected = {key: value for offset, key, value in written if offset >= log.start_offset}
+
+        assert {record.key: record.value for record in read_all(log)} == expected, seed
+        assert log.size_bytes == sum(len(batch.data) for batch in log.batches_from(0, 10_000)), seed
+        assert log.dirty_bytes == 0 or log.compacted_to < log.end_offset, seed
+
+
+@pytest.mark.parametrize("kind", ["ttl", "compact", "compressed", "retention"])
+def test_cleaning_in_memory_is_never_busy_for_long(kind: str) -> None:
+    log = memory(
+        message_ttl_enable=kind != "retention",
+        cleanup_policy=frozenset({"delete" if kind in ("ttl", "retention") else "compact"}),
+        min_cleanable_dirty_ratio=0.01,
+        retention_ms=1000 if kind == "retention" else -1,
+    )
+    records = [Record(0, TIME, b"%d" % (index % 97), b"v" * 20, (("headrace-ttl-ms", b"5"),)) for index in range(3000)]
+    log.append(build_batch(records, compression="gzip" if kind == "compressed" else "none"), 0)
+    for index in range(4000):
+        log.append(build_batch(records[index % 50 : index % 50 + 3]), 0)
+    steps = log.retention_steps(TIME + 10_000, log.end_offset)
+    longest, answer = 0.0, None
+    gc.collect()
+    gc.disable()
+    try:
+        while True:
+            began = time.thread_time()
+            try:
+                step = steps.send(answer)
+            except StopIteration:
+                break
+            finally:
+                longest = max(longest, time.thread_time() - began)
+            answer = step() if step is not None else None
+    finally:
+        gc.enable()
+
+    assert log.record_count == 0
+    assert longest < 0.005
 
 
 def test_a_memory_log_removes_what_expired() -> None:

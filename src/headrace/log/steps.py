@@ -1,0 +1,31 @@
+"""Long work in short steps, so that whoever serves others meanwhile can do it between two turns.
+
+Work is a generator.  It yields None where it may be interrupted, at least every millisecond or so, and a function where it needs
+something computed that cannot be divided (packing, unpacking); it goes on with that function's result, wherever it was run.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
+
+Elsewhere = Callable[[], Any]
+Result = TypeVar("Result")
+Steps = Generator[Elsewhere | None, Any, Result]
+
+# So many take about a millisecond to look at one by one, in Python.
+RECORDS_PER_STEP: Final = 100
+# So many take about a millisecond to walk over without opening them.
+BATCHES_PER_STEP: Final = 2_000
+# What is smaller is packed and unpacked at once.
+WHOLE_BYTES_MAX: Final = 16 * 1024
+
+
+def finish(steps: Steps[Result]) -> Result:
+    """Do it all at once."""
+    answer: Any = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        answer = step() if step is not None else None
