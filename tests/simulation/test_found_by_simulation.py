@@ -282,7 +282,8 @@ def test_what_its_leader_has_not_any_more_goes_before_a_follower_s_high_watermar
     follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=Flusher(SimulatedLoop(0)), loop=SimulatedLoop(0))
     seen: list[tuple[int, int]] = []
     follower.on_high_watermark.append(lambda: seen.append((log.start_offset, follower.high_watermark)))
-    fetcher: Any = SimpleNamespace(_broker=SimpleNamespace(housekeeping=SimpleNamespace(unlink_soon=lambda removed: None)))
+    broker = SimpleNamespace(housekeeping=SimpleNamespace(unlink_soon=lambda removed: None))
+    fetcher: Any = SimpleNamespace(_broker=broker, _moved_starts={})
 
     Fetcher._append(fetcher, follower, PartitionData(partition_index=0, error_code=0, high_watermark=4, log_start_offset=4))
 

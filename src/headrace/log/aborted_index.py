@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from headrace.host.disk import is_full
 from headrace.log.files import Handle
 
 ENTRY_BYTES: Final = 34
@@ -81,13 +82,29 @@ class AbortedIndex:
         return self._entries is not None and not self._entries
 
     def append(self, entry: AbortedEntry) -> None:
-        entries = self.entries()
-        encoded = encode_aborted(entry)
-        self._handle.file().append([encoded])
-        entries.append(entry)
-        self._size += ENTRY_BYTES
+        """Note one.  On OSError it is known to readers all the same, and `write` tries again to get it into the file."""
+        self.entries().append(entry)
         self.crc = None
         self.is_unsynced = True
+        self.write()
+
+    @property
+    def is_unwritten(self) -> bool:
+        return self._entries is not None and len(self._entries) * ENTRY_BYTES > self._size
+
+    def write(self) -> None:
+        """Hand to the file what is not in it yet."""
+        missing = self.entries()[self._size // ENTRY_BYTES :]
+        if not missing:
+            return
+        file = self._handle.file()
+        try:
+            file.append([b"".join(map(encode_aborted, missing))])
+        except OSError as error:
+            if is_full(error):
+                file.truncate(self._size)
+            raise
+        self._size += len(missing) * ENTRY_BYTES
 
     def entries(self) -> list[AbortedEntry]:
         """All of them, oldest first.  ValueError when the file is broken."""
@@ -100,7 +117,7 @@ class AbortedIndex:
 
     def forget(self) -> None:
         """A closed segment need not keep them in memory: the next reader loads them."""
-        if self._size:
+        if self._size and not self.is_unwritten:
             self._entries = None
 
     def checksum(self) -> int:
@@ -113,8 +130,14 @@ class AbortedIndex:
         return entries[bisect_left(entries, offset, key=lambda entry: entry.last_offset) :]
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions that ended at or after an offset."""
-        self.replace([entry for entry in self.entries() if entry.last_offset < offset])
+        """Forget transactions that ended at or after an offset.  Takes no room: what stays is where it was."""
+        self._entries = [entry for entry in self.entries() if entry.last_offset < offset]
+        self.crc = None
+        kept = min(self._size, len(self._entries) * ENTRY_BYTES)
+        if kept < self._size:
+            self._handle.file().truncate(kept)
+            self._size = kept
+            self.is_unsynced = True
 
     def replace(self, entries: Iterable[AbortedEntry]) -> None:
         self._entries = list(entries)

@@ -81,11 +81,16 @@ class Checksums:
         self._known |= {name: (crc,) for name, crc in (noted or {}).items()}
         for name in forget:
             self._known.pop(name, None)
-        if self._known != before or self.is_broken:
-            self._replace(self._path, self._encode(), durable)
-            self.is_broken = False
-        for name, data in files.items():
-            self._replace(self._path.with_name(name), data, durable)
+        try:
+            if self._known != before or self.is_broken:
+                self._replace(self._path, self._encode(), durable)
+                self.is_broken = False
+            for name, data in files.items():
+                self._replace(self._path.with_name(name), data, durable)
+        except OSError:
+            # The file may be the old one: the next attempt must name that one's checksum, too.
+            self._known = before
+            raise
 
     def _replace(self, path: Path, data: bytes, durable: bool) -> None:
         if durable:

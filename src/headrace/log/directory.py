@@ -206,7 +206,7 @@ class LogDirectory:
             self._logs[identity] = log
             return log
         except OSError as error:
-            raise StorageError(directory, "opening the log", error) from error
+            raise (NoRoom if is_full(error) else StorageError)(directory, "opening the log", error) from error
 
     def open_all(self, config_of: Callable[[TopicPartition, UUID | None], LogConfig]) -> dict[TopicPartition, Log | StorageError]:
         """Open every log there is; one that cannot be opened comes as the reason."""

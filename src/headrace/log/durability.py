@@ -18,6 +18,10 @@ NO_LIMIT: Final = 2**63 - 1
 _NO_CEILING: Final = NO_LIMIT
 
 
+class SyncFailed(OSError):
+    """A sync failed: nobody knows what the medium holds, whatever the reason was."""
+
+
 class Durability:
     """The files of one log that are ahead of the medium."""
 
@@ -106,13 +110,31 @@ class Durability:
                 self._noted_offset = offset
 
     def sync(self, end_offset: int) -> int:
-        """Sync everything noted; then everything below `end_offset`, read before the call, is durable.  OSError on failure."""
+        """Sync everything noted; then everything below `end_offset`, read before the call, is durable.
+
+        SyncFailed when a sync failed.  Any other OSError: `durable-offset` could not be written, and nothing more is promised.
+        """
         with self._lock:
             handles, self._logs = self._logs, {}
             companions, self._companions = self._companions, []
             directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
             sealed_offset = self._sealed_offset
             self._ceiling = _NO_CEILING
+        try:
+            self._sync_all(handles, companions, directory_is_dirty)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, error.filename) from error
+        with self._lock:
+            for handle in handles:
+                if handle not in self._logs:
+                    handle.held = False
+        if sealed_offset <= end_offset:
+            self._note(sealed_offset)
+        with self._lock:
+            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling, self.cut_limit))
+            return self.flushed_offset
+
+    def _sync_all(self, handles: Iterable[Handle], companions: Iterable[Path], directory_is_dirty: bool) -> None:
         for handle in handles:
             self.path = handle.path
             handle.sync()
@@ -123,14 +145,6 @@ class Durability:
         if self.is_new:
             self._disk.sync_directory(self._directory.parent)
             self.is_new = False
-        if sealed_offset <= end_offset:
-            self._note(sealed_offset)
-        with self._lock:
-            for handle in handles:
-                if handle not in self._logs:
-                    handle.held = False
-            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling, self.cut_limit))
-            return self.flushed_offset
 
     def _note(self, offset: int) -> None:
         """Let `durable-offset` say how far whole segments are durable, unless that is about to be cut."""

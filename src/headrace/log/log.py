@@ -10,13 +10,11 @@ those two prepare the cut in place.
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from headrace.host.clock import Clock
-from headrace.host.disk import Disk
-from headrace.log.durability import NO_LIMIT
+from headrace.host.disk import Disk, is_full
 from headrace.log.files import FilePool
 from headrace.log.memory import MemoryLog
 from headrace.log.recovery import Recovery
@@ -30,28 +28,16 @@ from headrace.log.segment import (
     Segment,
     segment_path,
 )
-from headrace.log.segmented import SegmentedLog
+from headrace.log.segmented import Cut, SegmentedLog
 from headrace.log.snapshots import snapshot_offsets, write_snapshot
 from headrace.log.swapping import mark_deleted, unlink
 from headrace.log.values import RemovedSegment
-from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
-
-
-@dataclass(slots=True, eq=False)
-class Cut:
-    """A cut that is being prepared: where the log will end."""
-
-    end: int
-    is_prepared: bool = False
 
 
 class Log(SegmentedLog):
     """A partition's log in a directory of its own."""
-
-    def __init__(self, directory: Path, config: LogConfig, *, disk: Disk, clock: Clock, files: FilePool) -> None:
-        super().__init__(directory, config, disk=disk, clock=clock, files=files)
-        self._cuts: list[Cut] = []
 
     @classmethod
     def open(
@@ -78,7 +64,7 @@ class Log(SegmentedLog):
         try:
             log._recover(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
         except OSError as error:
-            raise StorageError(directory, "opening the log", error) from error
+            raise (NoRoom if is_full(error) else StorageError)(directory, "opening the log", error) from error
         return log
 
     @staticmethod
@@ -221,7 +207,7 @@ class Log(SegmentedLog):
             end = min(offset, self._end_offset)
         cut = Cut(end)
         self._cuts.append(cut)
-        self._durability.cut_limit = min(each.end for each in self._cuts)
+        self._limit_promises()
         return cut
 
     def prepare_cut(self, cut: Cut) -> None:
@@ -237,7 +223,7 @@ class Log(SegmentedLog):
     def end_cut(self, cut: Cut) -> None:
         """It is done, or not wanted any more."""
         self._cuts.remove(cut)
-        self._durability.cut_limit = min((each.end for each in self._cuts), default=NO_LIMIT)
+        self._limit_promises()
 
     def _prepare_in_place(self, end: int) -> None:
         if not any(cut.is_prepared and cut.end <= end for cut in self._cuts):
@@ -291,6 +277,9 @@ class Log(SegmentedLog):
         self._sync_along(segment)
 
     def _after_truncation(self, active: Segment) -> None:
+        if self._unnoted_from is not None and self._unnoted_from >= self._end_offset:
+            self._unnoted_from = None
+            self._limit_promises()
         self.epochs.truncate_from_end(self._end_offset)
         self._start_offset = min(self._start_offset, self._end_offset)
         self.clean_offset = min(self.clean_offset, self._end_offset)
@@ -315,6 +304,8 @@ class Log(SegmentedLog):
             segment = self._new_segment(offset, self.clock.wall_ms())
         except OSError as error:
             raise self._fail("truncating", self.directory, error) from error
+        self._unnoted_from = None
+        self._limit_promises()
         self._segments, self._bases = [segment], [offset]
         self._start_offset = self._end_offset = self.clean_offset = offset
         self._size = 0
@@ -329,8 +320,10 @@ class Log(SegmentedLog):
 
         Other logs may be closed at the same time in other threads."""
         self._leave_the_pool()
+        refused: StorageError | None = None
         if self._failure is None:
             try:
+                self.write_what_waits()
                 active = self._segments[-1]
                 if active.size:
                     self.largest_timestamp(active)
@@ -339,11 +332,17 @@ class Log(SegmentedLog):
                 write_snapshot(self.disk, self.directory, self._end_offset, self.producers.snapshot())
                 # Only the log itself must be durable.  Whatever else a power failure takes now, the next start notices.
                 self._write_small_files(durable=False)
+            except NoRoom as error:
+                refused = error
             except OSError as error:
-                raise self._fail("closing", self.directory, error) from error
+                refused = self._refused("closing", self.directory, error)
+                if self._failure is not None:
+                    raise refused from error
             if self._durability.flushed_offset < self._end_offset or self._durability.has_companions:
                 self.sync()
         self.release()
+        if refused is not None:
+            raise refused
 
     def _leave_the_pool(self) -> None:
         """From here on nobody else closes these files to open others; what is held for a sync is not closed anyway."""

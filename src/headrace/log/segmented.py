@@ -2,13 +2,15 @@
 to.
 
 Always: offsets increase from segment to segment, and each segment begins where the one before ends; `flushed <= end`; a write
-or sync that failed takes the log offline for good (`failure`), because nobody knows what the medium holds.  The loop's thread
-does everything except `sync` and `checkpoint`.
+or sync that failed takes the log offline for good (`failure`), because nobody knows what the medium holds.  Except a write for
+which the disk had no room: what there is of it is cut off again, the log is as it was, and the write may be tried again
+(`NoRoom`).  The loop's thread does everything except `sync` and `checkpoint`.
 """
 
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +20,7 @@ from headrace.log.aborted_index import AbortedEntry
 from headrace.log.checksums import FILE_NAME as CHECKSUMS_FILE_NAME
 from headrace.log.checksums import Checksums
 from headrace.log.core import LogCore
-from headrace.log.durability import Durability
+from headrace.log.durability import NO_LIMIT, Durability, SyncFailed
 from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
 from headrace.log.files import FilePool
 from headrace.log.producer_state import CompletedTransaction, ProducerStates
@@ -43,6 +45,14 @@ VISITED_MAX = 32
 NOTED_SUFFIXES = (ABORTED_SUFFIX, TIME_INDEX_SUFFIX)
 
 
+@dataclass(slots=True, eq=False)
+class Cut:
+    """A cut that is being prepared: where the log will end."""
+
+    end: int
+    is_prepared: bool = False
+
+
 class SegmentedLog(LogCore):
     """Segments, and what is read from and written to them."""
 
@@ -65,6 +75,9 @@ class SegmentedLog(LogCore):
         self._sealed: dict[str, int] = {}
         self._sealed_lock = threading.Lock()
         self._epochs_written = -1
+        self._cuts: list[Cut] = []
+        # The offset of the first marker whose aborted transaction could not be written down yet, for want of room.
+        self._unnoted_from: int | None = None
         self._before_truncation: Callable[[int], None] | None = None
 
     # -- what it is
@@ -147,10 +160,18 @@ class SegmentedLog(LogCore):
                 segment = self._roll(self._end_offset, now_ms)
             segment.append(batches, parts)
         except OSError as error:
-            raise self._fail("appending", segment.log.path, error) from error
+            raise self._not_appended(segment, error) from error
         self._size += size
         self._durability.written(segment.log)
         segment.log.held = self.config.flush != "os"
+
+    def _not_appended(self, segment: Segment, cause: OSError) -> StorageError:
+        if is_full(cause):
+            try:
+                segment.log.file().truncate(segment.size)
+            except OSError as error:
+                return self._fail("cutting off a torn write", segment.log.path, error)
+        return self._refused("appending", segment.log.path, cause)
 
     def _must_roll(self, segment: Segment, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
         config = self.config
@@ -168,11 +189,13 @@ class SegmentedLog(LogCore):
             try:
                 self._roll(self._end_offset, self.clock.wall_ms())
             except OSError as error:
-                raise self._fail("beginning a segment", self.directory, error) from error
+                raise self._refused("beginning a segment", self.directory, error) from error
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         self.largest_timestamp(self._segments[-1])
         old = self._segments[-1]
+        if old.aborted.is_unwritten:
+            old.aborted.write()
         old.seal()
         taken = write_snapshot(self.disk, self.directory, base_offset, self.producers.snapshot())
         self._durability.small_file_written(taken)
@@ -209,7 +232,31 @@ class SegmentedLog(LogCore):
             self._sync_along(segment)
         except OSError as error:
             # The marker is in the log: it stays a failure of the log, not of the append that is already counted.
-            self._fail("noting an aborted transaction", segment.aborted.handle.path, error)
+            if not is_full(error):
+                self._fail("noting an aborted transaction", segment.aborted.handle.path, error)
+            elif self._unnoted_from is None:
+                self._unnoted_from = completed.last_offset
+                self._limit_promises()
+
+    def write_what_waits(self) -> None:
+        """The disk may have room again: write what it had none for.  Raises NoRoom when it has not."""
+        if self._failure is not None or self._unnoted_from is None:
+            return
+        segment = self._segments[-1]
+        try:
+            segment.aborted.write()
+            self._sync_along(segment)
+        except OSError as error:
+            raise self._refused("noting an aborted transaction", segment.aborted.handle.path, error) from error
+        self._unnoted_from = None
+        self._limit_promises()
+
+    def _limit_promises(self) -> None:
+        """Nothing is promised of what is about to be cut, nor from a marker on whose transaction is not noted."""
+        limits = [cut.end for cut in self._cuts]
+        if self._unnoted_from is not None:
+            limits.append(self._unnoted_from)
+        self._durability.cut_limit = min(limits, default=NO_LIMIT)
 
     def _sync_along(self, segment: Segment) -> None:
         """What was noted of aborted transactions is durable with the log."""
@@ -226,8 +273,10 @@ class SegmentedLog(LogCore):
             try:
                 self._write_epochs()
                 return self._durability.sync(self._end_offset)
-            except OSError as error:
+            except SyncFailed as error:
                 raise self._fail("flushing", self._durability.path, error) from error
+            except OSError as error:
+                raise self._refused("flushing", self._durability.path, error) from error
 
     def checkpoint(self) -> int:
         """In any thread: write down what spares the next start a scan; the offset it may then start from."""
@@ -236,9 +285,12 @@ class SegmentedLog(LogCore):
             recovery_point = min(self._durability.flushed_offset, self._durability.cut_limit)
             try:
                 self._durability.sync_indexes()
-                self._write_small_files(durable=True)
             except OSError as error:
                 raise self._fail("writing a checkpoint", self._durability.path, error) from error
+            try:
+                self._write_small_files(durable=True)
+            except OSError as error:
+                raise self._refused("writing a checkpoint", self._durability.path, error) from error
             return recovery_point
 
     def _write_epochs(self) -> None:
@@ -260,7 +312,12 @@ class SegmentedLog(LogCore):
             name for name in self._checksums.names() if name.endswith(NOTED_SUFFIXES) and name.partition(".")[0] not in stems
         )
         if files or sums or gone:
-            self._checksums.write(files, noted=sums, forget=gone, durable=durable)
+            try:
+                self._checksums.write(files, noted=sums, forget=gone, durable=durable)
+            except OSError:
+                with self._sealed_lock:
+                    self._sealed = sums | self._sealed
+                raise
         self._epochs_written = version
 
     def _note_sealed(self, segment: Segment, end_offset: int) -> None:

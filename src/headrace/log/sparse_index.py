@@ -1,17 +1,19 @@
 """What the two indexes of a segment have in common: a file of sorted entries of fixed size, found by bisection.
 
 The first number of an entry is what it is looked up by, and rises from entry to entry, as do the offsets in it.
-Always: the newest entries wait in memory, at most a page of them; everything else is read from the file where it is needed, so
-memory does not grow with the log.
+Always: the newest entries wait in memory, at most a page of them while the disk has room for more; everything else is read from
+the file where it is needed, so memory does not grow with the log.
 """
 
 import struct
 from bisect import bisect_right
 from typing import ClassVar, Final
 
+from headrace.host.disk import is_full
 from headrace.log.files import Handle
 
 _PAGE_BYTES: Final = 4096
+_TRIED_AGAIN_AFTER: Final = 64  # entries, when the disk had no room for a page
 
 
 class SparseIndex:
@@ -52,14 +54,26 @@ class SparseIndex:
 
     def _add(self, *fields: int) -> None:
         self._pending += self.ENTRY.pack(*fields)
-        if len(self._pending) + self.ENTRY.size > _PAGE_BYTES:
-            self.flush()
+        waiting, size = len(self._pending), self.ENTRY.size
+        if waiting + size > _PAGE_BYTES and (waiting <= _PAGE_BYTES or waiting // size % _TRIED_AGAIN_AFTER == 0):
+            try:
+                self.flush()
+            except OSError as error:
+                # The batch is in the log by now: its entry waits, with the others, for room or for the end of the segment.
+                if not is_full(error):
+                    raise
 
     def flush(self) -> None:
-        """Hand what waits to the file."""
+        """Hand what waits to the file.  When that fails for want of room, it goes on waiting, and nothing is torn."""
         if self._pending:
-            self._stored()
-            self._handle.file().append([bytes(self._pending)])
+            stored = self._stored()
+            file = self._handle.file()
+            try:
+                file.append([bytes(self._pending)])
+            except OSError as error:
+                if is_full(error):
+                    file.truncate(stored * self.ENTRY.size)
+                raise
             self._count += len(self._pending) // self.ENTRY.size
             self._pending.clear()
 
@@ -98,8 +112,11 @@ class SparseIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at and after an offset."""
-        self.flush()
         relative, size = offset - self.base_offset, self.ENTRY.size
+        while self._pending and self.ENTRY.unpack_from(self._pending, len(self._pending) - size)[self.OFFSET_FIELD] >= relative:
+            del self._pending[-size:]
+        if self._pending:
+            return  # what is in the file lies before that
         low, high = 0, self._stored()
         file = self._handle.file() if high else None
         while low < high and file is not None:

@@ -1,14 +1,17 @@
-"""A disk that fails: the log goes offline with a clear error, nothing torn is seen, and a restart finds everything promised."""
+"""A disk that fails: the log goes offline with a clear error, nothing torn is seen, and a restart finds everything promised.
+
+One that is full costs what was to be written and nothing else."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 from storing import DIRECTORY, TIME, batch_of, end_transaction, open_log, produce, simulated_disk, values_of
 
 from headrace.log.log import Log
-from headrace.model.errors import StorageError
+from headrace.model.errors import NoRoom, StorageError
 from headrace.model.topic_settings import LogConfig
-from headrace.testing.disk import SimulatedDisk
+from headrace.testing.disk import Action, SimulatedDisk
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 
@@ -39,16 +42,15 @@ def assert_offline(log: Log) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_failed_write_takes_the_log_offline_and_leaves_nothing_torn(error: int) -> None:
+def test_a_failed_write_takes_the_log_offline_and_leaves_nothing_torn() -> None:
     disk, log = working_log()
     size = disk.size(DIRECTORY / "00000000000000000000.log")
-    disk.fail("write", ".log", error=error)
+    disk.fail("write", ".log", error=errno.EIO)
     with pytest.raises(StorageError, match="appending") as failure:
         produce(log, b"lost")
 
     assert isinstance(failure.value.cause, OSError)
-    assert failure.value.cause.errno == error
+    assert failure.value.cause.errno == errno.EIO
     assert log.end_offset == 5
     assert disk.size(DIRECTORY / "00000000000000000000.log") == size
     assert_offline(log)
@@ -56,18 +58,94 @@ def test_a_failed_write_takes_the_log_offline_and_leaves_nothing_torn(error: int
     assert values_of(open_log(disk, CONFIG)) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_a_full_disk_takes_the_log_offline_until_there_is_room_again() -> None:
+def test_a_full_disk_costs_the_write_and_the_log_is_read_and_goes_on_when_there_is_room() -> None:
     disk, log = working_log()
     disk.capacity_bytes = 800
-    with pytest.raises(StorageError):
+    with pytest.raises(NoRoom):
         produce_many(log, 100, 50)
-    promised = log.flushed_offset
+    end = log.end_offset
+
+    assert log.failure is None
+    assert len(values_of(log)) == end
+    with pytest.raises(NoRoom):
+        produce(log, b"v" * 50)
     disk.heal()
+    assert produce(log, b"room again") == end
+    assert log.sync() == end + 1
     disk.crash()
     again = open_log(disk, CONFIG)
+    assert values_of(again)[end:] == [b"room again"]
+    assert again.end_offset == end + 1
 
-    assert again.end_offset >= promised
-    assert produce(again, b"room again") == again.end_offset - 1
+
+class FullWalk:
+    """A log on a disk that is full from some operation on, until it has room again; and what should be in it."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.disk = disk
+        self.log = open_log(disk, CONFIG)
+        self.values: list[bytes] = []
+        self.aborted: list[int] = []
+        self.refusals = 0
+
+    def go(self, rounds: int) -> None:
+        for number in range(rounds):
+            self.attempt(self.append)
+            if number % 3 == 2:
+                self.attempt(self.abort)
+            if number % 2:
+                self.attempt(self.log.sync)
+            if number % 5 == 4:
+                self.attempt(self.log.checkpoint)
+
+    def attempt(self, work: Callable[[], object]) -> None:
+        try:
+            self.log.write_what_waits()
+            work()
+        except NoRoom:
+            self.refusals += 1
+
+    def append(self) -> None:
+        value = b"%d" % len(self.values) + b"v" * 300
+        produce(self.log, value)
+        self.values.append(value)
+
+    def abort(self) -> None:
+        producer = self.log.end_offset
+        value = b"aborted"
+        self.log.append(batch_of(value, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True), 0)
+        self.values.append(value)
+        end_transaction(self.log, producer, committed=False)
+        self.aborted.append(producer)
+
+    def check(self, log: Log) -> None:
+        assert values_of(log) == self.values
+        found = [each.producer_id for each in log.aborted_transactions(0, log.end_offset)]
+        assert [producer for producer in found if producer in self.aborted] == self.aborted
+
+
+@pytest.mark.parametrize("action", ["write", "open"])
+def test_a_disk_that_is_full_from_any_operation_on_loses_nothing_and_stops_nobody_for_good(action: Action) -> None:
+    for operations in range(0, 90, 1):
+        walk = FullWalk(simulated_disk(operations))
+        exists = walk.disk.exists
+        walk.disk.fail(
+            action,
+            lambda path, exists=exists: action == "write" or not exists(path),  # type: ignore[misc]
+            error=errno.ENOSPC,
+            after=operations,
+        )
+        walk.go(12)
+        assert walk.log.failure is None, f"after {operations} operations: {walk.log.failure}"
+        walk.check(walk.log)
+        walk.disk.heal()
+        before = walk.refusals
+        walk.go(8)
+        assert walk.refusals == before
+        assert walk.log.sync() == walk.log.end_offset
+        walk.check(walk.log)
+        walk.disk.crash()
+        walk.check(open_log(walk.disk, CONFIG))
 
 
 def test_a_failed_sync_is_never_tried_again_on_the_same_file() -> None:
@@ -119,7 +197,7 @@ def test_a_roll_that_fails_takes_the_log_offline(action: str) -> None:
 
 def test_an_index_that_cannot_be_written_takes_the_log_offline_and_a_restart_makes_it_anew() -> None:
     disk, log = working_log()
-    disk.fail("write", "index", error=errno.ENOSPC)
+    disk.fail("write", "index", error=errno.EIO)
     with pytest.raises(StorageError):
         produce_many(log, 600)
     disk.heal()
@@ -152,10 +230,23 @@ def test_a_log_that_cannot_be_opened_says_which() -> None:
 def test_a_failed_checkpoint_takes_the_log_offline() -> None:
     disk, log = working_log()
     log.epochs.assign(log.epochs.latest + 1, log.end_offset)
-    disk.fail("write", "leader-epoch-checkpoint.tmp", error=errno.ENOSPC)
+    disk.fail("write", "leader-epoch-checkpoint.tmp", error=errno.EIO)
     with pytest.raises(StorageError):
         log.checkpoint()
     assert log.failure is not None
+
+
+def test_a_checkpoint_that_a_full_disk_refuses_is_made_up_for_by_the_next() -> None:
+    disk, log = working_log()
+    log.epochs.assign(log.epochs.latest + 1, log.end_offset)
+    disk.fail("write", "leader-epoch-checkpoint.tmp", error=errno.ENOSPC)
+    with pytest.raises(NoRoom):
+        log.checkpoint()
+    disk.heal()
+
+    assert log.checkpoint() == 5
+    assert log.failure is None
+    assert b"1 5\n" in disk.read_bytes(DIRECTORY / "leader-epoch-checkpoint")
 
 
 @pytest.mark.parametrize("operations", range(0, 60, 3))
