@@ -40,6 +40,8 @@ class SharedStore(MemoryStore):
 class MemoryCluster:
     """`async with MemoryCluster(3) as cluster:`"""
 
+    hold = SharedStore  # how a broker holds the store
+
     def __init__(
         self,
         size: int,
@@ -79,7 +81,7 @@ class MemoryCluster:
             settings |= {"headrace.memory": "false", "log.dirs": f"/data/{broker_id}"}
 
         async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
-            return SharedStore(self.store)
+            return self.hold(self.store)
 
         host = Host(open_store=open_store, disk=disk or SystemDisk(), worker_processes=disk is None)
         broker = self.brokers[broker_id] = Broker(BrokerConfig(settings), host)

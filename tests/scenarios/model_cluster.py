@@ -15,11 +15,14 @@ The commands of a scenario are its methods.  Words:
     kill B.. / power     processes die at once; what was not flushed is gone where the topic says flush=os
     flush B              what B has is on its disk
     return B             the process starts anew and is admitted
+    return-twice B       the same, and the controller does not hear the store's answer: it settles the arrival once more
     hand-over B / stop B   a controlled shutdown begins: others lead / and the process ends
     resign B / mend B    B's disk failed and it leaves the in-sync set, alive as it is / and works again
     damage B O           B finds that it cannot read O and what follows; mended, it has given that up
     poll B               a consumer asks B for what comes next, naming the epoch of what it has
     reassign a,b,c / cancel / balance
+    elect-missing        the controller looks at the partition again, as it does after every change
+    elect-uncleanly      an operator asks for a leader at any price
     log B, state, acked, moving, watermark B   print
 """
 
@@ -28,10 +31,11 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from headrace.controller import election, insync, reassignment
-from headrace.controller.election import Cleanliness, ElectionRules
-from headrace.controller.entries import BrokerRegistration, Memory, PartitionState
+from headrace.controller.election import ElectionRules
+from headrace.controller.entries import BrokerRegistration, Memory, PartitionState, Put, Transaction, UncleanElections
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.insync import InSyncChange
+from headrace.controller.unclean import PartitionElected, counted
 from headrace.log.epochs import EpochCache
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
@@ -95,7 +99,7 @@ class ModelCluster:
         self.admitted = set(brokers)
         self.stopping: set[int] = set()
         self.now = 0.0
-        self.unclean_elections = 0
+        self.unclean_elections = UncleanElections()
         self.waiting: list[tuple[int, int, str]] = []  # leader epoch, next offset, value: appended with acks=all
         self.acknowledged: list[str] = []
         self.consumed: list[Entry] = []
@@ -171,6 +175,12 @@ class ModelCluster:
         self.do_lost(str(self.stored.leader))
         assert self.stored.leader == int(broker), f"{self.stored.leader} was elected"
 
+    def do_elect_missing(self) -> None:
+        self._elected(election.elect(self.stored, self._eligible, self.rules))
+
+    def do_elect_uncleanly(self) -> None:
+        self._elected(election.elect_uncleanly(self.stored, self._eligible, self.rules))
+
     def do_flush(self, broker: str) -> None:
         self.members[int(broker)].flushed = len(self.members[int(broker)].log)
 
@@ -192,12 +202,26 @@ class ModelCluster:
         member.alive, member.leading = True, None
         member.life += 1
         member.offline, member.damaged_from = False, None
-        memory = Memory.ALL if member.clean else Memory.FLUSHED
-        self._elected(election.restarted(self.stored, int(broker), self._eligible, self.rules, memory))
+        self._settle_arrival(member)
         self.admitted.add(int(broker))
         self.stopping.discard(int(broker))
         member.clean = True
         self._learn(member)
+
+    def do_return_twice(self, broker: str) -> None:
+        member = self.members[int(broker)]
+        clean = member.clean
+        self.do_return(broker)
+        member.clean = clean
+        self.admitted.discard(int(broker))
+        self._settle_arrival(member)
+        self.admitted.add(int(broker))
+        member.clean = True
+        self._learn(member)
+
+    def _settle_arrival(self, member: Member) -> None:
+        memory = Memory.ALL if member.clean else Memory.FLUSHED
+        self._elected(election.restarted(self.stored, member.broker_id, self._eligible, self.rules, memory, member.life))
 
     def do_resign(self, broker: str) -> None:
         member = self.members[int(broker)]
@@ -275,8 +299,8 @@ class ModelCluster:
         parts.append("isr=" + ",".join(map(str, sorted(state.isr))))
         if state.elr:
             parts.append("elr=" + ",".join(map(str, sorted(state.elr))))
-        if self.unclean_elections:
-            parts.append(f"unclean={self.unclean_elections}")
+        if self.unclean_elections.count:
+            parts.append(f"unclean={self.unclean_elections.count}")
         self.output.append(" ".join(parts))
 
     def do_moving(self) -> None:
@@ -300,7 +324,13 @@ class ModelCluster:
         }
         topic = Topic("t", TOPIC_ID, {}, [self.stored])
         admitted = {broker: registration.epoch for broker, registration in brokers.items()}
-        return ClusterImage(brokers=brokers, admitted=admitted, topics={"t": topic}, topics_by_id={TOPIC_ID: topic})
+        return ClusterImage(
+            brokers=brokers,
+            admitted=admitted,
+            topics={"t": topic},
+            topics_by_id={TOPIC_ID: topic},
+            unclean_elections=self.unclean_elections,
+        )
 
     def _eligible(self, broker: int) -> bool:
         return election.eligible_in(self._image())(broker)
@@ -309,8 +339,12 @@ class ModelCluster:
         return insync.may_join(self._image(), broker, life)
 
     def _elected(self, elected: election.Elected) -> None:
+        """The store takes the state and the count together, or neither."""
+        transaction = counted(self._image(), Transaction((), ()), [PartitionElected("t", 0, elected)], int(self.now * 1000))
         self.stored = elected.state
-        self.unclean_elections += elected.cleanliness is Cleanliness.UNCLEAN
+        for operation in transaction.operations:
+            assert isinstance(operation, Put)
+            self.unclean_elections = UncleanElections.from_value(operation.value)
 
     def _connected(self) -> list[Member]:
         return [m for m in self.members.values() if m.alive and m.broker_id not in self.isolated]
@@ -436,7 +470,7 @@ class ModelCluster:
         assert set(state.isr).isdisjoint(state.elr)
         assert {*state.isr, *state.elr} <= set(state.replicas)
         assert state.leader == NO_BROKER or state.leader in state.isr
-        if self.unclean_elections == 0 and self.rules.flushed_before_ack:
+        if self.unclean_elections.count == 0 and self.rules.flushed_before_ack:
             for broker in (*state.isr, *state.elr):
                 held = {value for value, _ in self.members[broker].log}
                 missing = [value for value in self.acknowledged if value not in held]

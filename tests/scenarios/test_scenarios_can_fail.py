@@ -98,7 +98,9 @@ def nobody_stays_eligible(patch: pytest.MonkeyPatch) -> None:
 def every_memory_is_trusted(patch: pytest.MonkeyPatch) -> None:
     restarted = election.restarted
     patch.setattr(
-        election, "restarted", lambda s, broker, eligible, rules, memory: restarted(s, broker, eligible, rules, Memory.ALL)
+        election,
+        "restarted",
+        lambda s, broker, eligible, rules, memory, life: restarted(s, broker, eligible, rules, Memory.ALL, life),
     )
 
 
@@ -120,6 +122,38 @@ def nobody_leads_uncleanly(patch: pytest.MonkeyPatch) -> None:
 
 def unclean_elections_pass_for_clean(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelCluster, "_elected", lambda cluster, elected: setattr(cluster, "stored", elected.state))
+
+
+def the_last_leader_needs_no_consent(patch: pytest.MonkeyPatch) -> None:
+    """As KIP-966 has it, for the topics that want nothing unclean."""
+    without_guarantee = election._elect_without_guarantee
+
+    def elect_the_last(state: Any, eligible: Any, rules: Any) -> Elected:
+        last = state.last_known_leader
+        if not state.isr and not state.elr and eligible(last):
+            return Elected(election._led_by(state, last, (last,), (), recovering=True))
+        return without_guarantee(state, eligible, rules)
+
+    patch.setattr(election, "_elect_without_guarantee", elect_the_last)
+
+
+def unclean_elections_count_whoever_looks(patch: pytest.MonkeyPatch) -> None:
+    elect = election.elect
+
+    def elect_and_call_it_unclean(state: Any, eligible: Any, rules: Any) -> Elected:
+        elected = elect(state, eligible, rules)
+        return Elected(elected.state, Cleanliness.UNCLEAN if rules.unclean_allowed else elected.cleanliness)
+
+    patch.setattr(election, "elect", elect_and_call_it_unclean)
+
+
+def arrivals_are_settled_as_often_as_they_are_tried(patch: pytest.MonkeyPatch) -> None:
+    restarted = election.restarted
+    patch.setattr(
+        election,
+        "restarted",
+        lambda s, broker, eligible, rules, memory, life: restarted(s, broker, eligible, rules, memory),
+    )
 
 
 def a_new_leader_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -193,6 +227,9 @@ MUTANTS: list[Mutate] = [
     anybody_leads,
     nobody_leads_uncleanly,
     unclean_elections_pass_for_clean,
+    the_last_leader_needs_no_consent,
+    unclean_elections_count_whoever_looks,
+    arrivals_are_settled_as_often_as_they_are_tried,
     a_new_leader_keeps_the_epoch,
     shutting_down_moves_nothing,
     the_damaged_stay,

@@ -17,7 +17,7 @@ from headrace.broker.partition_changes import change_partition
 from headrace.broker.replica_fetcher import ReplicaFetchers
 from headrace.broker.replica_sessions import ReplicaSessions
 from headrace.broker.replication_throttle import LEADER, ReplicationThrottle
-from headrace.controller.election import ElectionRules, eligible_in, without_broker
+from headrace.controller.election import Elected, ElectionRules, eligible_in, without_broker
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.metadata.store import StoreUnavailable
@@ -112,10 +112,10 @@ class Clustering:
     async def _resign(self, partition: Partition) -> None:
         broker_id = self._broker.broker_id
 
-        def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
+        def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
             if len(state.replicas) == 1 or (state.leader != broker_id and broker_id not in state.isr):
-                return state
-            return without_broker(state, broker_id, eligible_in(image), rules).state
+                return Elected(state)
+            return without_broker(state, broker_id, eligible_in(image), rules)
 
         try:
             await change_partition(self._broker, partition.identity.topic, partition.identity.partition, without_us)
@@ -145,16 +145,6 @@ class Clustering:
     async def close(self) -> None:
         await self.scope.close()
 
-    def describe(self) -> dict[str, object]:
-        """A few numbers for people."""
-        partitions = list(self._broker.replicas)
-        return {
-            "controller": self.controller.is_active,
-            "unclean_elections": self.controller.unclean_elections,
-            "leading": sum(p.is_leader for p in partitions),
-            "under_replicated": sum(_is_under_replicated(p) for p in partitions),
-        }
-
 
 def _could_move(image: ClusterImage, broker_id: int) -> bool:
     """Whether the broker leads anything that another in-sync replica could lead."""
@@ -166,7 +156,3 @@ def _could_move(image: ClusterImage, broker_id: int) -> bool:
 
 def _may_take_over(image: ClusterImage, broker_id: int) -> bool:
     return image.is_admitted(broker_id) and not image.brokers[broker_id].shutting_down
-
-
-def _is_under_replicated(partition: Partition) -> bool:
-    return partition.is_leader and len(partition.state.isr) < len(partition.state.replicas)

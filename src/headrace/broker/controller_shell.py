@@ -7,12 +7,13 @@ replaced without noticing writes nothing.  All it knows is in the image: a new c
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.broker.partition_changes import tell_unclean
 from headrace.broker.supervision import Rule
 from headrace.controller import election, fencing
-from headrace.controller.election import Cleanliness, Elected, ElectionRules
+from headrace.controller.election import Elected, ElectionRules
 from headrace.controller.entries import (
     BrokerRegistration,
     Compare,
@@ -25,6 +26,7 @@ from headrace.controller.entries import (
 )
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.topics import clean_up
+from headrace.controller.unclean import PartitionElected, counted, unclean_ones
 from headrace.metadata.store import LeaseLost, StoreUnavailable
 from headrace.model.errors import RequestError
 from headrace.model.identity import NO_BROKER
@@ -43,6 +45,14 @@ UNFINISHED_CREATION_S = 60.0
 Decide = Callable[[PartitionState, ElectionRules], Elected]
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Some partitions' new states in one transaction, and those of them whose election was unclean."""
+
+    transaction: Transaction
+    unclean: list[PartitionElected]
+
+
 class Controller:
     """Claims the office when it is free, and does its work while it holds it."""
 
@@ -50,7 +60,6 @@ class Controller:
         self._broker = broker
         self._balanced_at = 0.0
         self._creations_seen: dict[object, float] = {}
-        self.unclean_elections = 0
 
     @property
     def is_active(self) -> bool:
@@ -115,7 +124,7 @@ class Controller:
         eligible = election.eligible_in(self._broker.image)
 
         def restarted(state: PartitionState, rules: ElectionRules) -> Elected:
-            return election.restarted(state, broker.broker_id, eligible, rules, broker.memory)
+            return election.restarted(state, broker.broker_id, eligible, rules, broker.memory, broker.epoch)
 
         concerned = self._partitions(lambda state: _concerns(state, broker.broker_id))
         if await self._decide(concerned, restarted):
@@ -166,11 +175,17 @@ class Controller:
     async def _decide(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> bool:
         """Write what `decide` makes of each partition; False when somebody changed one meanwhile, and all is to be redone."""
         # A few at a time are decided and written, so that ten thousand partitions are not one long silence.
-        transactions = self._transactions(partitions, decide)
-        while some := list(islice(transactions, TRANSACTIONS_AT_ONCE)):
-            if not all(await asyncio.gather(*(self._broker.cluster.commit(transaction) for transaction in some))):
+        steps = self._steps(partitions, decide)
+        while some := _at_once(steps):
+            if not all(await asyncio.gather(*(self._write(step) for step in some))):
                 return False
         return True
+
+    async def _write(self, step: Step) -> bool:
+        taken = await self._broker.cluster.commit(step.transaction)
+        if taken:
+            tell_unclean(step.unclean)
+        return taken
 
     async def _decide_some(self, partitions: list[tuple[Topic, int, PartitionState]], decide: Decide) -> bool:
         """The same; True when there was something to write."""
@@ -182,14 +197,20 @@ class Controller:
     def _rules(self, topic: Topic) -> ElectionRules:
         return ElectionRules.of(self._broker.topics.config_of(topic.name))
 
-    def _transactions(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> Iterator[Transaction]:
+    def _steps(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> Iterator[Step]:
         image = self._broker.image
         fence = fencing.written_by_controller(image)
-        # One operation and one condition each; room is left for the store's own and for the fence.
-        size = self._broker.store.operations_max - 2
+        # One operation and one condition each; room is left for the store's own, for the fence and for the count.
+        size = self._broker.store.operations_max - 3
+        decided: list[PartitionElected] = []
         conditions: list[Condition] = [fence]
         operations: list[Operation] = []
         rules: dict[str, ElectionRules] = {}
+
+        def step() -> Step:
+            transaction = Transaction(tuple(conditions), tuple(operations))
+            return Step(counted(image, transaction, decided, self._broker.clock.wall_ms()), unclean_ones(decided))
+
         for topic, index, _ in partitions:
             if topic.topic_id not in image.topics_by_id:
                 continue
@@ -198,24 +219,17 @@ class Controller:
             # As it is now, like the revision below: others may have changed it since this began.
             state = topic.partitions[index]
             elected = decide(state, rules[topic.name])
-            self._count(topic, index, elected)
             if elected.state == state:
                 continue
+            decided.append(PartitionElected(topic.name, index, elected))
             key = partition_key(topic.topic_id, index)
             conditions.append(Compare(key, image.mod_revision(key)))
             operations.append(Put(key, elected.state.to_value()))
             if len(operations) >= size:
-                yield Transaction(tuple(conditions), tuple(operations))
-                conditions, operations = [fence], []
+                yield step()
+                decided, conditions, operations = [], [fence], []
         if operations:
-            yield Transaction(tuple(conditions), tuple(operations))
-
-    def _count(self, topic: Topic, index: int, elected: Elected) -> None:
-        if elected.cleanliness is Cleanliness.UNCLEAN:
-            self.unclean_elections += 1
-            logger.error("unclean election: %s-%d is led by %d; records may be lost", topic.name, index, elected.state.leader)
-        elif elected.cleanliness is Cleanliness.LAST_KNOWN:
-            logger.warning("%s-%d is led by %d, the last that led it", topic.name, index, elected.state.leader)
+            yield step()
 
     # -- leftovers
 
@@ -228,6 +242,16 @@ class Controller:
         for topic_id in leftovers:
             await self._broker.cluster.commit(clean_up(image, topic_id))
         return bool(leftovers)
+
+
+def _at_once(steps: Iterator[Step]) -> list[Step]:
+    """The next few; one that counts is the last of them, since the next that counts builds on what it wrote."""
+    some: list[Step] = []
+    while len(some) < TRANSACTIONS_AT_ONCE and (step := next(steps, None)) is not None:
+        some.append(step)
+        if step.unclean:
+            break
+    return some
 
 
 def _concerns(state: PartitionState, broker_id: int) -> bool:

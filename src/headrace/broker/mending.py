@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.partition import Partition
 from headrace.broker.partition_changes import change_partition
-from headrace.controller.election import ElectionRules, eligible_in, vouches, without_damaged
+from headrace.controller.election import Elected, ElectionRules, eligible_in, vouches, without_damaged
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.metadata.store import StoreUnavailable
@@ -88,8 +88,8 @@ class Mending:
     async def _resign(self, partition: Partition) -> None:
         broker_id = self._broker.broker_id
 
-        def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
-            return without_damaged(state, broker_id, eligible_in(image), rules)
+        def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
+            return Elected(without_damaged(state, broker_id, eligible_in(image), rules))
 
         await change_partition(self._broker, partition.identity.topic, partition.identity.partition, without_us)
         state = self._state(self._broker.image, partition)

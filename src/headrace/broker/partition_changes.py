@@ -1,30 +1,46 @@
 """Changes of a partition that an operator asked for: decided against the image, written by compare-and-swap."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.controller.election import ElectionRules
+from headrace.controller.election import Elected, ElectionRules
 from headrace.controller.entries import Compare, PartitionState, Put, Transaction, partition_key
 from headrace.controller.image import ClusterImage
+from headrace.controller.unclean import PartitionElected, counted, unclean_ones
 from headrace.model.errors import ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
-Decide = Callable[[ClusterImage, PartitionState, ElectionRules], PartitionState]
+logger = logging.getLogger(__name__)
+
+Decide = Callable[[ClusterImage, PartitionState, ElectionRules], Elected]
 
 
 async def change_partition(broker: "Broker", name: str, index: int, decide: Decide) -> None:
     """Write what `decide` makes of a partition; it is asked again when somebody else was faster.  Raises RequestError."""
+    decided: list[PartitionElected] = []
 
     def transactions(image: ClusterImage) -> Sequence[Transaction]:
         state = image.partition(name, index)
         if state is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
-        after = decide(image, state, ElectionRules.of(broker.topics.config_of(name)))
-        if after == state:
+        elected = decide(image, state, ElectionRules.of(broker.topics.config_of(name)))
+        decided.clear()
+        if elected.state == state:
             return []
+        decided.append(PartitionElected(name, index, elected))
         key = partition_key(image.topics[name].topic_id, index)
-        return [Transaction((Compare(key, image.mod_revision(key)),), (Put(key, after.to_value()),))]
+        change = Transaction((Compare(key, image.mod_revision(key)),), (Put(key, elected.state.to_value()),))
+        return [counted(image, change, decided, broker.clock.wall_ms())]
 
     await broker.cluster.submit(transactions)
+    tell_unclean(unclean_ones(decided))
+
+
+def tell_unclean(elections: Sequence[PartitionElected]) -> None:
+    """After they were written: whoever reads the log must be able to count them there, too."""
+    for each in elections:
+        leader = each.elected.state.leader
+        logger.error("unclean election: %s-%d is led by %d; records may be lost", each.topic, each.index, leader)

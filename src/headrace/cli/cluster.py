@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.carry_out import DryRun, Throttle, carry_out
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
-from headrace.cli.output import remark, show_json, show_table
+from headrace.cli.output import iso_time, remark, show_json, show_table
 
 if TYPE_CHECKING:
     from headrace.client.wire_admin import WireAdmin
@@ -58,19 +58,32 @@ def add(directory: Directory = DEFAULT_DIRECTORY) -> None:
 @app.command()
 def status(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Show every broker as HEALTHY, DEGRADED or DOWN, and what is not as it should be."""
-    from headrace.cli.cluster_moves import broker_statuses, image_of, moving, under_replicated
+    from headrace.cli.cluster_moves import broker_statuses, image_of, moving, unclean_elections, under_replicated
 
     with _admin(bootstrap) as admin:
         statuses, lacking, under_way = broker_statuses(admin), under_replicated(image_of(admin)), sorted(moving(admin))
+        unclean = unclean_elections(admin)
     if as_json:
-        moves = [f"{topic}-{index}" for topic, index in under_way]
-        show_json({"brokers": [asdict(each) for each in statuses], "under_replicated": lacking, "moving": moves})
+        show_json(
+            {
+                "brokers": [asdict(each) for each in statuses],
+                "under_replicated": lacking,
+                "moving": [f"{topic}-{index}" for topic, index in under_way],
+                "unclean_elections": asdict(unclean),
+            }
+        )
         return
     show_table(COLUMNS, _rows(bootstrap))
     for title, names in (("under-replicated", lacking), ("moving", [f"{topic}-{index}" for topic, index in under_way])):
         if names:
             more = f" and {len(names) - 10} more" if len(names) > 10 else ""
             remark(f"{title}: {', '.join(names[:10])}{more}")
+    if unclean.last is not None:
+        last = unclean.last
+        remark(
+            f"unclean elections: {unclean.count}; the last gave {last.topic}-{last.partition} to broker {last.leader}"
+            f" at {iso_time(last.at_ms)}, and records may have been lost"
+        )
 
 
 @app.command()

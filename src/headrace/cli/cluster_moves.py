@@ -12,7 +12,7 @@ from headrace.cli.failure import Failure
 from headrace.client.errors import BrokerError, BrokerTimeout
 from headrace.client.wire_admin import WireAdmin, raise_for
 from headrace.controller.balance import PartitionKey, Plan
-from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.controller.entries import BrokerRegistration, PartitionState, UncleanElections
 from headrace.controller.image import ClusterImage, Topic
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.alter_partition_reassignments import (
@@ -36,6 +36,7 @@ POLL_S = 0.5
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 DEGRADED = "headrace.degraded"
+UNCLEAN_ELECTIONS = "headrace.unclean.elections"
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 
@@ -123,13 +124,30 @@ def _why_missed(replicas: int) -> str:
 
 def _why_degraded(admin: WireAdmin, broker: int, lagging: int) -> str:
     reasons = [f"{lagging} replica(s) not in sync"] if lagging else []
-    resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=(DEGRADED,))
     try:
-        answer = admin.call(DescribeConfigsRequest(resources=(resource,)), broker=broker)
+        told = _told(admin, broker, DEGRADED)
     except (BrokerError, BrokerTimeout) as error:
         return f"does not answer: {error}"
-    reasons += [config.value for config in answer.results[0].configs if config.name == DEGRADED and config.value]
-    return "; ".join(reasons)
+    return "; ".join([*reasons, told] if told else reasons)
+
+
+def _told(admin: WireAdmin, broker: int, name: str) -> str:
+    """What a broker of ours tells under a name that is no setting; nothing where it does not know it."""
+    resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=(name,))
+    answer = admin.call(DescribeConfigsRequest(resources=(resource,)), broker=broker)
+    return next((config.value or "" for config in answer.results[0].configs if config.name == name), "")
+
+
+def unclean_elections(admin: WireAdmin) -> UncleanElections:
+    """How many there have been, as the store has it; any broker that answers can tell."""
+    for broker in sorted(image_of(admin).brokers):
+        try:
+            told = _told(admin, broker, UNCLEAN_ELECTIONS)
+        except (BrokerError, BrokerTimeout):
+            continue
+        if told:
+            return UncleanElections.from_value(told.encode())
+    return UncleanElections()
 
 
 def under_replicated(image: ClusterImage) -> list[str]:

@@ -1,12 +1,13 @@
 """Who leads a partition.  Values in, values out: the state that must follow, or the same state when nothing must.
 
 Always: a leader comes from the in-sync set, or from the eligible ones (KIP-966) when that is empty: both hold everything that
-was committed.  Anything else is an unclean election, happens only where the topic allows it, and is told apart in the result.
+was committed.  Or it is the only replica there is, which nobody could lead better.  Anything else is an unclean election, happens
+only where the topic allows it, and is told apart in the result.
 A change of leader, to nobody too, gets the next leader epoch.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from headrace.controller.entries import Memory, PartitionState
@@ -40,8 +41,8 @@ class Cleanliness(Enum):
     """How safe an election was."""
 
     CLEAN = "clean"
-    LAST_KNOWN = "last known leader"  # nobody is known to hold everything; the one that led last came back
-    UNCLEAN = "unclean"
+    ONLY_REPLICA = "only replica"  # it may have forgotten something, and nobody else ever had it
+    UNCLEAN = "unclean"  # somebody leads who may lack what was committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,21 @@ def elect(state: PartitionState, eligible: Eligible, rules: ElectionRules) -> El
 
 
 def _elect_without_guarantee(state: PartitionState, eligible: Eligible, rules: ElectionRules) -> Elected:
+    """Nobody who could lead is known to hold everything that was committed.
+
+    KIP-966 would let the last known leader lead once in-sync and eligible replicas are none, whatever the topic says.  But a
+    partition comes to that only when each of them has forgotten something: killed with unflushed records, or with a new disk.
+    The last leader, too, then may lack what another replica, still away, has kept; so it needs the topic's consent like anybody
+    else, and is only asked first, since it had the most.  One case is safe without: where there is one replica, no other can
+    have more, and to wait would bring nothing back.
+    """
     last = state.last_known_leader
-    if not state.isr and not state.elr and last in state.replicas and eligible(last):
-        return Elected(_led_by(state, last, (last,), (), recovering=True), Cleanliness.LAST_KNOWN)
+    knows_nobody = not state.isr and not state.elr
+    if knows_nobody and state.replicas == (last,) and eligible(last):
+        return Elected(_led_by(state, last, (last,), (), recovering=True), Cleanliness.ONLY_REPLICA)
     if rules.unclean_allowed:
-        for candidate in state.replicas:
+        first = (last,) if knows_nobody and last in state.replicas else ()
+        for candidate in (*first, *state.replicas):
             if eligible(candidate):
                 return Elected(_led_by(state, candidate, (candidate,), (), recovering=True), Cleanliness.UNCLEAN)
     return Elected(_led_by_nobody(state))
@@ -87,6 +98,7 @@ def _led_by(
         elr=elr,
         last_known_leader=NO_BROKER,
         recovering=state.recovering if recovering is None else recovering,
+        arrived_in=-1,
     )
 
 
@@ -149,12 +161,22 @@ def _without_memory(state: PartitionState, broker: int, memory: Memory) -> Parti
     return after
 
 
-def restarted(state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, memory: Memory) -> Elected:
-    """A broker that had gone is back, and is admitted by this very step."""
+def restarted(
+    state: PartitionState, broker: int, eligible: Eligible, rules: ElectionRules, memory: Memory, life: int = -1
+) -> Elected:
+    """A broker that had gone is back, in another life, and is admitted by this very step.
+
+    An arrival takes many transactions, and one whose answer was lost is gone through again, perhaps by another controller.  What
+    the broker was elected to lead in this life then stays as it is: a second election would count twice, for one loss."""
+    if state.leader == broker and state.arrived_in == life != -1:
+        return Elected(state)
     gone = _without(state, broker, eligible, rules, memory)
     back = elect(gone.state, lambda b: b == broker or eligible(b), rules)
     worst = max((gone, back), key=lambda elected: list(Cleanliness).index(elected.cleanliness))
-    return _as_one_step(state, Elected(back.state, worst.cleanliness))
+    elected = _as_one_step(state, Elected(back.state, worst.cleanliness))
+    if elected.state.leader == broker and elected.state != state:
+        return Elected(replace(elected.state, arrived_in=life), elected.cleanliness)
+    return elected
 
 
 def _as_one_step(before: PartitionState, elected: Elected) -> Elected:
@@ -172,6 +194,7 @@ def _as_one_step(before: PartitionState, elected: Elected) -> Elected:
         adding=after.adding,
         removing=after.removing,
         recovering=after.recovering,
+        arrived_in=after.arrived_in,
         partition_epoch=before.partition_epoch + 1,
     )
     return Elected(step, elected.cleanliness)

@@ -13,11 +13,12 @@ Every value is a JSON object.  A key names one thing, so that two brokers that c
     configs/broker/<id>        settings of one broker, or of all under `default`
     quotas/<entity>            limits of a user, client id or topic
     producer-ids               the next block of producer ids
+    unclean-elections          how many there were, and the last one
     cluster-id                 the cluster's name for itself
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
@@ -30,6 +31,7 @@ CLUSTER_ID: Final = "cluster-id"
 CONTROLLER: Final = "controller"
 CONTROLLER_EPOCH: Final = "controller-epoch"
 PRODUCER_IDS: Final = "producer-ids"
+UNCLEAN_ELECTIONS: Final = "unclean-elections"
 BROKERS: Final = "brokers/"
 MEMBERS: Final = "members/"
 ADMITTED: Final = "admitted/"
@@ -249,6 +251,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False  # elected uncleanly; cleared by the leader
+    arrived_in: int = -1  # the broker epoch of a leader that was elected as it arrived
     partition_epoch: int = 0
 
     def changed(self, **fields: Any) -> "PartitionState":
@@ -267,6 +270,7 @@ class PartitionState:
                 "adding": self.adding,
                 "removing": self.removing,
                 "recovering": self.recovering,
+                "arrived_in": self.arrived_in,
                 "partition_epoch": self.partition_epoch,
             }
         )
@@ -284,8 +288,35 @@ class PartitionState:
             adding=tuple(data["adding"]),
             removing=tuple(data["removing"]),
             recovering=data["recovering"],
+            arrived_in=data.get("arrived_in", -1),
             partition_epoch=data["partition_epoch"],
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElection:
+    """Somebody leads who may lack what was committed."""
+
+    topic: str
+    partition: int
+    leader: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElections:
+    """How many there have been in this cluster's life, and the last of them."""
+
+    count: int = 0
+    last: UncleanElection | None = None
+
+    def to_value(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+    @classmethod
+    def from_value(cls, value: bytes) -> "UncleanElections":
+        data = orjson.loads(value)
+        return cls(count=data["count"], last=None if data["last"] is None else UncleanElection(**data["last"]))
 
 
 def encode_configs(configs: Mapping[str, str]) -> bytes:

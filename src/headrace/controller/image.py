@@ -34,6 +34,7 @@ from headrace.controller.entries import (
     PARTITIONS,
     QUOTAS,
     TOPICS,
+    UNCLEAN_ELECTIONS,
     BrokerRegistration,
     Compare,
     CompareCreated,
@@ -43,6 +44,7 @@ from headrace.controller.entries import (
     KeyValue,
     PartitionState,
     TopicEntry,
+    UncleanElections,
     decode_configs,
     decode_number,
 )
@@ -83,6 +85,7 @@ class ClusterImage:
     broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
     default_broker_configs: dict[str, str] = field(default_factory=dict)
     quotas: dict[str, dict[str, str]] = field(default_factory=dict)  # the entity's key -> limits
+    unclean_elections: UncleanElections = field(default_factory=UncleanElections)
     creations: set[UUID] = field(default_factory=set)  # large topics being written now
     _stored: dict[str, tuple[int, int]] = field(default_factory=dict)  # key -> (create revision, mod revision)
     _uncommitted: dict[UUID, dict[int, PartitionState]] = field(default_factory=dict)
@@ -193,6 +196,8 @@ class ClusterImage:
             return [ControllerChanged(self.controller_id, self.controller_epoch)]
         elif key == CONTROLLER_EPOCH and value is not None:
             self.controller_epoch = decode_number(value)
+        elif key == UNCLEAN_ELECTIONS and value is not None:
+            self.unclean_elections = UncleanElections.from_value(value)
         elif key == CLUSTER_ID and value is not None:
             self.cluster_id = value.decode()
         return []

@@ -103,8 +103,17 @@ def test_a_single_node_leads_again_after_a_crash_with_the_next_epoch() -> None:
     lazy = election.restarted(state, 1, nobody, ElectionRules(flushed_before_ack=False), Memory.FLUSHED)
 
     assert (flushed.state.leader, flushed.state.leader_epoch, flushed.cleanliness) == (1, 6, Cleanliness.CLEAN)
-    assert (lazy.state.leader, lazy.state.leader_epoch, lazy.cleanliness) == (1, 6, Cleanliness.LAST_KNOWN)
+    assert (lazy.state.leader, lazy.state.leader_epoch, lazy.cleanliness) == (1, 6, Cleanliness.ONLY_REPLICA)
     assert lazy.state.recovering
+
+
+def test_the_last_leader_of_several_needs_consent_and_is_then_asked_first() -> None:
+    forgotten = PartitionState(replicas=(1, 2, 3), leader=NO_BROKER, leader_epoch=5, last_known_leader=2)
+    everybody = {1, 2, 3}.__contains__
+
+    assert election.elect(forgotten, everybody, ElectionRules()).state.leader == NO_BROKER
+    elected = election.elect(forgotten, everybody, ElectionRules(unclean_allowed=True))
+    assert (elected.state.leader, elected.cleanliness) == (2, Cleanliness.UNCLEAN)
 
 
 def test_a_broker_with_a_new_disk_is_neither_in_sync_nor_eligible_even_where_everything_was_flushed() -> None:

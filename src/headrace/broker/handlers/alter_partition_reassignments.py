@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.partition_changes import change_partition
-from headrace.controller.election import ElectionRules, eligible_in
+from headrace.controller.election import Elected, ElectionRules, eligible_in
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.controller.reassignment import begin, cancel, target_of
@@ -47,11 +47,11 @@ async def handle(
 async def _move(broker: "Broker", name: str, wanted: ReassignablePartition, *, factor_may_change: bool) -> None:
     index, target = wanted.partition_index, wanted.replicas
 
-    def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
+    def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
         if target is None:
-            return cancel(state, eligible_in(image), rules).state
+            return cancel(state, eligible_in(image), rules)
         if not factor_may_change and len(target) != len(target_of(state)):
             raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "The move would change the number of replicas.")
-        return begin(image, index, state, tuple(target), rules)
+        return Elected(begin(image, index, state, tuple(target), rules))
 
     await change_partition(broker, name, index, decide)

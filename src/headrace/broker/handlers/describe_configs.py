@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 
-# Not a setting: what the broker says of itself, for whoever asks by this name.  The protocol has no better place for it.
+# Not settings: what the broker says of itself and of its cluster, for whoever asks by these names.  The protocol has no better
+# place for it.
 DEGRADED = "headrace.degraded"
+UNCLEAN_ELECTIONS = "headrace.unclean.elections"
 
 
 def handle(broker: "Broker", request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
@@ -56,7 +58,9 @@ def _describe(
         case ResourceType.BROKER:
             require_broker(broker, resource.resource_name)
             if keys == (DEGRADED,):
-                return (_why_degraded(broker),)
+                return (_told(DEGRADED, "; ".join(broker.clustering.health.reasons())),)
+            if keys == (UNCLEAN_ELECTIONS,):
+                return (_told(UNCLEAN_ELECTIONS, broker.image.unclean_elections.to_value().decode()),)
             return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
         case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
             return ()
@@ -64,7 +68,5 @@ def _describe(
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
 
 
-def _why_degraded(broker: "Broker") -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=DEGRADED, value="; ".join(broker.clustering.health.reasons()), read_only=True, is_sensitive=False
-    )
+def _told(name: str, value: str) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(name=name, value=value, read_only=True, is_sensitive=False)

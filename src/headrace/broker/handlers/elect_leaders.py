@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.partition_changes import change_partition
-from headrace.controller.election import Cleanliness, ElectionRules, elect_uncleanly, eligible_in, prefer
+from headrace.controller.election import Elected, ElectionRules, elect_uncleanly, eligible_in, prefer
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.model.errors import ErrorCode, RequestError
@@ -51,13 +51,8 @@ def _asked(broker: "Broker", request: ElectLeadersRequest) -> Iterator[tuple[str
 
 
 async def _elect(broker: "Broker", name: str, index: int, *, unclean: bool) -> None:
-    def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> PartitionState:
+    def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
         eligible = eligible_in(image)
-        if not unclean:
-            return prefer(state, eligible)
-        elected = elect_uncleanly(state, eligible, rules)
-        if elected.cleanliness is Cleanliness.UNCLEAN:
-            broker.clustering.controller.unclean_elections += 1
-        return elected.state
+        return elect_uncleanly(state, eligible, rules) if unclean else Elected(prefer(state, eligible))
 
     await change_partition(broker, name, index, decide)
