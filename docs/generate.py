@@ -48,6 +48,7 @@ where it stands.
 ```toml
 # headrace.toml
 listeners = "0.0.0.0:9092"
+"advertised.listeners" = "this-host:9092"
 "log.dirs" = "/var/lib/headrace"
 "num.partitions" = 12
 

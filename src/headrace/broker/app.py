@@ -20,7 +20,7 @@ from headrace.broker.dispatch import Dispatcher
 from headrace.broker.flushing import LANES, Flusher, in_lanes
 from headrace.broker.health import HealthListener, Phase
 from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.listeners import CLIENTS, endpoint_of, parse_address
+from headrace.broker.listeners import endpoint_of
 from headrace.broker.log_starts import LogStarts
 from headrace.broker.metadata_store import open_store
 from headrace.broker.peers import PEER, Peers
@@ -38,11 +38,13 @@ from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy
+from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Address, read_listeners
 from headrace.security.quotas import Quotas
 
 logger = logging.getLogger(__name__)
@@ -81,7 +83,9 @@ class Broker:
         self.topics = Topics(self)
         self.housekeeping = Housekeeping(self)
         self.verification: Verification | None = None
-        self.address = ("", 0)
+        self.listeners = read_listeners(config)
+        # Where each listener is, from when it is bound.
+        self.addresses: dict[str, Address] = {}
         self.phase = Phase.STARTING
         self.health = HealthListener(self)
         # All that goes on in this broker, and the part of it that came up on the way and is done once.
@@ -96,6 +100,11 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         return self.cluster.image
+
+    @property
+    def address(self) -> Address:
+        """Where the first listener is."""
+        return next(iter(self.addresses.values()))
 
     def setting_sources(self) -> BrokerSources:
         return BrokerSources(self.config, self.image, self.broker_id)
@@ -165,11 +174,11 @@ class Broker:
 
     async def _join(self) -> None:
         """Take an address; register it; take up what the metadata places here; then let clients in."""
-        self.address = await self.server.listen(*parse_address(self.config["listeners"]))
+        endpoints = await self._listen()
         registration = BrokerRegistration(
             broker_id=self.broker_id,
             incarnation=str(self.host.entropy.uuid()),
-            endpoints={CLIENTS: self._advertised()},
+            endpoints=endpoints,
             rack=self.config["broker.rack"],
             memory=self.storage.memory,
         )
@@ -196,17 +205,20 @@ class Broker:
             return MemoryStorage(self.clock)
         return DiskStorage(Path(self.config["log.dirs"]), self.host.disk, self.clock)
 
-    def _advertised(self) -> Endpoint:
-        if (text := self.config["advertised.listeners"]) is not None:
-            host, port = parse_address(text)
-            return Endpoint(host=host, port=port or self.address[1])
-        host, port = self.address
-        return Endpoint(host="127.0.0.1" if host in ("0.0.0.0", "::") else host, port=port)
+    async def _listen(self) -> dict[str, Endpoint]:
+        """Take every listener's address; what the others are told of them, by name."""
+        told = {}
+        for listener in self.listeners.each:
+            bound = self.addresses[listener.name] = await self.server.listen(listener)
+            host = listener.advertised.host or await self.loop.run_in_executor(None, name_of_this_machine)
+            port = listener.advertised.port or bound.port
+            told[listener.name] = Endpoint(host=host, port=port, security_protocol=listener.security_protocol)
+        return told
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         """Where another broker listens; None when it is not there."""
         member = self.image.brokers.get(broker_id)
-        endpoint = endpoint_of(member) if member is not None else None
+        endpoint = endpoint_of(member, self.listeners.inter_broker) if member is not None else None
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     # -- changes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from headrace.broker.pace import Pace
 from headrace.broker.pending_reply import FAILED, PendingReply
 from headrace.host.disk import Buffer
+from headrace.model.listeners import PLAINTEXT
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameSplitter
 
@@ -33,8 +34,9 @@ UNDER_WAY_SECONDS_MAX = 3600.0
 class Connection(asyncio.BufferedProtocol):
     """A client's socket."""
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: "Server", listener: str = PLAINTEXT) -> None:
         self._server = server
+        self.listener = listener
         self.loop = server.loop
         self.share = server.memory.open()
         self._splitter = FrameSplitter(server.frame_bytes_max)

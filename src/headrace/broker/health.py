@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from headrace.broker.listeners import parse_address
+from headrace.model.listeners import Address, parse_address
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -51,13 +51,18 @@ def condition(broker: "Broker") -> Condition:
     return Condition(ready, "DEGRADED" if reasons else "HEALTHY", reasons, behind)
 
 
+def health_address(text: str) -> Address:
+    """Where to listen; it speaks HTTP and may be written so."""
+    return parse_address(text.removeprefix("http://"))
+
+
 class HealthListener:
     """The HTTP address; nothing at all where none is set."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._runner: web.AppRunner | None = None
-        self.address: tuple[str, int] | None = None
+        self.address: Address | None = None
 
     async def start(self) -> None:
         if (wanted := self._broker.config["headrace.health.listener"]) is None:
@@ -69,14 +74,14 @@ class HealthListener:
         application.add_routes([web.get("/live", self._live), web.get("/ready", self._ready)])
         self._runner = web.AppRunner(application, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, *parse_address(wanted))
+        site = web.TCPSite(self._runner, *health_address(wanted))
         try:
             await site.start()
         except OSError as error:
             await self.close()
             raise OSError(f"headrace.health.listener={wanted}: {error.strerror}") from None
         host, port, *_ = self._runner.addresses[0]
-        self.address = host, port
+        self.address = Address(host, port)
 
     async def close(self) -> None:
         if self._runner is not None:

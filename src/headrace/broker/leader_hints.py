@@ -22,15 +22,15 @@ class LeaderHint(NamedTuple):
     rack: str | None
 
 
-def leader_hint(broker: "Broker", topic: str, index: int, code: int) -> LeaderHint | None:
-    """The leader, where the error is about leadership and another broker has it."""
+def leader_hint(broker: "Broker", topic: str, index: int, code: int, listener: str) -> LeaderHint | None:
+    """The leader as the listener's clients reach it, where the error is about leadership and another broker has it."""
     if code not in WORTH_A_HINT:
         return None
     state = broker.image.partition(topic, index)
     if state is None or state.leader in (NO_BROKER, broker.broker_id):
         return None
     member = broker.image.brokers.get(state.leader)
-    endpoint = endpoint_of(member) if member is not None else None
+    endpoint = endpoint_of(member, listener) if member is not None else None
     if member is None or endpoint is None:
         return None
     return LeaderHint(state.leader, state.leader_epoch, endpoint.host, endpoint.port, member.rack)

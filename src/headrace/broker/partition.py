@@ -99,6 +99,7 @@ class Partition:
         self.on_failure: list[Callable[[Partition], None]] = []
         self.on_damage: list[Callable[[Partition], None]] = []
         self.is_set_aside = False
+        self.is_retired = False
         self._flusher = flusher
         self._loop = loop
         self._interval_timer: asyncio.TimerHandle | None = None
@@ -235,7 +236,8 @@ class Partition:
 
     def on_storage_failure(self, error: StorageError) -> None:
         """The disk failed: this partition is offline until a restart; everybody else goes on."""
-        if self.failure is not None:
+        if self.failure is not None or self.is_retired:
+            # The files of one that goes away go, too, perhaps under a flush.
             return
         logger.error("%s is offline: %s; restart the broker when the disk is well again", self.identity, error)
         self._go_offline(error)
@@ -358,6 +360,7 @@ class Partition:
     def retire(self) -> None:
         """This replica is going away: its topic was deleted, or it moved."""
         self.is_leader = False
+        self.is_retired = True
         if self._interval_timer is not None:
             self._interval_timer.cancel()
         self._dismiss(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,4 +1,4 @@
-"""The listening socket and all its connections: who is let in, who is sent away, and the memory they share."""
+"""The listening sockets and all its connections: who is let in, who is sent away, and the memory they share."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ from headrace.broker.memory_account import MemoryAccount
 from headrace.broker.pending_reply import PendingReply
 from headrace.host.disk import Buffer
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Address, Listener
 
 logger = logging.getLogger(__name__)
 
@@ -41,23 +42,27 @@ class Server:
         rate_min: int = config["headrace.connection.bytes.per.second.min"]
         self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
         self.connections: dict[Connection, None] = {}
-        self._server: asyncio.AbstractServer | None = None
+        self._servers: list[asyncio.Server] = []
 
-    async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Take the address, without letting anybody in yet; answer which it is."""
-        self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=BACKLOG, start_serving=False)
-        bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
-        return bound
+    async def listen(self, listener: Listener) -> Address:
+        """Take the listener's address, without letting anybody in yet; answer which it is."""
+        host, port = listener.address
+        server = await self.loop.create_server(
+            lambda: Connection(self, listener.name), host or "0.0.0.0", port, backlog=BACKLOG, start_serving=False
+        )
+        self._servers.append(server)
+        return Address(*server.sockets[0].getsockname()[:2])
 
     async def open(self) -> None:
         """Let clients in."""
-        assert self._server is not None, "listen first"
-        await self._server.start_serving()
+        assert self._servers, "listen first"
+        for server in self._servers:
+            await server.start_serving()
 
     def stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
 
     async def close(self) -> None:
         """Refuse newcomers, then end every connection."""

@@ -13,6 +13,8 @@ from headrace.cli.failure import Failure
 from headrace.cli.output import remark
 from headrace.cli.serve_settings import collect, unknown_variables
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Address, read_listeners
+from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
@@ -24,12 +26,19 @@ def serve(
     data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the data lives; ./data if not given.")] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory; write no file.")] = False,
     listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen on; 127.0.0.1:9092 if not given.")
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="The address to listen on; 127.0.0.1:9092 if not given. Several as NAME://HOST:PORT,NAME://HOST:PORT.",
+        ),
     ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(
-            "--advertise", metavar="HOST:PORT", help="The address clients are told, where it is not the one listened on."
+            "--advertise",
+            metavar="HOST:PORT",
+            help="The address clients are told, where it is not the one listened on; needed with 0.0.0.0.",
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings from a file.")] = None,
@@ -93,14 +102,9 @@ def _flags(
 def _run(settings: BrokerConfig) -> None:
     from headrace.broker.app import NoMetadata
     from headrace.broker.app import serve as run_broker
-    from headrace.broker.listeners import parse_address
     from headrace.broker.supervision import BrokerFailed
 
-    for name in ("listeners", "advertised.listeners", "headrace.health.listener"):
-        try:
-            parse_address(settings[name] or settings["listeners"])
-        except ValueError as error:
-            raise Failure(f"{name}: {error}.") from None
+    _check_addresses(settings)
     try:
         run_broker(settings, greet)
     except OSError as error:
@@ -109,6 +113,19 @@ def _run(settings: BrokerConfig) -> None:
         raise Failure(f"the broker has ended: {error}.") from None
     except NoMetadata as error:
         raise Failure(f"the broker cannot start without its metadata ({settings['headrace.metadata']}): {error}.") from None
+
+
+def _check_addresses(settings: BrokerConfig) -> None:
+    from headrace.broker.health import health_address
+
+    try:
+        read_listeners(settings)
+        if (health := settings["headrace.health.listener"]) is not None:
+            health_address(health)
+    except SettingError as error:
+        raise Failure(f"{error}.") from None
+    except ValueError as error:
+        raise Failure(f"headrace.health.listener: {error}.") from None
 
 
 def _cannot_start(settings: BrokerConfig, error: OSError) -> str:
@@ -126,16 +143,15 @@ def _cannot_start(settings: BrokerConfig, error: OSError) -> str:
 
 def greet(broker: "Broker") -> None:
     """The one screen: where it listens, where the data is, and what to try next."""
-    host, port = broker.address
     kept = "in memory; it is gone when the broker stops"
     if not broker.config["headrace.memory"]:
         kept = str(Path(broker.config["log.dirs"]).resolve())
-    reach = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    option = "" if (reach, port) == ("127.0.0.1", DEFAULT_PORT) else f" --bootstrap {reach}:{port}"
-    health = "" if broker.health.address is None else "\n  How it is            http://{}:{}/ready".format(*broker.health.address)
+    reach = broker.address._replace(host="127.0.0.1") if broker.address.is_everywhere else broker.address
+    option = "" if reach == ("127.0.0.1", DEFAULT_PORT) else f" --bootstrap {reach}"
+    health = "" if broker.health.address is None else f"\n  How it is            http://{broker.health.address}/ready"
     print(
         f"""
-  Headrace serves at   {host}:{port}
+{_where(broker)}
   The data is          {kept}{health}
 
   Try, in another terminal:
@@ -146,3 +162,16 @@ def greet(broker: "Broker") -> None:
 """,
         flush=True,
     )
+
+
+def _where(broker: "Broker") -> str:
+    """A line for each listener, and for each address that clients are told and that is not the one listened on."""
+    named = len(broker.addresses) > 1
+    lines = []
+    for name, address in broker.addresses.items():
+        purpose = ", for brokers" if named and name == broker.listeners.inter_broker else ""
+        lines.append(f"  Headrace serves at   {f'{name}://' if named else ''}{address}{purpose}")
+        told = broker.membership.registration.endpoints[name]
+        if (told.host, told.port) != address:
+            lines.append(f"  Clients are told     {Address(told.host, told.port)}")
+    return "\n".join(lines)

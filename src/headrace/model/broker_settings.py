@@ -19,8 +19,32 @@ def _dynamic(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> 
 _SERVER = (
     _fixed("node.id", Kind.INT, 1, "This broker's number; unique in its cluster.", minimum=0),
     _fixed("broker.rack", Kind.STRING, None, "The rack, room or zone this broker stands in; replicas are spread over racks."),
-    _fixed("listeners", Kind.STRING, "127.0.0.1:9092", "The address the broker listens on, HOST:PORT."),
-    _fixed("advertised.listeners", Kind.STRING, None, "The address clients are told to use; by default the one listened on."),
+    _fixed(
+        "listeners",
+        Kind.STRING,
+        "127.0.0.1:9092",
+        "Where the broker listens: HOST:PORT, or several with names, NAME://HOST:PORT,NAME://HOST:PORT. Without a host it listens"
+        " on all addresses and tells clients this machine's name.",
+    ),
+    _fixed(
+        "advertised.listeners",
+        Kind.STRING,
+        None,
+        "What clients and other brokers are told to use, in the form of `listeners`; a listener that is not named here is told as"
+        " it is set there. Needed where a listener is on 0.0.0.0.",
+    ),
+    _fixed(
+        "listener.security.protocol.map",
+        Kind.STRING,
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "The security protocol of each listener, NAME:PROTOCOL. Only PLAINTEXT is supported yet.",
+    ),
+    _fixed(
+        "inter.broker.listener.name",
+        Kind.STRING,
+        None,
+        "The listener that brokers use among themselves; PLAINTEXT, or the only one there is, if not set.",
+    ),
     _fixed(
         "headrace.health.listener",
         Kind.STRING,

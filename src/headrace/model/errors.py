@@ -189,16 +189,21 @@ RETRIABLE = frozenset(
 MESSAGE_CHARACTERS_MAX = 1000
 
 
+def shortened(message: str) -> str:
+    """A message that fits a reply: it may name what the peer sent, which may be as long as a string on the wire can be."""
+    if len(message) <= MESSAGE_CHARACTERS_MAX:
+        return message
+    half = MESSAGE_CHARACTERS_MAX // 2
+    return f"{message[:half]} [...] {message[-half:]}"
+
+
 class RequestError(Exception):
     """The peer asked for something it cannot have: becomes an error code and a sentence in the reply."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        if len(message) > MESSAGE_CHARACTERS_MAX:
-            # It names what the peer sent, which may be as long as a string can be: a reply could not carry that and a sentence.
-            message = f"{message[: MESSAGE_CHARACTERS_MAX // 2]} [...] {message[-MESSAGE_CHARACTERS_MAX // 2 :]}"
-        super().__init__(message or code.name)
+        super().__init__(shortened(message) or code.name)
         self.code = code
-        self.message = message or None
+        self.message = shortened(message) or None
 
 
 class StorageError(Exception):

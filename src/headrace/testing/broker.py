@@ -76,8 +76,14 @@ class Broker:
         """What to give a client as `bootstrap.servers`."""
         if self.broker is None:
             raise RuntimeError("the broker is not running; use it as a context manager, or call start()")
-        host, port = self.broker.address
-        return f"{host}:{port}"
+        return str(self.broker.address)
+
+    @property
+    def bootstraps(self) -> dict[str, str]:
+        """The same for each listener, by its name, of a broker with several."""
+        if self.broker is None:
+            raise RuntimeError("the broker is not running; use it as a context manager, or call start()")
+        return {name: str(address) for name, address in self.broker.addresses.items()}
 
     @property
     def data(self) -> Path:
@@ -113,7 +119,10 @@ class Broker:
             self._end_loop()
             raise
         # A second start listens where clients already look.
-        self._given["listeners"] = self.bootstrap
+        self._given["listeners"] = ",".join(
+            f"{listener.name}://{listener.address._replace(port=self.broker.addresses[listener.name].port)}"
+            for listener in self.broker.listeners.each
+        )
 
     async def _start(self) -> RealBroker:
         broker = RealBroker(BrokerConfig(self._given), self._host)

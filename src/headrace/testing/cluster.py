@@ -44,7 +44,9 @@ class BrokerProcess:
         return f"{self.host}:{self.port}"
 
     def start(self) -> None:
-        arguments = [*self.prefix, *COMMAND, "--data", str(self.directory), "--listen", self.address]
+        arguments = [*self.prefix, *COMMAND, "--data", str(self.directory)]
+        # Several listeners are a setting; the one that clients use is among them.
+        arguments += [] if "listeners" in self.settings else ["--listen", self.address]
         for name, value in self.settings.items():
             arguments += ["--set", f"{name}={value}"]
         with self.log_path.open("ab") as log:
@@ -101,6 +103,7 @@ class ProcessCluster:
     settings: Mapping[str, str] = field(default_factory=dict)
     racks: Mapping[int, str] = field(default_factory=dict)
     network: Network | None = None
+    separate_listener: bool = False  # whether brokers talk over a listener of their own
     directories: Mapping[int, Path] = field(default_factory=dict)  # where a broker's data is not beside the others'
     brokers: dict[int, BrokerProcess] = field(default_factory=dict)
     etcd: EtcdCluster | None = None
@@ -136,6 +139,12 @@ class ProcessCluster:
         broker = BrokerProcess(broker_id, free_port(), directory, settings)
         if self.network is not None:
             broker.host, broker.prefix = self.network.address(broker_id), tuple(self.network.inside(broker_id))
+        if self.separate_listener:
+            settings |= {
+                "listeners": f"CLIENT://{broker.address},REPLICATION://{broker.host}:{free_port()}",
+                "listener.security.protocol.map": "CLIENT:PLAINTEXT,REPLICATION:PLAINTEXT",
+                "inter.broker.listener.name": "REPLICATION",
+            }
         self.brokers[broker_id] = broker
         broker.start()
         return broker

@@ -14,7 +14,7 @@ from headrace.controller.entries import PartitionState
 from headrace.host.clock import SystemClock
 from headrace.host.entropy import SystemEntropy
 from headrace.log.memory import MemoryLog
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
@@ -84,5 +84,17 @@ def test_who_waits_is_told_when_the_followers_have_it() -> None:
         partition.leadership.on_fetch(2, 1, 0, -1)
 
         assert heard == [ErrorCode.NONE]
+
+    run(story)
+
+
+def test_a_flush_that_finds_the_files_of_a_deleted_topic_gone_is_no_failure_of_the_disk() -> None:
+    def story() -> None:
+        partition, _ = led(minimum=1)
+        partition.retire()
+
+        partition.on_storage_failure(StorageError("t-0", "flushing"))
+
+        assert partition.failure is None
 
     run(story)

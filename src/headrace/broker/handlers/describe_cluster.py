@@ -37,6 +37,6 @@ def handle(broker: "Broker", request: DescribeClusterRequest, context: RequestCo
                 is_fenced=broker_id not in broker.image.brokers,
             )
             for broker_id, member in everybody.items()
-            if (endpoint := endpoint_of(member)) is not None
+            if (endpoint := endpoint_of(member, context.connection.listener)) is not None
         ),
     )

@@ -375,7 +375,8 @@ class _Fetch:
                     continue
                 known = self._broker.image.topics_by_id.get(topic.topic_id)
                 name = known.name if known is not None else topic.topic
-                hint = leader_hint(self._broker, name, data.partition_index, data.error_code)
+                listener = self._context.connection.listener
+                hint = leader_hint(self._broker, name, data.partition_index, data.error_code, listener)
                 if hint is not None:
                     data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
                     hints[hint.leader_id] = NodeEndpoint(node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack)

@@ -24,9 +24,11 @@ LOAD_PATIENCE_S = 1.0
 
 async def handle(broker: "Broker", request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.api_version >= FIRST_BATCHED_VERSION:
-        coordinators = [await _find(broker, key, request.key_type) for key in request.coordinator_keys]
+        coordinators = [
+            await _find(broker, key, request.key_type, context.connection.listener) for key in request.coordinator_keys
+        ]
         return FindCoordinatorResponse(coordinators=tuple(coordinators))
-    found = await _find(broker, request.key, request.key_type)
+    found = await _find(broker, request.key, request.key_type, context.connection.listener)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,
@@ -36,15 +38,15 @@ async def handle(broker: "Broker", request: FindCoordinatorRequest, context: Req
     )
 
 
-async def _find(broker: "Broker", key: str, key_type: int) -> Coordinator:
+async def _find(broker: "Broker", key: str, key_type: int, listener: str) -> Coordinator:
     try:
-        return await _coordinator(broker, key, key_type)
+        return await _coordinator(broker, key, key_type, listener)
     except RequestError as error:
         message = error.message or error.code.name
         return Coordinator(key=key, node_id=NO_BROKER, host="", port=-1, error_code=error.code, error_message=message)
 
 
-async def _coordinator(broker: "Broker", key: str, key_type: int) -> Coordinator:
+async def _coordinator(broker: "Broker", key: str, key_type: int, listener: str) -> Coordinator:
     if key_type not in TOPICS:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
     try:
@@ -54,7 +56,7 @@ async def _coordinator(broker: "Broker", key: str, key_type: int) -> Coordinator
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name) from error
     index = partition_for(key, topic.partition_count)
     leader = broker.image.brokers.get(topic.partitions[index].leader)
-    endpoint = None if leader is None else endpoint_of(leader)
+    endpoint = None if leader is None else endpoint_of(leader, listener)
     if leader is None or endpoint is None:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
     if leader.broker_id == broker.broker_id:

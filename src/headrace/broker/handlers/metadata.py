@@ -1,9 +1,11 @@
 """Metadata: brokers, topics and who leads their partitions.  Where it is allowed, a topic comes to be when a client names it."""
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.listeners import endpoint_of
+from headrace.controller.entries import BrokerRegistration, PartitionState
 from headrace.controller.image import Topic
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
@@ -21,20 +23,22 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 FIRST_VERSION_BY_ID = 12
+FIRST_VERSION_WITH_LISTENER_ERROR = 6
 
 
 async def handle(broker: "Broker", request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     # Version 0 has no null array: an empty one asks for all topics.
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
+    view = _View(broker, context)
     if everything:
-        topics = tuple(_describe(broker, topic) for topic in list(broker.image.topics.values()))
+        topics = tuple(view.describe(topic) for topic in list(broker.image.topics.values()))
     else:
-        topics = await _answer_all(broker, request, context.api_version)
+        topics = await _answer_all(view, request, context.api_version)
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=member.broker_id, host=endpoint.host, port=endpoint.port, rack=member.rack)
             for member in broker.image.brokers.values()
-            if (endpoint := endpoint_of(member)) is not None
+            if (endpoint := endpoint_of(member, context.connection.listener)) is not None
         ),
         cluster_id=broker.cluster.cluster_id,
         controller_id=controller_of(broker),
@@ -48,31 +52,32 @@ def controller_of(broker: "Broker") -> int:
     return known if known != NO_BROKER else broker.broker_id
 
 
-async def _answer_all(broker: "Broker", request: MetadataRequest, version: int) -> tuple[MetadataResponseTopic, ...]:
+async def _answer_all(view: "_View", request: MetadataRequest, version: int) -> tuple[MetadataResponseTopic, ...]:
     asked = request.topics or ()
     if version < FIRST_VERSION_BY_ID and any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in asked):
         # These versions carry ids in replies only, and no null name: as Kafka does, nothing of such a request is answered.
         return tuple(_refusal(topic.name or "", ErrorCode.INVALID_REQUEST, topic) for topic in asked)
-    may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
-    return tuple([await _answer(broker, topic, may_create) for topic in asked])
+    may_create = request.allow_auto_topic_creation and view.broker.config["auto.create.topics.enable"]
+    return tuple([await _answer(view, topic, may_create) for topic in asked])
 
 
-async def _answer(broker: "Broker", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+async def _answer(view: "_View", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+    broker = view.broker
     # The Java client puts an empty name, not a null one, beside an id.
     if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
         topic = broker.image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _refusal(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
-        return _describe(broker, topic)
+        return view.describe(topic)
     topic = broker.image.topics.get(wanted.name)
     if topic is not None:
-        return _describe(broker, topic)
+        return view.describe(topic)
     if why_not_a_topic_name(wanted.name) is not None:
         return _refusal(wanted.name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
     if not may_create:
         return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
     try:
-        return _describe(broker, await broker.topics.ensure(wanted.name))
+        return view.describe(await broker.topics.ensure(wanted.name))
     except RequestError as error:
         return _refusal(wanted.name, error.code, wanted)
 
@@ -87,23 +92,43 @@ def _refusal(name: str | None, code: ErrorCode, wanted: MetadataRequestTopic) ->
     )
 
 
-def _describe(broker: "Broker", topic: Topic) -> MetadataResponseTopic:
-    alive = broker.image.brokers
-    return MetadataResponseTopic(
-        error_code=ErrorCode.NONE,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=state.leader if state.leader in alive else NO_BROKER,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=state.replicas,
-                isr_nodes=state.isr,
-                offline_replicas=tuple(replica for replica in state.replicas if replica not in alive),
-            )
+class _View:
+    """The cluster as one client sees it, by the listener it came in by."""
+
+    def __init__(self, broker: "Broker", context: RequestContext) -> None:
+        self.broker = broker
+        self._listener = context.connection.listener
+        # Kafka's word for a leader that lives and has no such listener; older clients do not know it.
+        knows_listeners = context.api_version >= FIRST_VERSION_WITH_LISTENER_ERROR
+        self._unreachable = ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+
+    def describe(self, topic: Topic) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            error_code=ErrorCode.NONE,
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=self._partitions(topic),
+        )
+
+    def _partitions(self, topic: Topic) -> tuple[MetadataResponsePartition, ...]:
+        alive = self.broker.image.brokers
+        codes = {broker_id: self._code(member) for broker_id, member in alive.items()}
+        return tuple(
+            self._partition(index, state, codes.get(state.leader, ErrorCode.LEADER_NOT_AVAILABLE), alive)
             for index, state in enumerate(topic.partitions)
-        ),
-    )
+        )
+
+    def _partition(self, index: int, state: PartitionState, code: ErrorCode, alive: Container[int]) -> MetadataResponsePartition:
+        return MetadataResponsePartition(
+            error_code=code,
+            partition_index=index,
+            leader_id=state.leader if code is ErrorCode.NONE else NO_BROKER,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=state.replicas,
+            isr_nodes=state.isr,
+            offline_replicas=tuple(replica for replica in state.replicas if replica not in alive),
+        )
+
+    def _code(self, member: BrokerRegistration) -> ErrorCode:
+        return ErrorCode.NONE if endpoint_of(member, self._listener) is not None else self._unreachable

@@ -266,7 +266,7 @@ class _Produce:
     def _hint(self, topic: TopicProduceResponse, result: PartitionProduceResponse) -> LeaderHint | None:
         known = self._broker.image.topics_by_id.get(topic.topic_id)
         name = known.name if known is not None else topic.name
-        return leader_hint(self._broker, name, result.index, result.error_code)
+        return leader_hint(self._broker, name, result.index, result.error_code, self._context.connection.listener)
 
 
 def _only(records: Buffer) -> Buffer:

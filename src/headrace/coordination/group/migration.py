@@ -77,7 +77,9 @@ def _upgraded(group: ClassicGroup, context: Context) -> ConsumerGroup:
 
 
 def _upgraded_member(group: ClassicGroup, member: ClassicMember, protocol: str, context: Context) -> ConsumerMember:
-    subscription = embedded.read_subscription(member.protocols[protocol])
+    # One that has just joined anew may no longer know the protocol of before; all of its own carry its subscription.
+    known = protocol if protocol in member.protocols else next(iter(member.protocols))
+    subscription = embedded.read_subscription(member.protocols[known])
     # A member that has joined but never synced has nothing.
     assignment = embedded.read_assignment(member.assignment) if member.assignment else embedded.Assignment(partitions={})
     if assignment.user_data:

@@ -49,7 +49,7 @@ from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.errors import ErrorCode, RequestError, shortened
 from headrace.model.identity import ProducerIdentity
 
 
@@ -238,7 +238,7 @@ class GroupShard:
         if isinstance(group, ClassicGroup):
             return describe.described_classic(group)
         message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-        return describe.missing_classic(group_id, message, tells_error=tells_error)
+        return describe.missing_classic(group_id, shortened(message), tells_error=tells_error)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         try:

@@ -102,6 +102,16 @@ def test_members_parked_in_a_rebalance_are_sent_back_by_an_upgrade() -> None:
     assert refusal(driver, parked) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_member_that_has_just_joined_with_other_protocols_is_upgraded_with_their_subscription() -> None:
+    driver = Driver(BOTH_WAYS, catalog(t=10))
+    first, _ = classic_group(driver, protocols=(("range", subscription("t")), ("sticky", subscription("t"))))
+    driver.join(first.member_id, protocols=(("sticky", subscription("t")),))
+
+    driver.consumer_join("new")
+
+    assert driver.consumer().members[first.member_id].about.topic_names == {"t"}
+
+
 def test_a_classic_member_joins_an_upgraded_group() -> None:
     driver = Driver(BOTH_WAYS, catalog(t=10))
     driver.consumer_join("new")
