@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from headrace.broker.group_configs import alter_group
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.settings import SettingError
@@ -35,6 +36,12 @@ def require_broker(broker: "Broker", name: str) -> int | None:
     return broker.broker_id
 
 
+def require_this_broker(broker: "Broker", name: str) -> None:
+    """Loggers belong to one broker: there are none of all brokers."""
+    if require_broker(broker, name) is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A broker has to be named: loggers are its own.")
+
+
 async def alter(broker: "Broker", resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
     """Change the settings of one resource, all or nothing."""
     match resource_type:
@@ -42,6 +49,8 @@ async def alter(broker: "Broker", resource_type: int, name: str, change: Change,
             await broker.topics.alter(name, change, validate_only=validate_only)
         case ResourceType.BROKER:
             await _alter_broker(broker, require_broker(broker, name), change, validate_only=validate_only)
+        case ResourceType.GROUP:
+            await alter_group(broker, name, change, validate_only=validate_only)
         case _:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Settings of resource type {resource_type} cannot be changed.")
 

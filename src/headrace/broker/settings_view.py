@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from headrace.controller.image import ClusterImage
 from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig, in_topic_units
+from headrace.model.group_settings import GROUP_SETTINGS
 from headrace.model.settings import Kind, Setting
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.wire.messages.create_topics import CreatableTopicConfigs
@@ -20,6 +21,8 @@ class Source(IntEnum):
     ALL_BROKERS_AT_RUN_TIME = 3
     BROKER_AT_START = 4
     DEFAULT = 5
+    LOGGER = 6
+    GROUP = 8
 
 
 class Origin(NamedTuple):
@@ -59,15 +62,29 @@ def describe_topic(
     results = []
     for setting in TOPIC_SETTINGS:
         if keys is None or setting.name in keys:
-            origins = list(_topic_origins(setting, configs, sources))
+            origins = list(_origins(setting, configs, Source.TOPIC, sources))
             value = in_topic_units(origins[0].name, origins[0].value)
             results.append(_result(setting, value, origins, read_only=False, synonyms=synonyms, documentation=documentation))
     return tuple(results)
 
 
-def _topic_origins(setting: Setting, configs: Mapping[str, str], sources: BrokerSources) -> Iterator[Origin]:
+def describe_group(
+    configs: Mapping[str, str], sources: BrokerSources, keys: tuple[str, ...] | None, *, synonyms: bool, documentation: bool
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """Every setting that a group may have of its own, or those asked for."""
+    results = []
+    for setting in GROUP_SETTINGS:
+        if keys is None or setting.name in keys:
+            origins = list(_origins(setting, configs, Source.GROUP, sources))
+            results.append(
+                _result(setting, origins[0].value, origins, read_only=False, synonyms=synonyms, documentation=documentation)
+            )
+    return tuple(results)
+
+
+def _origins(setting: Setting, configs: Mapping[str, str], own: Source, sources: BrokerSources) -> Iterator[Origin]:
     if setting.name in configs:
-        yield Origin(setting.name, configs[setting.name], Source.TOPIC)
+        yield Origin(setting.name, configs[setting.name], own)
     defaults = []
     for synonym in setting.synonyms:
         for origin in sources.of(synonym):

@@ -73,6 +73,13 @@ class BrokerConfigsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupConfigsChanged:
+    """Settings of one group."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaChanged:
     entity: str
 
@@ -92,6 +99,7 @@ Change = (
     | BrokerChanged
     | BrokerAdmitted
     | BrokerConfigsChanged
+    | GroupConfigsChanged
     | QuotaChanged
     | ControllerChanged
 )

@@ -11,6 +11,7 @@ Every value is a JSON object.  A key names one thing, so that two brokers that c
     partitions/<topic id>/<n>  replicas, leader, in-sync set
     creations/<topic id>       a topic too large for one transaction is being written; else partitions without a topic are garbage
     configs/broker/<id>        settings of one broker, or of all under `default`
+    configs/group/<id>         settings of one group; its id is percent-encoded
     quotas/<entity>            limits of a user, client id or topic
     producer-ids               the next block of producer ids
     unclean-elections          how many there were, and the last one
@@ -21,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 import orjson
@@ -39,6 +41,7 @@ TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 CREATIONS: Final = "creations/"
 BROKER_CONFIGS: Final = "configs/broker/"
+GROUP_CONFIGS: Final = "configs/group/"
 QUOTAS: Final = "quotas/"
 DEFAULT_BROKER: Final = "default"
 
@@ -152,6 +155,15 @@ def admitted_key(broker_id: int) -> str:
 def broker_config_key(broker_id: int | None) -> str:
     """Settings of one broker, or of all of them (None)."""
     return BROKER_CONFIGS + (DEFAULT_BROKER if broker_id is None else str(broker_id))
+
+
+def group_config_key(group_id: str) -> str:
+    """Settings of one group.  A group id may hold any character; encoded, it is one part of the key, and never empty."""
+    return GROUP_CONFIGS + quote(group_id, safe="")
+
+
+def group_of_config_key(key: str) -> str:
+    return unquote(key[len(GROUP_CONFIGS) :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

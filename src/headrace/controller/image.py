@@ -14,6 +14,7 @@ from headrace.controller.changes import (
     BrokerConfigsChanged,
     Change,
     ControllerChanged,
+    GroupConfigsChanged,
     PartitionChanged,
     QuotaChanged,
     TopicConfigsChanged,
@@ -30,6 +31,7 @@ from headrace.controller.entries import (
     CONTROLLER_EPOCH,
     CREATIONS,
     DEFAULT_BROKER,
+    GROUP_CONFIGS,
     MEMBERS,
     PARTITIONS,
     QUOTAS,
@@ -47,6 +49,7 @@ from headrace.controller.entries import (
     UncleanElections,
     decode_configs,
     decode_number,
+    group_of_config_key,
 )
 from headrace.model.identity import NO_BROKER
 
@@ -84,6 +87,7 @@ class ClusterImage:
     topics_by_id: dict[UUID, Topic] = field(default_factory=dict)
     broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
     default_broker_configs: dict[str, str] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # only of groups that have some
     quotas: dict[str, dict[str, str]] = field(default_factory=dict)  # the entity's key -> limits
     unclean_elections: UncleanElections = field(default_factory=UncleanElections)
     creations: set[UUID] = field(default_factory=set)  # large topics being written now
@@ -189,6 +193,8 @@ class ClusterImage:
             (self.creations.discard if value is None else self.creations.add)(UUID(topic_id))
         elif key.startswith(BROKER_CONFIGS):
             return self._on_broker_configs(key[len(BROKER_CONFIGS) :], value)
+        elif key.startswith(GROUP_CONFIGS):
+            return self._on_group_configs(group_of_config_key(key), value)
         elif key.startswith(QUOTAS):
             return self._on_quota(key[len(QUOTAS) :], value)
         elif key == CONTROLLER:
@@ -290,6 +296,12 @@ class ClusterImage:
             return [BrokerConfigsChanged(None)]
         self.broker_configs[int(name)] = configs
         return [BrokerConfigsChanged(int(name))]
+
+    def _on_group_configs(self, group_id: str, value: bytes | None) -> list[Change]:
+        self.group_configs.pop(group_id, None)
+        if value is not None:
+            self.group_configs[group_id] = decode_configs(value)
+        return [GroupConfigsChanged(group_id)]
 
     def _on_quota(self, entity: str, value: bytes | None) -> list[Change]:
         self.quotas.pop(entity, None)

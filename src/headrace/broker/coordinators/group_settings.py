@@ -1,7 +1,12 @@
-"""A broker's settings as the group coordinator uses them."""
+"""A broker's settings, and those of single groups, as the group coordinator uses them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from headrace.coordination.group.settings import GroupSettings, MigrationPolicy
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.group_settings import ASSIGNMENT_INTERVAL, GROUP_SETTINGS, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -21,3 +26,16 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
         offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
     )
+
+
+_FIELDS = {
+    SESSION_TIMEOUT: "consumer_session_timeout_ms",
+    HEARTBEAT_INTERVAL: "consumer_heartbeat_interval_ms",
+    ASSIGNMENT_INTERVAL: "consumer_assignment_interval_ms",
+}
+
+
+def with_own(settings: GroupSettings, texts: Mapping[str, str]) -> GroupSettings:
+    """The settings of a group that has some of its own.  A name that only a newer broker knows is no reason to fail."""
+    own: dict[str, Any] = {_FIELDS[name]: GROUP_SETTINGS[name].parse(text) for name, text in texts.items() if name in _FIELDS}
+    return replace(settings, **own)

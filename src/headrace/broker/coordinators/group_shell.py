@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from headrace.broker.coordinators.group_entries import GroupEntryCodec
-from headrace.broker.coordinators.group_settings import group_settings
+from headrace.broker.coordinators.group_settings import group_settings, with_own
 from headrace.broker.coordinators.partition_log import LedPartition
 from headrace.broker.coordinators.placement import coordinating_partition
 from headrace.broker.coordinators.runtime import CoordinatorRuntime
 from headrace.broker.partition import Partition
-from headrace.controller.changes import Change, TopicCreated, TopicDeleted, TopicGrew
+from headrace.controller.changes import Change, GroupConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.group.requests import (
     Commit,
@@ -37,6 +37,7 @@ from headrace.coordination.group.requests import (
     SyncReply,
     TransactionalCommit,
 )
+from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.shard import GroupShard
 from headrace.coordination.group.topics import Topic, TopicCatalog
 from headrace.coordination.moment import Moment
@@ -55,6 +56,7 @@ class GroupCoordinator:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._settings = group_settings(broker.config)
+        self._own_settings: dict[str, GroupSettings] = {}
         self._catalog = TopicCatalog()
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=CONSUMER_OFFSETS,
@@ -68,6 +70,8 @@ class GroupCoordinator:
         image = self._broker.image
         topics = {name: _topic(topic) for name, topic in image.topics.items()}
         self._catalog = self._catalog.updated(topics, version=image.revision)
+        for group_id in image.group_configs:
+            self._take_settings(group_id)
         self._broker.cluster.on_change(self._on_changes)
         self._broker.replicas.on_role.append(self._on_role)
         self._broker.replicas.on_removed.append(self._on_removed)
@@ -76,7 +80,7 @@ class GroupCoordinator:
         self.runtime.close()
 
     def _make_shard(self, index: int) -> GroupShard:
-        return GroupShard(self._settings, self._catalog)
+        return GroupShard(self._settings, self._catalog, self._own_settings)
 
     # --- following the cluster --------------------------------------------------------------------------------------------
 
@@ -106,6 +110,8 @@ class GroupCoordinator:
                 case TopicDeleted(name, topic_id):
                     changed[name] = None
                     gone[name] = topic_id
+                case GroupConfigsChanged(group_id):
+                    self._take_settings(group_id)
         if changed:
             self._take_topics(changed, gone)
 
@@ -115,7 +121,9 @@ class GroupCoordinator:
             self.runtime.tell(index, lambda shard, now: shard.on_topics(self._catalog, changed.keys(), gone))
 
     def on_renewed(self) -> None:
-        """Changes of topics may have been missed: have each shard look at all topics."""
+        """Changes may have been missed: take every group's settings, and have each shard look at all topics."""
+        for group_id in {*self._own_settings, *self._broker.image.group_configs}:
+            self._take_settings(group_id)
         topics = {name: _topic(topic) for name, topic in self._broker.image.topics.items()}
         before = {name: topic for name in self._catalog.names() if (topic := self._catalog.named(name)) is not None}
         changed = {name: topics.get(name) for name in [*before, *topics] if topics.get(name) != before.get(name)}
@@ -126,6 +134,14 @@ class GroupCoordinator:
                 if name in before and (topic is None or topic.topic_id != before[name].topic_id)
             }
             self._take_topics(changed, gone)
+
+    def _take_settings(self, group_id: str) -> None:
+        """A group's members hear of its settings with their next heartbeat."""
+        texts = self._broker.image.group_configs.get(group_id)
+        if texts is None:
+            self._own_settings.pop(group_id, None)
+        else:
+            self._own_settings[group_id] = with_own(self._settings, texts)
 
     # --- finding the shard ------------------------------------------------------------------------------------------------
 

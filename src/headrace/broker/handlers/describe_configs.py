@@ -1,10 +1,11 @@
-"""DescribeConfigs: settings of topics and brokers with their source, default, type, synonyms and documentation."""
+"""DescribeConfigs: settings with their source, default, type, synonyms and documentation; levels of loggers."""
 
 from typing import TYPE_CHECKING
 
+from headrace.broker import logger_levels
 from headrace.broker.dispatch import RequestContext
-from headrace.broker.resources import ResourceType, require_broker
-from headrace.broker.settings_view import describe_broker, describe_topic
+from headrace.broker.resources import ResourceType, require_broker, require_this_broker
+from headrace.broker.settings_view import Source, describe_broker, describe_group, describe_topic
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -47,7 +48,8 @@ def _answer(broker: "Broker", request: DescribeConfigsRequest, resource: Describ
 def _describe(
     broker: "Broker", request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    keys, sources = resource.configuration_keys, broker.setting_sources()
+    # No keys mean all of them, be the list empty or null.
+    keys, sources = resource.configuration_keys or None, broker.setting_sources()
     synonyms, documentation = request.include_synonyms, request.include_documentation
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -62,7 +64,15 @@ def _describe(
             if keys == (UNCLEAN_ELECTIONS,):
                 return (_told(UNCLEAN_ELECTIONS, broker.image.unclean_elections.to_value().decode()),)
             return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
-        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+        case ResourceType.BROKER_LOGGER:
+            require_this_broker(broker, resource.resource_name)
+            return tuple(_level(name, level) for name, level in logger_levels.levels() if keys is None or name in keys)
+        case ResourceType.GROUP:
+            if not resource.resource_name:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "There are no default settings of all groups; name a group.")
+            configs = broker.image.group_configs.get(resource.resource_name, {})
+            return describe_group(configs, sources, keys, synonyms=synonyms, documentation=documentation)
+        case ResourceType.CLIENT_METRICS:
             return ()
         case _:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
@@ -70,3 +80,9 @@ def _describe(
 
 def _told(name: str, value: str) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(name=name, value=value, read_only=True, is_sensitive=False)
+
+
+def _level(name: str, level: str) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name, value=level, read_only=False, config_source=Source.LOGGER, is_sensitive=False, documentation=None
+    )

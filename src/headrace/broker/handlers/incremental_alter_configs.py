@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.broker import logger_levels
 from headrace.broker.dispatch import RequestContext
-from headrace.broker.resources import ResourceType, alter
+from headrace.broker.resources import ResourceType, alter, require_this_broker
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.group_settings import GROUP_SETTINGS
 from headrace.model.settings import Kind, Setting, SettingError
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.wire.messages.incremental_alter_configs import (
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+TABLES = {ResourceType.TOPIC: TOPIC_SETTINGS, ResourceType.BROKER: BROKER_SETTINGS, ResourceType.GROUP: GROUP_SETTINGS}
 
 
 async def handle(
@@ -32,8 +35,7 @@ async def handle(
         code, message = ErrorCode.NONE, None
         try:
             _check_named_once(resource)
-            change = partial(_changed, resource)
-            await alter(broker, resource.resource_type, resource.resource_name, change, validate_only=request.validate_only)
+            await _alter(broker, resource, validate_only=request.validate_only)
         except RequestError as error:
             code, message = error.code, error.message
         responses.append(
@@ -50,10 +52,42 @@ def _check_named_once(resource: AlterConfigsResource) -> None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "A setting stands twice in the request.")
 
 
+async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        require_this_broker(broker, resource.resource_name)
+        _alter_loggers(resource, validate_only=validate_only)
+    else:
+        change = partial(_changed, resource)
+        await alter(broker, resource.resource_type, resource.resource_name, change, validate_only=validate_only)
+
+
+def _alter_loggers(resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    """A level is set or deleted, nothing else; a wrong one among many changes none."""
+    for config in resource.configs:
+        if config.config_operation == SET:
+            logger_levels.require_level(config.name, config.value)
+        elif config.config_operation == DELETE:
+            logger_levels.require_removable(config.name)
+        else:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "The level of a logger can be set and deleted, nothing else.")
+    if validate_only:
+        return
+    for config in resource.configs:
+        if config.config_operation == DELETE:
+            logger_levels.remove_level(config.name)
+        else:
+            assert config.value is not None
+            logger_levels.set_level(config.name, config.value)
+
+
 def _changed(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mapping[str, str]:
-    table = TOPIC_SETTINGS if resource.resource_type == ResourceType.TOPIC else BROKER_SETTINGS
+    table = TABLES[ResourceType(resource.resource_type)]
     after = dict(before)
     for config in resource.configs:
+        if config.config_operation == DELETE:
+            # What is not known cannot be set either: deleting it changes nothing.
+            after.pop(config.name, None)
+            continue
         try:
             setting = table[config.name]
         except SettingError as error:
@@ -63,9 +97,6 @@ def _changed(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mappi
 
 
 def _apply(setting: Setting, config: AlterableConfig, texts: dict[str, str]) -> None:
-    if config.config_operation == DELETE:
-        texts.pop(config.name, None)
-        return
     if config.value is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"The setting {config.name} has no value.")
     if config.config_operation == SET:

@@ -75,14 +75,14 @@ def heartbeat(
     member, replaces = _find_member(group, request, member_id, outcome)
     change = Change(group=group, member=member, about=_updated(member, request), owned=request.owned, replaces=replaces)
     after = advance(change, context, outcome, now)
-    context.hear_from(group.group_id, member_id, context.settings.consumer_session_timeout_ms, now)
+    context.hear_from(group.group_id, member_id, context.settings_of(group.group_id).consumer_session_timeout_ms, now)
     is_told = request.member_epoch == JOIN_EPOCH or _is_full(request) or after.assigned != member.assigned
     outcome.reply(
         token,
         ConsumerHeartbeatReply(
             member_id=member_id,
             member_epoch=after.epoch,
-            heartbeat_interval_ms=context.settings.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=context.settings_of(group.group_id).consumer_heartbeat_interval_ms,
             assignment=without_epochs(after.assigned) if is_told else None,
         ),
     )
@@ -237,6 +237,6 @@ def on_deadline(group: ConsumerGroup, key: TimerKey, detail: object, context: Co
 def on_loaded(group: ConsumerGroup, context: Context, now: Moment) -> None:
     """Give every member found in the log a full session to be heard of."""
     for member in group.members.values():
-        context.hear_from(group.group_id, member.member_id, context.settings.consumer_session_timeout_ms, now)
+        context.hear_from(group.group_id, member.member_id, context.settings_of(group.group_id).consumer_session_timeout_ms, now)
         if member.classic is None:
             watch_revocation(group.group_id, member, context, now)

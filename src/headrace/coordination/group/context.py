@@ -1,6 +1,6 @@
 """What every decision about a group works with: settings, deadlines, the cluster's topics, and a place for what it decides."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,10 @@ class Context:
     settings: GroupSettings
     timers: Timers = field(default_factory=Timers)
     topics: TopicCatalog = field(default_factory=TopicCatalog)
+    own_settings: Mapping[str, GroupSettings] = field(default_factory=dict)  # of groups that have some, kept current by the owner
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        return self.own_settings.get(group_id, self.settings)
 
     def hear_from(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
         """A member is alive: it has that long until it must be heard of again."""

@@ -174,7 +174,7 @@ def _retarget(picture: ConsumerGroup, context: Context, outcome: Outcome, now: M
 
 
 def _may_retarget(picture: ConsumerGroup, context: Context, now: Moment) -> bool:
-    interval_ms = context.settings.consumer_assignment_interval_ms
+    interval_ms = context.settings_of(picture.group_id).consumer_assignment_interval_ms
     return interval_ms == 0 or now.wall_ms >= picture.target_timestamp_ms + interval_ms
 
 

@@ -56,10 +56,18 @@ from headrace.model.identity import ProducerIdentity
 class GroupShard:
     """The coordinator of the groups of one partition."""
 
-    def __init__(self, settings: GroupSettings, topics: TopicCatalog | None = None) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: TopicCatalog | None = None,
+        own_settings: Mapping[str, GroupSettings] | None = None,
+    ) -> None:
+        """`own_settings` are those of single groups; whoever hands them in keeps them current."""
         self.groups: dict[str, Group] = {}
         self.offsets = offsets.OffsetStore()
-        self._context = Context(settings, topics=topics or TopicCatalog())
+        self._context = Context(
+            settings, topics=topics or TopicCatalog(), own_settings={} if own_settings is None else own_settings
+        )
 
     @property
     def settings(self) -> GroupSettings:
