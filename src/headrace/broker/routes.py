@@ -11,6 +11,7 @@ from headrace.broker.handlers import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -25,6 +26,7 @@ from headrace.broker.handlers import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     elect_leaders,
@@ -36,6 +38,7 @@ from headrace.broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -49,6 +52,7 @@ from headrace.broker.handlers import (
     sync_group,
     txn_offset_commit,
     unregister_broker,
+    update_features,
     write_txn_markers,
 )
 from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -57,6 +61,7 @@ from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from headrace.wire.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from headrace.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -71,6 +76,7 @@ from headrace.wire.messages.describe_configs import DescribeConfigsRequest
 from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headrace.wire.messages.describe_producers import DescribeProducersRequest
+from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
@@ -82,6 +88,7 @@ from headrace.wire.messages.incremental_alter_configs import IncrementalAlterCon
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 from headrace.wire.messages.join_group import JoinGroupRequest
 from headrace.wire.messages.leave_group import LeaveGroupRequest
+from headrace.wire.messages.list_config_resources import ListConfigResourcesRequest
 from headrace.wire.messages.list_groups import ListGroupsRequest
 from headrace.wire.messages.list_offsets import ListOffsetsRequest
 from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -95,6 +102,7 @@ from headrace.wire.messages.produce import ProduceRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest
 from headrace.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+from headrace.wire.messages.update_features import UpdateFeaturesRequest
 from headrace.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
@@ -159,6 +167,10 @@ ROUTES: Mapping[int, Route] = dict(
         _plain(ElectLeadersRequest, elect_leaders.handle),
         _plain(ListPartitionReassignmentsRequest, list_partition_reassignments.handle),
         _plain(UnregisterBrokerRequest, unregister_broker.handle),
+        _plain(AlterReplicaLogDirsRequest, alter_replica_log_dirs.handle),
+        _plain(DescribeQuorumRequest, describe_quorum.handle),
+        _plain(ListConfigResourcesRequest, list_config_resources.handle),
+        _plain(UpdateFeaturesRequest, update_features.handle),
         _internal(AlterPartitionRequest, alter_partition.handle),
     )
 )

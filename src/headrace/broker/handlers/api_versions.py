@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.broker import features
 from headrace.broker.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.api_versions import (
@@ -14,10 +15,6 @@ from headrace.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
-
-# What groups and transactions can do, in the words of KIP-584: clients choose their protocol by these levels.  The least level is
-# told as 1: clients of Kafka 3.7 and before do not bear a 0 (KAFKA-17492).
-FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
 def handle(broker: "Broker", request: ApiVersionsRequest | None, context: RequestContext) -> ApiVersionsResponse:
@@ -39,10 +36,12 @@ def handle(broker: "Broker", request: ApiVersionsRequest | None, context: Reques
         error_code=error,
         api_keys=served,
         supported_features=tuple(
-            SupportedFeatureKey(name=name, min_version=1, max_version=level) for name, level in FEATURES.items()
+            SupportedFeatureKey(name=name, min_version=level, max_version=level) for name, level in features.LEVELS.items()
         ),
-        finalized_features_epoch=0,
+        # As in Kafka, how far this broker has read the metadata; see DescribeQuorum.
+        finalized_features_epoch=broker.image.revision,
         finalized_features=tuple(
-            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level) for name, level in FEATURES.items()
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in features.LEVELS.items()
         ),
     )

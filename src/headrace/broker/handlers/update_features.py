@@ -1,0 +1,38 @@
+"""UpdateFeatures: every feature runs at its one level; an update asks for that, or is refused with all others."""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.broker.features import SAFE_DOWNGRADE, UPGRADE, check_update
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+FIRST_VERSION_WITH_TYPES = 1
+FIRST_VERSION_WITHOUT_RESULTS = 2
+
+
+def handle(broker: "Broker", request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    updates = request.feature_updates
+    try:
+        for update in updates:
+            check_update(update.feature, update.max_version_level, _upgrade_type(update, context.api_version))
+    except RequestError as error:
+        message = f"The update failed for all features since the following feature had an error: {error.message}"
+        return UpdateFeaturesResponse(error_code=error.code, error_message=message)
+    results = tuple(UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE) for update in updates)
+    told = results if context.api_version < FIRST_VERSION_WITHOUT_RESULTS else ()
+    return UpdateFeaturesResponse(error_code=ErrorCode.NONE, results=told)
+
+
+def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
+    if version >= FIRST_VERSION_WITH_TYPES:
+        return update.upgrade_type
+    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
