@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.authorized_operations import NOT_ASKED, ON_GROUP
 from headrace.broker.dispatch import RequestContext
-from headrace.broker.handlers.describe_groups import ALL_OPERATIONS, NOT_ASKED
 from headrace.coordination.group.requests import DescribedConsumerGroup, DescribedConsumerMember, DescribedTopic
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.consumer_group_describe import (
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
     groups = [await _describe(broker, group_id, operations) for group_id in request.group_ids]
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.authorized_operations import NOT_ASKED, ON_CLUSTER
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.handlers.metadata import controller_of
 from headrace.broker.listeners import endpoint_of
@@ -39,4 +40,5 @@ def handle(broker: "Broker", request: DescribeClusterRequest, context: RequestCo
             for broker_id, member in everybody.items()
             if (endpoint := endpoint_of(member, context.connection.listener)) is not None
         ),
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.authorized_operations import NOT_ASKED, ON_GROUP
 from headrace.broker.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedClassicGroup
 from headrace.model.errors import ErrorCode, RequestError
@@ -16,15 +17,11 @@ if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
 FIRST_VERSION_WITH_ERRORS = 6
-NOT_ASKED = -(2**31)
-# Read, delete, describe, and describe and alter its settings: all that can be done to a group.  What a user may do is limited
-# only once access is.
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 async def handle(broker: "Broker", request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     tells_error = context.api_version >= FIRST_VERSION_WITH_ERRORS
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
     groups = [await _describe(broker, group_id, operations, tells_error=tells_error) for group_id in request.groups]
     return DescribeGroupsResponse(groups=tuple(groups))
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.authorized_operations import ON_TOPIC
 from headrace.broker.dispatch import RequestContext
 from headrace.controller.image import Topic
 from headrace.model.errors import ErrorCode
@@ -50,7 +51,9 @@ def handle(broker: "Broker", request: DescribeTopicPartitionsRequest, context: R
 def _refusal(name: str) -> DescribeTopicPartitionsResponseTopic:
     wrong = why_not_a_topic_name(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=NO_TOPIC_ID, partitions=())
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_id=NO_TOPIC_ID, partitions=(), topic_authorized_operations=ON_TOPIC
+    )
 
 
 def _describe(broker: "Broker", topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
@@ -75,4 +78,5 @@ def _describe(broker: "Broker", topic: Topic, indexes: range) -> DescribeTopicPa
             )
             for index, state in states
         ),
+        topic_authorized_operations=ON_TOPIC,
     )

@@ -1,8 +1,10 @@
 """Metadata: brokers, topics and who leads their partitions.  Where it is allowed, a topic comes to be when a client names it."""
 
 from collections.abc import Container
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.broker.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.listeners import endpoint_of
 from headrace.controller.entries import BrokerRegistration, PartitionState
@@ -42,8 +44,14 @@ async def handle(broker: "Broker", request: MetadataRequest, context: RequestCon
         ),
         cluster_id=broker.cluster.cluster_id,
         controller_id=controller_of(broker),
-        topics=topics,
+        topics=_with_operations(topics) if request.include_topic_authorized_operations else topics,
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
+
+
+def _with_operations(topics: tuple[MetadataResponseTopic, ...]) -> tuple[MetadataResponseTopic, ...]:
+    """Also of topics that do not exist: whoever may create one learns it so."""
+    return tuple(replace(topic, topic_authorized_operations=ON_TOPIC) for topic in topics)
 
 
 def controller_of(broker: "Broker") -> int:
