@@ -1,10 +1,12 @@
 """Quotas as librdkafka meets them: throttle times in the replies, a rate that holds, a topic that is full."""
 
+import socket
 import time
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.client.wire_admin import WireAdmin
 from headrace.model.errors import ErrorCode
@@ -164,3 +166,42 @@ def test_a_producer_that_wants_no_replies_is_held_to_its_rate_all_the_same(broke
     reader.close()
 
     assert time.monotonic() - began > 1.5
+
+
+def test_a_client_that_changes_the_cluster_too_fast_is_held_to_its_rate(broker: Broker) -> None:
+    """librdkafka asks in a version that does not know THROTTLING_QUOTA_EXCEEDED: it is served, and then waits."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "client.id": "builder"})
+    limit(broker, "client-id", "builder", "controller_mutation_rate", 5)
+    began = time.monotonic()
+    # 55 partitions are free.
+    for name, partitions in (("t0", 60), ("t1", 5), ("t2", 1)):
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    admin.delete_topics(["t0"])["t0"].result(20)
+
+    assert time.monotonic() - began > 1.5
+
+
+def test_an_address_that_connects_too_often_is_turned_away(broker: Broker) -> None:
+    limit(broker, "ip", "127.0.0.1", "connection_creation_rate", 2)
+    host, _, port = broker.bootstrap.rpartition(":")
+    connections = [socket.create_connection((host, int(port)), timeout=10) for _ in range(30)]
+    for connection in connections[20:]:
+        connection.settimeout(5)
+        # Not at once, and without an answer.
+        connection.sendall(frame(raw.produce("t", raw.batch(RECORD)), 7, 1))
+    turned_away = sum(ended(connection) for connection in connections[20:])
+    for connection in connections:
+        connection.close()
+
+    assert turned_away >= 8
+    # Who comes back later is let in.
+    produce(broker, "anybody", 1)
+
+
+def ended(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False

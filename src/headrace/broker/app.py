@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from headrace.broker.server import Server
 from headrace.broker.settings_view import BrokerSources
 from headrace.broker.storage import DiskStorage, MemoryStorage, Storage
 from headrace.broker.supervision import Function, Rule, Service, Supervisor, aside
+from headrace.broker.throttling import connection_wait
+from headrace.broker.topic_sizes import TopicSizes
 from headrace.broker.topics import Topics
 from headrace.broker.verification import Verification
 from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged
@@ -166,10 +169,12 @@ class Broker:
         self.transactions.start()
         self.verification = TransactionVerification(self)
         self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
+        self.topic_sizes = TopicSizes(self)
         self.clustering = Clustering(self)
         self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
         self.dispatcher = Dispatcher(self, ROUTES)
         self.server = Server(self.config, self.dispatcher.start, self.loop)
+        self.server.connection_wait = partial(connection_wait, self)
         await self._join()
 
     async def _join(self) -> None:

@@ -74,6 +74,15 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self.loop.time()
         if not self._server.admit(self):
             self.close("there are already max.connections connections")
+        elif (seconds := self._server.connection_wait(self.client_host)) > 0:
+            self._turn_away(seconds)
+
+    def _turn_away(self, seconds: float) -> None:
+        """Its address makes connections faster than it may.  It is not heard, and closed after a while, as Kafka does: whoever is
+        refused at once comes back at once."""
+        self._resting = self._read_paused = True
+        self._transport.pause_reading()
+        self.loop.call_later(seconds, self.close_quietly)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False

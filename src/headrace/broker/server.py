@@ -43,6 +43,8 @@ class Server:
         self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
         self.connections: dict[Connection, None] = {}
         self._servers: list[asyncio.Server] = []
+        # How long a connection from an address is left alone before it is turned away; 0 when it is welcome.
+        self.connection_wait: Callable[[str], float] = lambda address: 0.0
 
     async def listen(self, listener: Listener) -> Address:
         """Take the listener's address, without letting anybody in yet; answer which it is."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.broker.peers import PEER
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.security.quotas import THROTTLE_S_MAX
 from headrace.wire.messages.fetch import FetchableTopicResponse
 from headrace.wire.messages.produce import ProduceRequest
 
@@ -91,6 +92,51 @@ def told(broker: "Broker", response: Any, seconds: float, context: "RequestConte
     return response
 
 
+class Mutations:
+    """The partitions that one request creates or deletes, held to its client's `controller_mutation_rate` (KIP-599).
+
+    The bucket may be overdrawn by one operation, however large, and takes no other until the debt is paid.  Versions that know
+    THROTTLING_QUOTA_EXCEEDED hear it for each topic that must wait; to older ones nothing is refused, and they wait afterwards.
+    """
+
+    def __init__(self, broker: "Broker", context: "RequestContext", *, strict_from: int) -> None:
+        self._context = context
+        self._now = broker.loop.time()
+        self._is_strict = context.api_version >= strict_from
+        self._wait = 0.0
+        self._bucket = broker.quotas.mutations(ANONYMOUS, context.client_id or "", self._now) if broker.quotas.active else None
+
+    @property
+    def are_limited(self) -> bool:
+        return self._bucket is not None
+
+    def charge(self, partitions: int) -> None:
+        """Count what is about to be done; RequestError when it must wait."""
+        if self._bucket is None:
+            return
+        if self._is_strict and (owing := self._bucket.wait_for(0.0, self._now)):
+            self._wait = owing
+            raise RequestError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"controller_mutation_rate is exceeded; try again in {owing:.1f} s.",
+            )
+        owing = self._bucket.take(partitions, self._now)
+        if not self._is_strict:
+            self._wait = owing
+
+    def told(self, response: Answer) -> Answer:
+        """The response, which says how long to wait; the connection rests meanwhile, if not for hours."""
+        if self._wait <= 0:
+            return response
+        self._context.connection.rest(min(self._wait, THROTTLE_S_MAX))
+        return replace(response, throttle_time_ms=max(1, round(self._wait * 1000)))  # type: ignore[type-var]
+
+
+def connection_wait(broker: "Broker", address: str) -> float:
+    """How long a connection that just came is left alone before it is turned away; 0 when it is welcome."""
+    return broker.quotas.on_connected(address, broker.loop.time()) if broker.quotas.active else 0.0
+
+
 def _is_broker(broker: "Broker", client_id: str | None) -> bool:
     prefix, _, number = (client_id or "").rpartition("-")
     return prefix == PEER and number.isdecimal() and int(number) in broker.image.brokers
@@ -98,10 +144,12 @@ def _is_broker(broker: "Broker", client_id: str | None) -> bool:
 
 def require_room(broker: "Broker", topic: str) -> None:
     """Raise when a topic has used up the storage it was given."""
-    if broker.quotas.active:
-        stored = sum(p.log.size_bytes for p in broker.replicas.of_topic(topic) if p.is_leader)
-        if broker.quotas.is_full(topic, stored):
-            raise RequestError(ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage quota.")
+    if not broker.quotas.active or (limit := broker.quotas.storage_limit(topic)) is None:
+        return
+    if broker.topic_sizes.size_of(topic) >= limit:
+        raise RequestError(
+            ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage_bytes quota of {limit:.0f} bytes."
+        )
 
 
 def _rest(seconds: float, context: "RequestContext") -> int:

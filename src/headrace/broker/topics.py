@@ -113,8 +113,10 @@ class Topics:
             await self._broker.cluster.alter_topic_configs(name, checked)
             await self._broker.replicas.settled()
 
-    async def delete(self, name: str | None, topic_id: UUID | None) -> Topic:
-        """Remove a topic by its name or its id; the name is free when this returns."""
+    async def delete(
+        self, name: str | None, topic_id: UUID | None, before: Callable[[Topic], None] = lambda topic: None
+    ) -> Topic:
+        """Remove a topic by its name or its id; the name is free when this returns.  `before` sees it first, and may raise."""
         if name is None:
             assert topic_id is not None, "a topic has a name or an id"
             if topic_id not in self._broker.image.topics_by_id:
@@ -128,6 +130,7 @@ class Topics:
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
         self._refuse_internal(topic.name, "groups and transactions would be forgotten")
+        before(topic)
         await self._broker.cluster.delete_topic(topic.name, topic.topic_id)
         await self._broker.replicas.settled()
         return topic

@@ -1,4 +1,4 @@
-"""`headrace quota`: what users, client ids and topics may send, receive, have done for them, and keep."""
+"""`headrace quota`: what users, client ids, addresses and topics may send, receive, have done for them, and keep."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values, require_reachable
 from headrace.cli.output import remark, show_json, show_table
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Limits for users, client ids and topics.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Limits for users, client ids, addresses and topics.")
 
 EVERYBODY = "*"
 REMOVED = "none"
@@ -16,15 +16,15 @@ Entity = Annotated[
     str,
     typer.Argument(
         metavar="ENTITY",
-        help="user=NAME, client-id=NAME, user=NAME,client-id=NAME or topic=NAME; * for all who have none of their own.",
+        help="user=NAME, client-id=NAME, user=NAME,client-id=NAME, ip=ADDRESS or topic=NAME; * for all without one.",
     ),
 ]
 Limits = Annotated[
     list[str],
     typer.Argument(
         metavar="LIMIT=VALUE...",
-        help="producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage (of a processor), storage_bytes (of topics). "
-        "The value none removes a limit.",
+        help="producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage (of a processor), controller_mutation_rate "
+        "(partitions/s), connection_creation_rate (of addresses, 1/s), storage_bytes (of topics). none removes a limit.",
     ),
 ]
 
@@ -57,7 +57,7 @@ def list_quotas(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
     "[bold]headrace quota set topic=orders storage_bytes=none[/bold]",
 )
 def set_quota(entity: Entity, limits: Limits, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Set limits, or remove them.  A limit holds for the cluster; each broker enforces an equal share of it."""
+    """Set limits, or remove them.  A limit of bytes/s or time holds for the cluster; each broker enforces an equal share."""
     from headrace.client.wire_admin import WireAdmin, raise_for
     from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 

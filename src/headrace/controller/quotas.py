@@ -4,6 +4,7 @@ An entity names a user, a client id, both, an address or (ours) a topic; a part 
 """
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -60,12 +61,24 @@ def _check(entity: Entity, changes: Mapping[str, float | None]) -> None:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"There are no quotas for {' and '.join(sorted(kinds)) or 'nobody'}.")
     if any(name == "" for name in entity.values()):
         raise RequestError(ErrorCode.INVALID_REQUEST, "An entity cannot have an empty name.")
+    if (address := entity.get(IP)) is not None:
+        _check_address(address)
     known = {IP: frozenset({CONNECTION_CREATION_RATE}), TOPIC: TOPIC_QUOTAS}.get(next(iter(kinds)), CLIENT_QUOTAS)
     for quota, limit in changes.items():
         if quota not in known:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown quota {quota}; known are {', '.join(sorted(known))}.")
         if limit is not None and not limit > 0:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Quota {quota} must be greater than 0.")
+
+
+def _check_address(address: str) -> None:
+    """As connections show it: another spelling of the same address would never be met."""
+    try:
+        spelled = str(ip_address(address))
+    except ValueError:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{address} is not an IP address.") from None
+    if spelled != address:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"The address {address} is spelled {spelled}.")
 
 
 def shared_limit_for(
@@ -84,6 +97,14 @@ def shared_limit_for(
 def limit_for_topic(quotas: Mapping[str, Mapping[str, str]], quota: str, topic: str) -> float | None:
     for name in (topic, None):
         limit = quotas.get(entity_name({TOPIC: name}), {}).get(quota)
+        if limit is not None:
+            return float(limit)
+    return None
+
+
+def limit_for_address(quotas: Mapping[str, Mapping[str, str]], quota: str, address: str) -> float | None:
+    for name in (address, None):
+        limit = quotas.get(entity_name({IP: name}), {}).get(quota)
         if limit is not None:
             return float(limit)
     return None

@@ -231,6 +231,22 @@ def test_the_most_specific_quota_counts() -> None:
     assert quotas.shared_limit_for(image.quotas, quotas.CONSUMER_BYTE_RATE, "bob", "app") is None
 
 
+@pytest.mark.parametrize("name", ["example.org", "10.0.0", "0:0:0:0:0:0:0:1"])
+def test_an_address_is_refused_that_no_connection_would_ever_show(name: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        quotas.alter(image_of(), {"ip": name}, {quotas.CONNECTION_CREATION_RATE: 1.0})
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_an_address_of_its_own_counts_before_that_of_all() -> None:
+    image = image_of()
+    for limit, name in ((1.0, None), (2.0, "10.0.0.1")):
+        carry_out(image, [quotas.alter(image, {"ip": name}, {quotas.CONNECTION_CREATION_RATE: limit})])
+
+    assert quotas.limit_for_address(image.quotas, quotas.CONNECTION_CREATION_RATE, "10.0.0.1") == 2
+    assert quotas.limit_for_address(image.quotas, quotas.CONNECTION_CREATION_RATE, "::1") == 1
+
+
 @given(st.dictionaries(st.sampled_from(["user", "client-id", "topic"]), st.none() | st.text(), min_size=1))
 def test_an_entity_comes_back_from_its_key(entity: dict[str, str | None]) -> None:
     assert quotas.parse_entity(quotas.entity_name(entity)) == entity

@@ -33,14 +33,55 @@ def test_each_broker_enforces_its_share() -> None:
     assert limited.on_fetched("ann", "app", {"t": 200}, 0.0) == 1.0
 
 
+def test_what_a_topic_may_keep_is_not_divided_among_the_brokers() -> None:
+    limited = quotas({"topic=t": {"storage_bytes": "1000.0"}}, brokers=3)
+
+    assert limited.storage_limit("t") == 1000
+
+
+def test_an_address_that_connects_too_often_is_turned_away_and_uses_nothing_up_by_it() -> None:
+    limited = quotas({"ip=10.0.0.1": {"connection_creation_rate": "2.0"}}, brokers=3)
+
+    assert [limited.on_connected("10.0.0.1", 0.0) for _ in range(20)] == [0.0] * 20
+    assert [limited.on_connected("10.0.0.1", 0.0) for _ in range(100)] == [0.5] * 100
+    assert limited.on_connected("10.0.0.1", 0.5) == 0
+    assert limited.on_connected("10.0.0.1", 0.5) == 0.5
+    assert limited.on_connected("10.0.0.2", 0.5) == 0
+
+
+def test_nobody_is_left_waiting_for_more_than_a_second_before_being_turned_away() -> None:
+    limited = quotas({"ip=<default>": {"connection_creation_rate": "0.01"}})
+
+    assert [limited.on_connected("::1", 0.0) for _ in range(2)] == [1.0, 1.0]
+
+
+def test_changes_of_the_cluster_may_overdraw_once_and_are_paid_back() -> None:
+    limited = quotas({"user=ann": {"controller_mutation_rate": "2.0"}}, brokers=3)
+    bucket = limited.mutations("ann", "app", 0.0)
+    assert bucket is not None
+
+    assert bucket.take(42, 0.0) == 10.0
+    assert limited.mutations("ann", "other", 4.0) is bucket
+    assert bucket.wait_for(0.0, 4.0) == 6.0
+    assert bucket.wait_for(0.0, 10.0) == 0
+    assert limited.mutations("bob", "app", 0.0) is None
+
+
+def test_who_owes_goes_on_owing_when_another_broker_comes() -> None:
+    limited = quotas({"user=ann": {"controller_mutation_rate": "1.0"}})
+    bucket = limited.mutations("ann", "app", 0.0)
+    limited.on_change()
+
+    assert limited.mutations("ann", "app", 0.0) is bucket
+
+
 def test_a_topic_has_limits_of_its_own() -> None:
     limited = quotas({"topic=t": {"producer_byte_rate": "10.0", "storage_bytes": "1000.0"}})
 
     assert limited.on_produced("ann", "app", {"t": 20, "u": 1000}, 0.0) == 1.0
     assert limited.on_produced("bob", "app", {"u": 1000}, 0.0) == 0
-    assert limited.is_full("t", 1000)
-    assert not limited.is_full("t", 999)
-    assert not limited.is_full("u", 10**12)
+    assert limited.storage_limit("t") == 1000
+    assert limited.storage_limit("u") is None
 
 
 def test_time_spent_counts_in_percent_of_a_processor() -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.partition_limits import refused_by_size
+from headrace.broker.throttling import Mutations
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -16,9 +17,12 @@ from headrace.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
+STRICT_FROM = 3  # versions from here on know THROTTLING_QUOTA_EXCEEDED
+
 
 async def handle(broker: "Broker", request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     names = Counter(topic.name for topic in request.topics)
+    mutations = Mutations(broker, context, strict_from=STRICT_FROM)
     results = []
     too_many = refused_by_size(_new_partitions(broker, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
@@ -28,11 +32,14 @@ async def handle(broker: "Broker", request: CreatePartitionsRequest, context: Re
                 raise too_many
             if names[topic.name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
+            if mutations.are_limited:
+                await broker.topics.grow(topic.name, topic.count, _assignments(topic), validate_only=True)
+                mutations.charge(_new_partitions(broker, topic))
             await broker.topics.grow(topic.name, topic.count, _assignments(topic), validate_only=request.validate_only)
         except RequestError as error:
             code, message = error.code, error.message
         results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
-    return CreatePartitionsResponse(results=tuple(results))
+    return mutations.told(CreatePartitionsResponse(results=tuple(results)))
 
 
 def _new_partitions(broker: "Broker", topic: CreatePartitionsTopic) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.dispatch import RequestContext
 from headrace.broker.partition_limits import refused_by_size
 from headrace.broker.settings_view import topic_results
+from headrace.broker.throttling import Mutations
 from headrace.broker.topics import NewTopic
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -13,9 +14,12 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicR
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
+STRICT_FROM = 6  # versions from here on know THROTTLING_QUOTA_EXCEEDED
+
 
 async def handle(broker: "Broker", request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
+    mutations = Mutations(broker, context, strict_from=STRICT_FROM)
     results = []
     too_many = refused_by_size(_partition_count(broker, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
@@ -24,10 +28,14 @@ async def handle(broker: "Broker", request: CreateTopicsRequest, context: Reques
                 raise too_many
             if names[topic.name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
+            if mutations.are_limited:
+                # What cannot be done is not counted, so that is found out first.
+                await _create(broker, topic, True)
+                mutations.charge(_partition_count(broker, topic))
             results.append(await _create(broker, topic, request.validate_only))
         except RequestError as error:
             results.append(CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message))
-    return CreateTopicsResponse(topics=tuple(results))
+    return mutations.told(CreateTopicsResponse(topics=tuple(results)))
 
 
 async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
+from headrace.broker.throttling import Mutations
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
@@ -10,19 +11,22 @@ from headrace.wire.messages.delete_topics import DeletableTopicResult, DeleteTop
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
+STRICT_FROM = 5  # versions from here on know THROTTLING_QUOTA_EXCEEDED
+
 
 async def handle(broker: "Broker", request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     wanted = request.topics or tuple(DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names)
-    return DeleteTopicsResponse(responses=tuple([await _delete(broker, topic) for topic in wanted]))
+    mutations = Mutations(broker, context, strict_from=STRICT_FROM)
+    return mutations.told(DeleteTopicsResponse(responses=tuple([await _delete(broker, topic, mutations) for topic in wanted])))
 
 
-async def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
+async def _delete(broker: "Broker", wanted: DeleteTopicState, mutations: Mutations) -> DeletableTopicResult:
     try:
         if wanted.name is not None and wanted.topic_id != NO_TOPIC_ID:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Give a topic's name or its id, not both.")
         if not broker.config["delete.topic.enable"]:
             raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this broker.")
-        topic = await broker.topics.delete(wanted.name, wanted.topic_id)
+        topic = await broker.topics.delete(wanted.name, wanted.topic_id, lambda topic: mutations.charge(topic.partition_count))
     except RequestError as error:
         return DeletableTopicResult(
             name=wanted.name, topic_id=wanted.topic_id, error_code=error.code, error_message=error.message
