@@ -108,9 +108,13 @@ class PartitionLog(Protocol):
         """Write batches as the leader has them, offsets and epochs included.  They must begin at or after the end."""
         ...
 
-    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool, as_stored: bool = False) -> Read:
         """Whole batches from the one that holds `offset`, none reaching `up_to`, at most `max_bytes` of them except that the
-        first is returned whatever its size when `at_least_one`."""
+        first is returned whatever its size when `at_least_one`.
+
+        Batches of which compaction left no record are for replicas, who read the log `as_stored`.  Consumers are led past them:
+        many cannot step over such a batch.  Where nothing else is left below `up_to`, they get a control record to step over.
+        """
         ...
 
     def place_of(self, offset: int) -> tuple[Path, int] | None:

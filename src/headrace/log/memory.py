@@ -19,7 +19,7 @@ from headrace.log.steps import Steps, finish
 from headrace.log.values import AbortedTransaction, FoundOffset, Read, RemovedSegment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
-from headrace.records.control import read_marker
+from headrace.records.control import build_step_over, read_marker
 from headrace.records.header import CONTROL_BIT, read_header
 from headrace.records.record import read_records
 
@@ -186,24 +186,32 @@ class MemoryLog(LogCore):
         """The batch that holds an offset, or the next one."""
         return bisect_right(self._batches, offset, lo=self._head, key=lambda batch: batch.next_offset)
 
-    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool, as_stored: bool = False) -> Read:
         if offset < self._start_offset or offset > self._end_offset:
             raise RequestError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {self._start_offset} and {self._end_offset}"
             )
         parts: list[bytes] = []
-        size, next_offset, first_offset = 0, offset, -1
+        size, next_offset, first_offset, passed_to = 0, offset, -1, offset
         index = self._index_of(offset)
         while index < len(self._batches):
             batch = self._batches[index]
-            if batch.next_offset > up_to or (size + len(batch.data) > max_bytes and (parts or not at_least_one)):
+            index += 1
+            if batch.next_offset > up_to:
+                break
+            if not batch.data or (not batch.records and not as_stored):
+                passed_to = batch.next_offset
+                continue
+            if size + len(batch.data) > max_bytes and (parts or not at_least_one):
                 break
             if not parts:
                 first_offset = batch.base_offset
             parts.append(batch.data)
             size += len(batch.data)
             next_offset = batch.next_offset
-            index += 1
+        if not parts and passed_to > offset and (passed_to >= up_to or at_least_one):
+            step = build_step_over(offset, passed_to, self.epochs.epoch_at(offset))
+            return Read(step, offset, passed_to)
         return Read(parts[0] if len(parts) == 1 else b"".join(parts), first_offset, next_offset)
 
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:

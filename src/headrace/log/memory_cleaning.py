@@ -184,8 +184,8 @@ class MemoryCleaning:
         after = yield from cleaner.steps(header, memoryview(before))
         if self._is_over or batch.data is not before:
             return
-        if after is None and batch.next_offset == self._log.end_offset:
-            # Readers must be able to reach the end.
+        if after is None and batch.next_offset in (self._bound, self._log.end_offset):
+            # Readers must be able to reach the end of what they may see.
             after = emptied(header)
         batch.next_expiry_ms = cleaner.next_expiry_ms
         if not isinstance(after, memoryview):

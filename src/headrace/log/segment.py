@@ -66,6 +66,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "has_empty",
         "holes",
         "index_interval_bytes",
         "log",
@@ -117,6 +118,8 @@ class Segment:
         # Bytes from here on were checked when this process appended them.
         self.trusted_from = size
         self.holes: list[Hole] = []
+        # Whether a batch without records was written to it by this process.
+        self.has_empty = False
         # When the first record expires; None when none does.  Only known of closed segments that somebody looked at.
         self.next_expiry_ms: int | None = NEVER_LOOKED
 
@@ -136,6 +139,8 @@ class Segment:
 
     def note(self, batch: StoredBatch, position: int) -> None:
         last_offset = batch.base_offset + batch.header.last_offset_delta
+        if not batch.header.record_count:
+            self.has_empty = True
         max_timestamp = self.max_timestamp
         if max_timestamp is None:
             max_timestamp = self.largest_timestamp()

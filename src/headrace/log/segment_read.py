@@ -29,11 +29,14 @@ def read_segment(
     epochs: EpochCache,
     *,
     at_least_one: bool,
+    as_stored: bool,
 ) -> tuple[Read, int]:
-    """Batches from a position on, and the position after them.  `bound`: no offset in this segment reaches it."""
+    """Batches from a position on, and the position after them.  `bound`: no offset in this segment reaches it.
+
+    Without data and with a later offset than asked for: there were only batches without records, and they were passed over."""
     available = segment.size - position
     wanted = min(max_bytes, available)
-    trusted = position >= segment.trusted_from
+    trusted = position >= segment.trusted_from and (as_stored or not segment.has_empty)
     # One header more shows what offset the last batch must stay below.
     data = segment.log.file().read_at(position, wanted if trusted else min(wanted + HEADER_BYTES, available))
     if len(data) < min(wanted, available):
@@ -47,12 +50,15 @@ def read_segment(
         wanted = first_bytes
         data = segment.log.file().read_at(position, min(wanted if trusted else wanted + HEADER_BYTES, available))
     if trusted:
-        cut = _trusted_cut(data, wanted, up_to)
+        end, first_offset, next_offset = _trusted_cut(data, wanted, up_to)
+        empty: list[tuple[int, int]] = []
     else:
-        cut = _checked_cut(segment, data, position, offset, wanted, up_to, bound, epochs)
-    end, first_offset, next_offset = cut
+        end, first_offset, next_offset, empty = _checked_cut(segment, data, position, offset, wanted, up_to, bound, epochs)
     if end == 0:
         return Read(b"", -1, offset), position
+    if empty and not as_stored:
+        kept, end, next_offset = _without(memoryview(data)[:end], empty, next_offset)
+        return Read(kept, _unpack_frame(kept)[0] if kept else -1, next_offset), position + end
     return Read(data if end == len(data) else memoryview(data)[:end], first_offset, next_offset), position + end
 
 
@@ -97,8 +103,10 @@ def _next_offset(data: bytes, position: int) -> int:
 
 def _checked_cut(
     segment: Segment, data: bytes, start: int, offset: int, wanted: int, up_to: int, bound: int, epochs: EpochCache
-) -> tuple[int, int, int]:
-    """The same, each batch proved.  Damage at the first batch raises; damage later ends the read before it."""
+) -> tuple[int, int, int, list[tuple[int, int]]]:
+    """The same, each batch proved, and where batches without records lie.  Damage at the first batch raises; damage later ends
+    the read before it."""
+    empty: list[tuple[int, int]] = []
     view = memoryview(data)
     position, first_offset, next_offset = 0, -1, -1
     expected = segment.base_offset
@@ -123,9 +131,29 @@ def _checked_cut(
             break
         if first_offset < 0:
             first_offset = header.base_offset
+        if not header.record_count:
+            empty.append((position, end))
         expected = next_offset = header.next_offset
         position = end
-    return position, first_offset, next_offset
+    return position, first_offset, next_offset, empty
+
+
+def _without(data: memoryview, empty: list[tuple[int, int]], next_offset: int) -> tuple[bytes, int, int]:
+    """Batches without the empty ones among them; where they end and the offset after them, or after all when all are empty."""
+    parts, position = [], 0
+    for start, end in empty:
+        parts.append(data[position:start])
+        position = end
+    kept = b"".join([*parts, data[position:]])
+    if not kept or position < len(data):
+        return kept, len(data), next_offset
+    # It ends with empty ones: the reader comes back for the first of them.
+    start = position
+    for first, end in reversed(empty):
+        if end != start:
+            break
+        start = first
+    return kept, start, _unpack_frame(data, start)[0]
 
 
 def _epoch_fault(header: BatchHeader, epochs: EpochCache) -> str | None:

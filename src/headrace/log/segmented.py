@@ -39,6 +39,7 @@ from headrace.log.time_search import first_at_or_after, latest
 from headrace.log.values import AbortedTransaction, CorruptBatch, FoundOffset, Read
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
+from headrace.records.control import STEP_OFFSETS_MAX, build_step_over
 
 # Positions where readers stopped, so that the next read needs no search.
 VISITED_MAX = 32
@@ -339,7 +340,7 @@ class SegmentedLog(LogCore):
 
     # -- reading
 
-    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool, as_stored: bool = False) -> Read:
         self._require_working()
         end = self._end_offset
         if offset < self._start_offset or offset > end:
@@ -349,11 +350,28 @@ class SegmentedLog(LogCore):
                 self._visit(end, self._segments[-1], self._segments[-1].size)
             return Read(b"", -1, offset)
         try:
-            return self._read(offset, max_bytes, min(up_to, end), at_least_one)
+            read = self._read(offset, max_bytes, min(up_to, end), at_least_one, as_stored)
+            if read.data or read.next_offset == offset:
+                return read
+            return self._read_beyond_gap(offset, read.next_offset, max_bytes, min(up_to, end), at_least_one)
         except OSError as error:
             raise StorageError(self.directory, f"reading at offset {offset}", error) from error
 
-    def _read(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+    def _read_beyond_gap(self, offset: int, following: int, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
+        """What comes after batches without records, and where that is nothing, something to step over them."""
+        while following < up_to:
+            read = self._read(following, max_bytes, up_to, at_least_one, False)
+            if read.data:
+                return read
+            if read.next_offset == following:
+                break
+            following = read.next_offset
+        if following < up_to and not at_least_one:
+            return Read(b"", -1, offset)
+        following = min(following, offset + STEP_OFFSETS_MAX)
+        return Read(build_step_over(offset, following, self.epochs.epoch_at(offset)), offset, following)
+
+    def _read(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool, as_stored: bool) -> Read:
         visited = self._visited.get(offset)
         if visited is not None:
             segment, position = visited
@@ -377,7 +395,7 @@ class SegmentedLog(LogCore):
         known = len(segment.holes)
         try:
             read, position = read_segment(
-                segment, position, offset, max_bytes, up_to, bound, self.epochs, at_least_one=at_least_one
+                segment, position, offset, max_bytes, up_to, bound, self.epochs, at_least_one=at_least_one, as_stored=as_stored
             )
         finally:
             self.corruption_count += len(segment.holes) - known

@@ -8,11 +8,13 @@ import struct
 from typing import Final, NamedTuple
 
 from headrace.model.errors import ErrorCode
-from headrace.records.batch import BatchError, Buffer, build_batch
+from headrace.records.batch import BatchError, Buffer, build_batch, read_header, rebuild_batch
 from headrace.records.record import Record, read_records
 
 ABORT: Final = 0
 COMMIT: Final = 1
+
+STEP_OFFSETS_MAX: Final = 2**31 - 1  # that one batch can stand for
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
@@ -37,6 +39,16 @@ def build_end_marker(producer_id: int, epoch: int, committed: bool, coordinator_
         transactional=True,
         control=True,
     )
+
+
+def build_step_over(first_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """A control batch that stands for offsets without records.  It belongs to no producer and ends no transaction.
+
+    Every client that reads transactions takes it for a commit of somebody else, shows nothing and goes on at `next_offset`.
+    """
+    record = Record(next_offset - 1, -1, _KEY.pack(_VERSION, COMMIT), _VALUE.pack(_VERSION, -1))
+    template = read_header(build_batch([record], base_offset=first_offset, leader_epoch=leader_epoch, control=True))
+    return rebuild_batch(template._replace(last_offset_delta=next_offset - 1 - first_offset), [record])
 
 
 def read_marker(batch: Buffer) -> Marker | None:

@@ -2,6 +2,7 @@
 
 import pickle
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,14 +11,14 @@ from storing import DIRECTORY, TIME, ManualClock, end_transaction, keyed, offset
 from headrace.log.cleaning import KeyMap
 from headrace.log.compaction import compact, discard, plan_compaction, publish, swap_in
 from headrace.log.expiry import close_for_expiry, look, note, plan_expiry, plan_look
-from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin
+from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin, PartitionLog
 from headrace.log.log import Log
 from headrace.log.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
-from headrace.records.batch import build_batch
+from headrace.records.batch import build_batch, crc_matches, iterate_batches
 from headrace.records.compression import CODEC_NAMES
-from headrace.records.record import Record
+from headrace.records.record import Record, read_records
 from headrace.testing.disk import SimulatedCrash, SimulatedDisk
 
 DAY_MS = 86_400_000
@@ -252,11 +253,85 @@ def test_a_follower_of_a_compacted_leader_gets_the_gaps_too() -> None:
     follower = open_log(simulated_disk(), COMPACTED)
     offset = 0
     while offset < leader.end_offset:
-        read = leader.read(offset, max_bytes=200, up_to=leader.end_offset, at_least_one=True)
+        read = leader.read(offset, max_bytes=200, up_to=leader.end_offset, at_least_one=True, as_stored=True)
         follower.append_as_follower(read.data)
         offset = read.next_offset
     assert read_all(follower) == read_all(leader)
     assert follower.end_offset == leader.end_offset
+
+
+def heavily_compacted(log: PartitionLog) -> None:
+    """Many producers of which nothing is left, then a few records, then a last producer of which nothing is left either."""
+    for producer_id in range(40):
+        batch = keyed((b"k", b"%d" % producer_id), producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        log.append(batch, 0)
+    for index in range(3):
+        log.append(keyed((b"k", b"last"), (b"stays-%d" % index, b"v"), compression="gzip"), 0)
+    for producer_id in (50, 51):
+        first = log.append(
+            keyed((b"t", b"%d" % producer_id), producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True), 0
+        )
+        end_transaction(log, producer_id, committed=producer_id == 51)
+        assert not first.duplicate
+    record = Record(0, TIME, b"gone", b"x", (("headrace-ttl-ms", b"1"),))
+    log.append(build_batch([record] * 4, producer_id=60, producer_epoch=0, base_sequence=0), 0)
+    log.on_high_watermark(log.end_offset)
+
+
+@pytest.fixture(params=["disk", "memory"])
+def compacted(request: pytest.FixtureRequest) -> PartitionLog:
+    config = replace(COMPACTED, message_ttl_enable=True)
+    if request.param == "memory":
+        memory = Log.in_memory(config, clock=ManualClock())
+        heavily_compacted(memory)
+        memory.apply_retention(TIME + 10, memory.end_offset)
+        return memory
+    log = open_log(simulated_disk(), config)
+    heavily_compacted(log)
+    log.roll()
+    clean(log, TIME + 10)
+    return log
+
+
+def test_no_consumer_gets_a_batch_without_records_and_each_reaches_the_end(compacted: PartitionLog) -> None:
+    for start in range(compacted.end_offset):
+        for max_bytes in (1, 100, 100_000):
+            offset = start
+            while offset < compacted.end_offset:
+                read = compacted.read(offset, max_bytes=max_bytes, up_to=compacted.end_offset, at_least_one=True)
+                headers = [header for header, batch in iterate_batches(read.data) if crc_matches(batch)]
+                assert headers
+                assert all(header.record_count for header in headers)
+                assert read.next_offset == headers[-1].next_offset > offset
+                assert read.first_offset == headers[0].base_offset
+                offset = read.next_offset
+    assert latest_of(read_all(compacted)) == {b"k": b"last", b"t": b"51"} | {b"stays-%d" % index: b"v" for index in range(3)}
+
+
+def test_the_end_of_a_log_without_records_is_a_control_record_to_step_over(compacted: PartitionLog) -> None:
+    last = max(record.offset for record in read_all(compacted)) + 2
+    read = compacted.read(last, max_bytes=1, up_to=compacted.end_offset, at_least_one=True)
+    [(header, batch)] = iterate_batches(read.data)
+
+    assert (header.is_control, header.is_transactional, header.producer_id) == (True, False, -1)
+    assert (header.last_offset, len(read_records(batch))) == (compacted.end_offset - 1, 1)
+    assert compacted.offset_of_max_timestamp(compacted.end_offset) is not None
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_replica_of_a_heavily_compacted_log_knows_every_producer(compacted: PartitionLog, kind: str) -> None:
+    config = replace(COMPACTED, segment_bytes=100_000)
+    follower = open_log(simulated_disk(), config) if kind == "disk" else Log.in_memory(config, clock=ManualClock())
+    offset = 0
+    while offset < compacted.end_offset:
+        read = compacted.read(offset, max_bytes=500, up_to=compacted.end_offset, at_least_one=True, as_stored=True)
+        follower.append_as_follower(read.data)
+        offset = read.next_offset
+
+    sequences = {state.producer_id: state.last_sequence for state in follower.producers}
+    assert [sequences[producer_id] for producer_id in range(40)] == [0] * 40
+    # What it wrote itself it serves without looking, but not to consumers that could not step over it.
+    test_no_consumer_gets_a_batch_without_records_and_each_reaches_the_end(follower)
 
 
 # -- time to live

@@ -62,7 +62,7 @@ class LedPartition:
             await warm_up(self._loop, self._disk, self.partition, offset, max_bytes)
         log = self.partition.log
         try:
-            read = log.read(offset, max_bytes=max_bytes, up_to=log.end_offset, at_least_one=True)
+            read = log.read(offset, max_bytes=max_bytes, up_to=log.end_offset, at_least_one=True, as_stored=True)
         except CorruptBatch:
             self.partition.note_damage()
             raise

@@ -356,7 +356,13 @@ class _Fetch:
         if self._is_replica and served.holds_back(partition, self._replica_id):
             return data
         max_bytes = max(0, min(wanted.partition_max_bytes, left))
-        read = log.read(wanted.fetch_offset, max_bytes=max_bytes, up_to=self._readable_to(partition), at_least_one=nothing_yet)
+        read = log.read(
+            wanted.fetch_offset,
+            max_bytes=max_bytes,
+            up_to=self._readable_to(partition),
+            at_least_one=nothing_yet,
+            as_stored=self._is_replica,
+        )
         data.records = read.data
         if self._is_replica:
             served.on_bytes(partition, self._replica_id, len(read.data))

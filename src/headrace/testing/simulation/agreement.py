@@ -50,7 +50,7 @@ def _disagreement(copies: list[tuple[int, Partition]], rotten: Container[int]) -
 def _read(partition: Partition, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     position, log = start, partition.log
     while position < log.end_offset:
-        read = log.read(position, max_bytes=READ_BYTES, up_to=log.end_offset, at_least_one=True)
+        read = log.read(position, max_bytes=READ_BYTES, up_to=log.end_offset, at_least_one=True, as_stored=True)
         yield from iterate_batches(read.data)
         if read.next_offset <= position:
             return

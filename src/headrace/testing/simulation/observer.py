@@ -131,7 +131,7 @@ class Observer:
         while checked[partition] < partition.high_watermark and partition.failure is None:
             position, end = max(checked[partition], partition.log.start_offset), partition.high_watermark
             try:
-                read = partition.log.read(position, max_bytes=READ_BYTES, up_to=end, at_least_one=True)
+                read = partition.log.read(position, max_bytes=READ_BYTES, up_to=end, at_least_one=True, as_stored=True)
             except (RequestError, StorageError) as error:
                 self._history.tell(f"{partition.identity} cannot be looked at from {position} to {end}: {error}")
                 return
