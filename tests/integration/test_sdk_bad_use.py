@@ -256,7 +256,7 @@ def test_a_transaction_needs_a_transactional_producer(bootstrap: str) -> None:
 
 def test_reading_while_pushing_is_refused(bootstrap: str, topic: str) -> None:
     with (
-        Consumer(topic, bootstrap=bootstrap, group=topic) as consumer,
+        Consumer(topic, bootstrap=bootstrap, group=topic, missing_topics="wait") as consumer,
         consumer.on_message(print),
         pytest.raises(WrongState, match="on_message"),
     ):
@@ -274,7 +274,7 @@ def test_ctrl_c_before_the_first_read_has_begun_leaves_a_consumer_that_closes(
     def interrupted(thread: threading.Thread) -> None:
         raise KeyboardInterrupt
 
-    consumer = Consumer(topic, bootstrap=bootstrap, group=topic)
+    consumer = Consumer(topic, bootstrap=bootstrap, group=topic, missing_topics="wait")
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):

@@ -325,7 +325,7 @@ def test_a_partition_that_is_not_there_is_an_error_and_not_a_silence(bootstrap: 
     fill(bootstrap, topic, ["x"])
     with (
         Consumer(TopicPartition(topic, 9), bootstrap=bootstrap) as consumer,
-        pytest.raises(TopicNotFound, match=f"topics={topic}-9 is not there; topic '{topic}' has the partitions 0 to 0"),
+        pytest.raises(TopicNotFound, match=f"topics={topic}-9 does not exist; topic '{topic}' has the partitions 0 to 0"),
     ):
         consumer.poll(20)
 

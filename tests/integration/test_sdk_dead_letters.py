@@ -173,9 +173,9 @@ def test_a_redrive_sends_each_record_back_once_as_it_was(bootstrap: str, topic: 
     dead = f"{topic}.dead-letter"
     assert redrive.dead_letter_topics(bootstrap)[dead] == 3
 
-    assert redrive.redrive(bootstrap, dead, limit=2) == 2
-    assert redrive.redrive(bootstrap, dead) == 1
-    assert redrive.redrive(bootstrap, dead) == 0
+    assert redrive.redrive(bootstrap, dead, limit=2).sent == 2
+    assert redrive.redrive(bootstrap, dead).sent == 1
+    assert redrive.redrive(bootstrap, dead) == redrive.Redriven(sent=0, skipped=0)
 
     with reader(bootstrap, topic) as consumer:
         back = list(consumer.to_end())
@@ -244,7 +244,7 @@ def test_the_command_refuses_half_a_record(bootstrap: str) -> None:
     [
         (["list", "nowhere"], "topic 'nowhere'.* `headrace dead-letter list` shows the topics there are"),
         (["redrive", "nowhere", "--yes"], "topic 'nowhere'.* `headrace dead-letter list` shows the topics there are"),
-        (["show", "DEAD", "--partition", "0", "--offset", "7"], r"offset=7 is not in .*\[0\].* --all` shows them"),
+        (["show", "DEAD", "--partition", "0", "--offset", "7"], r"offset=7 is not in .*\[0\].* --all` shows those there are"),
         (["show", "DEAD", "--partition", "3", "--offset", "0"], "has no partition 3"),
     ],
 )

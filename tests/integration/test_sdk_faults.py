@@ -294,7 +294,7 @@ def test_the_end_of_a_partition_is_asked_for_again_when_librdkafka_has_forgotten
     with Consumer("orders", bootstrap=own.bootstrap) as consumer:
         client = consumer.reader.membership.client
         forgetful = Forgetful(client)
-        monkeypatch.setattr(consumer.reader.membership, "client", forgetful)
+        monkeypatch.setattr(consumer.reader.starting_point, "client", forgetful)
 
         assert [record.value for record in consumer.to_end()] == [b"a", b"b"]
         assert forgetful.forgot == 1

@@ -52,21 +52,21 @@ def admin_client(bootstrap: str, properties: list[str] | None = None) -> "AdminC
     """A client for administration.  Fails at once with a sentence when no broker answers."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(_client_properties(bootstrap, properties))
+    return AdminClient(client_properties(bootstrap, properties))
 
 
 def consumer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Consumer":
     """A consumer; settings with their dots written as underscores."""
     from confluent_kafka import Consumer
 
-    return _created(Consumer, {**_dotted(settings), **_client_properties(bootstrap, properties)})
+    return _created(Consumer, {**_dotted(settings), **client_properties(bootstrap, properties)})
 
 
 def producer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Producer":
     """A producer; settings with their dots written as underscores."""
     from confluent_kafka import Producer
 
-    return _created(Producer, {**_dotted(settings), **_client_properties(bootstrap, properties)})
+    return _created(Producer, {**_dotted(settings), **client_properties(bootstrap, properties)})
 
 
 def _created(client: Callable[[dict[str, Any]], Result], properties: dict[str, Any]) -> Result:
@@ -82,7 +82,8 @@ def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "."): value for name, value in settings.items()}
 
 
-def _client_properties(bootstrap: str, properties: list[str] | None) -> dict[str, Any]:
+def client_properties(bootstrap: str, properties: list[str] | None) -> dict[str, Any]:
+    """What every client of a command is made with.  Fails at once with a sentence when no broker answers."""
     require_reachable(bootstrap)
     return {
         "bootstrap.servers": bootstrap,

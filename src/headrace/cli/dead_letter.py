@@ -88,6 +88,9 @@ def redrive(
         str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead of where each came from.")
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Send back no more than this many.")] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="Pass over records that have been sent back this often already.")
+    ] = 3,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="With --offset: only this one record.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", min=0, help="With --partition: only this one record.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -96,28 +99,36 @@ def redrive(
 ) -> None:
     """Send parked records back to the topics they came from, each once.
 
+    Records that do not say where they came from, or have been sent back too often, are passed over and named; they stay where
+    they are, and can be sent one by one with --partition, --offset and --to.
+
     [bold]headrace dead-letter redrive orders.dead-letter --yes[/bold]
     """
     if (partition is None) != (offset is None):
         raise typer.BadParameter("--partition and --offset go together: they name one record.")
-    from headrace.client.redrive import one_parked, redrive_one
+    from headrace.client.redrive import Redriven, one_parked, redrive_one
     from headrace.client.redrive import redrive as redrive_all
 
     require_reachable(bootstrap)
     if partition is not None and offset is not None:
         with _named(topic):
             letter = one_parked(bootstrap, topic, partition, offset)
+        if not (to or letter.origin_topic):
+            raise Failure(f"{topic}[{partition}]@{offset} does not say where it came from. Name a topic with --to.")
         confirm(f"Send {topic}[{partition}]@{offset} back to {to or letter.origin_topic}?", yes=yes)
         redrive_one(bootstrap, letter, to=to)
-        sent = 1
+        done = Redriven(sent=1, skipped=0)
     else:
         confirm(f"Send what is parked in {topic} back to {to or 'where it came from'}?", yes=yes)
         with _named(topic):
-            sent = redrive_all(bootstrap, topic, to=to, limit=limit)
+            done = redrive_all(
+                bootstrap, topic, to=to, limit=limit, repeats=repeats, on_skipped=lambda each: remark(f"Not sent back: {each}.")
+            )
     if as_json:
-        show_json({"topic": topic, "sent": sent})
+        show_json({"topic": topic, "sent": done.sent, "skipped": done.skipped})
     else:
-        remark(f"{sent} {'record' if sent == 1 else 'records'} sent back.")
+        stay = f" {done.skipped} stay where they are." if done.skipped else ""
+        remark(f"{done.sent} {'record' if done.sent == 1 else 'records'} sent back.{stay}")
 
 
 @contextmanager
@@ -130,7 +141,7 @@ def _named(topic: str) -> Iterator[None]:
     except TopicNotFound as error:
         raise Failure(f"{error}. `headrace dead-letter list` shows the topics there are.") from None
     except InvalidArgument as error:
-        raise Failure(f"{error}. `headrace dead-letter list {topic} --all` shows them.") from None
+        raise Failure(f"{error}. `headrace dead-letter list {topic} --all` shows those there are.") from None
 
 
 def _facts(letter: Any) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from headrace.cli.connection import (
     Properties,
     Yes,
     admin_client,
+    attempt,
+    client_properties,
     existing_topic,
     result_of,
 )
@@ -65,7 +67,7 @@ def describe(
     admin = admin_client(bootstrap, property)
     (future,) = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S).values()
     found = result_of(future, f"describing {group}")
-    _require_known(admin, group, found)
+    _require_known(admin, group, found, client_properties(bootstrap, property))
     members = [
         {
             "member": member.member_id,
@@ -90,9 +92,9 @@ def describe(
         show_table(("member", "client", "host", "instance", "partitions"), [tuple(member.values()) for member in members])
 
 
-def _require_known(admin: "AdminClient", group: str, found: Any) -> None:
+def _require_known(admin: "AdminClient", group: str, found: Any, properties: dict[str, Any]) -> None:
     """A coordinator describes a group it never heard of as dead, without members."""
-    if found.state.name == "DEAD" and not found.members and not _committed(admin, group):
+    if found.state.name == "DEAD" and not found.members and not _committed(admin, group, properties):
         raise Failure(f"there is no group {group}. `headrace group list` shows those there are.")
 
 
@@ -100,7 +102,7 @@ def _require_known(admin: "AdminClient", group: str, found: Any) -> None:
 def lag(group: GroupName, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, property: Properties = None) -> None:
     """Show how far behind the ends of its partitions a group is."""
     admin = admin_client(bootstrap, property)
-    committed = _committed(admin, group)
+    committed = _committed(admin, group, client_properties(bootstrap, property))
     if not committed:
         raise Failure(f"group {group} has committed no offsets.")
     ends = bounds(admin, committed, "asking for the ends of the partitions")
@@ -121,14 +123,13 @@ def lag(group: GroupName, as_json: AsJson = False, bootstrap: Bootstrap = DEFAUL
     print(f"Total lag: {sum(row['lag'] for row in rows):,}")
 
 
-def _committed(admin: "AdminClient", group: str) -> dict[tuple[str, int], int]:
-    from confluent_kafka import ConsumerGroupTopicPartitions
+def _committed(admin: "AdminClient", group: str, properties: dict[str, Any]) -> dict[tuple[str, int], int]:
+    from headrace.client.group_offsets import committed_offsets
 
-    (future,) = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
-    ).values()
-    found = result_of(future, f"asking for the offsets of {group}")
-    return {(at.topic, at.partition): at.offset for at in found.topic_partitions if at.offset >= 0}
+    doing = f"asking for the offsets of {group}"
+    topics = attempt(doing, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics
+    places = [(name, number) for name, topic in sorted(topics.items()) for number in sorted(topic.partitions)]
+    return attempt(doing, lambda: committed_offsets(properties, group, places, REQUEST_TIMEOUT_S))
 
 
 @app.command(epilog="Example: [bold]headrace group reset billing --topic orders --to 2026-05-01T00:00:00Z --execute[/bold]")
@@ -153,7 +154,7 @@ def reset(
     """
     place = reset_place(to, by)
     admin = admin_client(bootstrap, property)
-    committed = _committed(admin, group)
+    committed = _committed(admin, group, client_properties(bootstrap, property))
     chosen = _chosen_partitions(admin, topic, committed)
     if not chosen:
         raise Failure(f"group {group} has committed no offsets: name the topics with --topic.")

@@ -38,7 +38,9 @@ from headrace.client.arguments import (
     topic_name,
     whole_number,
 )
+from headrace.client.contact import FirstContact
 from headrace.client.errors import Closed, GroupNotFound, HeadraceError, InvalidArgument, TopicExists, TopicNotFound, translate
+from headrace.client.group_offsets import committed_offsets
 from headrace.client.logs import librdkafka_log
 from headrace.model.identity import TopicPartition
 
@@ -57,6 +59,7 @@ class Admin:
     Args:
         bootstrap: `host:port`, or several; else `HEADRACE_BOOTSTRAP` from the environment, else 127.0.0.1:9092.
         timeout: How long each call may take, as seconds or a timedelta.
+        connect_timeout: How long the first call looks for a broker that cannot be reached.
         client_id: What brokers call it in their logs and quotas.
         librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
     """
@@ -66,14 +69,17 @@ class Admin:
         bootstrap: str | Iterable[str] | None = None,
         *,
         timeout: Duration = 30.0,
+        connect_timeout: Duration = 3.0,
         client_id: str = "headrace",
         librdkafka: Mapping[str, Any] | None = None,
     ) -> None:
         self.bootstrap = bootstrap_address(bootstrap)
         self._timeout = seconds("timeout", timeout, at_least=0.1)
-        config = {"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}
+        self._config = merged({"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}, librdkafka)
+        patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
+        self._contact = FirstContact(str(self._config["bootstrap.servers"]), patience)
         try:
-            self._client: AdminClient | None = AdminClient(merged(config, librdkafka), logger=librdkafka_log)
+            self._client: AdminClient | None = AdminClient(self._config, logger=librdkafka_log)
         except KafkaException as error:
             raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
 
@@ -108,7 +114,7 @@ class Admin:
                 raise
 
     def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
-        """Delete a topic with all its records.  One that is not there is a TopicNotFound, unless `missing_ok`."""
+        """Delete a topic with all its records.  One that does not exist is a TopicNotFound, unless `missing_ok`."""
         topic_name("name", name)
         try:
             self._each(lambda client: client.delete_topics([name], **self._limits()), f"delete topic '{name}'")
@@ -123,7 +129,7 @@ class Admin:
         return {topic.name: topic for topic in self._describe(names)}
 
     def topic(self, name: str) -> Topic:
-        """A topic with its partitions; TopicNotFound when it is not there."""
+        """A topic with its partitions; TopicNotFound when it does not exist."""
         topic_name("name", name)
         return self._describe([name])[0]
 
@@ -218,7 +224,7 @@ class Admin:
         return sorted(group.group_id for group in answer.valid)
 
     def group(self, name: str) -> Group:
-        """A group's state and members; GroupNotFound when it is not there."""
+        """A group's state and members; GroupNotFound when it does not exist."""
         _group_name(name)
         answers = self._each(
             lambda client: client.describe_consumer_groups([name], request_timeout=self._timeout), f"describe group '{name}'"
@@ -229,14 +235,13 @@ class Admin:
         return found
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """What a group has committed."""
-        request = [ConsumerGroupTopicPartitions(_group_name(group))]
-        answers = self._each(
-            lambda client: client.list_consumer_group_offsets(request, request_timeout=self._timeout),
-            f"read the offsets of group '{group}'",
-        )
-        positions = answers[group].topic_partitions or []
-        return {TopicPartition(each.topic, each.partition): each.offset for each in positions if each.offset >= 0}
+        """What a group has committed, in the topics there are."""
+        _group_name(group)
+        action = f"read the offsets of group '{group}'"
+        metadata = self._call(action, lambda client: client.list_topics(timeout=self._timeout))
+        places = [(name, partition) for name, topic in sorted(metadata.topics.items()) for partition in sorted(topic.partitions)]
+        found = self._call(action, lambda _client: committed_offsets(self._config, group, places, self._timeout))
+        return {TopicPartition(*place): offset for place, offset in found.items()}
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
         """How many offsets a group has yet to read in each partition of its topics; where it has committed nothing, all
@@ -272,7 +277,7 @@ class Admin:
         return offsets
 
     def delete_group(self, name: str, *, missing_ok: bool = False) -> None:
-        """Delete a group that has no members, and its offsets.  One that is not there is a GroupNotFound, unless `missing_ok`."""
+        """Delete a group that has no members, and its offsets.  One that does not exist is a GroupNotFound, unless `missing_ok`."""
         try:
             self._each(
                 lambda client: client.delete_consumer_groups([_group_name(name)], request_timeout=self._timeout),
@@ -314,6 +319,7 @@ class Admin:
 
     def _call(self, action: str, call: Callable[[AdminClient], Any]) -> Any:
         client = self._open_client()
+        self._contact.require()
         try:
             return call(client)
         except KafkaException as error:
@@ -335,7 +341,7 @@ class Admin:
 
 
 def _no_such_group(name: str) -> GroupNotFound:
-    return GroupNotFound(f"group '{name}' is not there", code=69, name="GROUP_ID_NOT_FOUND")
+    return GroupNotFound(f"group '{name}' does not exist", code=69, name="GROUP_ID_NOT_FOUND")
 
 
 def _group_name(name: str) -> str:

@@ -22,10 +22,12 @@ from headrace.client.arguments import Duration, Moment, seconds, whole_number
 from headrace.client.consumer import Consumer
 from headrace.client.errors import BufferFull, Closed, InvalidArgument
 from headrace.client.kinds import K, V
+from headrace.client.logs import log
 from headrace.client.producer import Producer
 from headrace.client.receipts import Deliveries, DeliveryFuture
 from headrace.client.record import Delivery, HeadersGiven, Record, Records
 from headrace.client.transaction import Transaction
+from headrace.client.unseen import KEPT_MAX
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ class AsyncProducer:
             raise InvalidArgument(f"when_full={when_full!r} is not accepted; accepted: 'block', 'raise'")
         self._producer = Producer(bootstrap, when_full="raise", **settings)
         self._blocks = when_full == "block"
-        self._arrivals: Arrivals[Any] = Arrivals()
+        # In a transaction it is the commit that tells of failures.
+        self._arrivals: Arrivals[Any] = Arrivals(remembers=settings.get("transactional_id") is None)
 
     @property
     def bootstrap(self) -> str:
@@ -100,6 +103,8 @@ class AsyncProducer:
     async def close(self, timeout: Duration | None = None) -> None:
         """As Producer.close."""
         await asyncio.to_thread(self._producer.close, timeout)
+        self._arrivals.deliver()
+        self._arrivals.raise_unseen()
 
     async def __aenter__(self) -> Self:
         self._producer.__enter__()
@@ -107,6 +112,9 @@ class AsyncProducer:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self._producer.__exit__, kind, error, trace)
+        self._arrivals.deliver()
+        if error is None:
+            self._arrivals.raise_unseen()
 
     async def _know_partitions(self, topic: str, partition: int | None) -> None:
         if self._producer.must_ask_first(topic, partition):
@@ -125,9 +133,11 @@ class AsyncProducer:
 class Arrivals(Generic[T]):
     """Brings results from librdkafka's thread to the loop, many in one wake-up."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembers: bool) -> None:
+        self._remembers = remembers
         self._done: deque[tuple[asyncio.Future[T], Future[T]]] = deque()
         self._woken = False
+        self._failed: list[tuple[asyncio.Future[T], BaseException]] = []  # that nobody may have looked at
 
     def follow(self, future: DeliveryFuture[T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
@@ -140,11 +150,12 @@ class Arrivals(Generic[T]):
         if not self._woken:
             self._woken = True
             try:
-                loop.call_soon_threadsafe(self._deliver)
+                loop.call_soon_threadsafe(self.deliver)
             except RuntimeError:
                 self._done.clear()  # the loop is closed: nobody waits any more
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
+        """Resolve the loop's futures of what has arrived."""
         self._woken = False
         while self._done:
             mine, done = self._done.popleft()
@@ -153,8 +164,31 @@ class Arrivals(Generic[T]):
             error = done.exception()
             if error is not None:
                 mine.set_exception(error)
+                self._remember(mine, error)
             else:
                 mine.set_result(done.result())
+
+    def _remember(self, mine: asyncio.Future[T], error: BaseException) -> None:
+        if not self._remembers:
+            return
+        if len(self._failed) >= KEPT_MAX:
+            self._failed = [each for each in self._failed if _is_unseen(each[0])]
+        if len(self._failed) < KEPT_MAX:
+            self._failed.append((mine, error))
+
+    def raise_unseen(self) -> None:
+        """Raise the first failure that nobody has looked at, as Producer.close does."""
+        failed, self._failed = self._failed, []
+        unseen = [(mine, error) for mine, error in failed if _is_unseen(mine)]
+        for mine, _ in unseen:
+            mine.exception()  # it is told here, and asyncio need not complain as well
+        if unseen:
+            raise unseen[0][1]
+
+
+def _is_unseen(future: asyncio.Future[Any]) -> bool:
+    """asyncio knows: it complains of a future with an error that nobody has asked for."""
+    return bool(getattr(future, "_log_traceback", False))
 
 
 async def await_quietly(future: asyncio.Future[T]) -> T:
@@ -329,6 +363,8 @@ class AsyncConsumer(Generic[K, V]):
         self.consumer.reader.stopping = True  # ends a fetch that waits
         await asyncio.to_thread(self.consumer.close)
         self._thread.shutdown(wait=False)
+        if self._subscription is not None:
+            self._subscription.raise_error()
 
     async def __aenter__(self) -> Self:
         self.consumer.__enter__()
@@ -337,7 +373,12 @@ class AsyncConsumer(Generic[K, V]):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None and not self.consumer.reader.stopping:
             self.consumer.finish_handed_out()
-        await self.close()
+        try:
+            await self.close()
+        except Exception as failure:
+            if error is None:
+                raise
+            log.warning("%s: %s", type(failure).__name__, failure)
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         try:

@@ -129,11 +129,6 @@ def as_datetime(milliseconds_since_epoch: int) -> datetime:
     return datetime.fromtimestamp(milliseconds_since_epoch / 1000, tz=UTC)
 
 
-def callable_or_none(argument: str, given: object) -> None:
-    if given is not None and not callable(given):
-        raise InvalidArgument(f"{argument}={given!r} is not accepted; accepted: a callable, or None")
-
-
 def merged(config: Config, extra: Mapping[str, Any] | None) -> Config:
     """Our settings, with librdkafka's own names on top for whoever needs them."""
     return {**config, **mapping("librdkafka", {} if extra is None else extra, "librdkafka's settings by name")}

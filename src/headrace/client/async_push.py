@@ -9,13 +9,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from inspect import iscoroutinefunction
+from concurrent.futures import Future
+from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.deadletter import DeadLetters
-from headrace.client.errors import Closed, InvalidArgument, StillRunning
+from headrace.client.errors import Closed, StillRunning
+from headrace.client.handlers import async_function
 from headrace.client.offsets import Place
 from headrace.client.push import FETCH_SLICE_S, REVOKE_WAIT_S, STOP_WAIT_S
 from headrace.client.record import Record
@@ -39,8 +41,7 @@ class AsyncSubscription:
         dead_letters: DeadLetters | None,
         on_error: OnError | None,
     ) -> None:
-        if not callable(callback) or not (iscoroutinefunction(callback) or iscoroutinefunction(type(callback).__call__)):
-            raise InvalidArgument(f"callback={callback!r} is not accepted; accepted: an async function that takes a Record")
+        async_function("callback", callback, "a Record")
         whole_number("workers", workers, at_least=1, at_most=10_000)
         self._consumer = consumer.consumer
         self._in_thread = consumer._in_thread
@@ -87,6 +88,10 @@ class AsyncSubscription:
         if error is None:
             self._work.raise_error()
 
+    def raise_error(self) -> None:
+        """Raise what ended it, if nobody has heard of it yet."""
+        self._work.raise_error()
+
     def _stop_soon(self) -> None:
         self._stopping = True
         self._changed.set()
@@ -99,9 +104,8 @@ class AsyncSubscription:
             while not self._stopping:
                 room = self._work.room()
                 if room > 0:
-                    messages = await self._in_thread(self._consumer.take_for_push, room, FETCH_SLICE_S)
-                    self._work.accept(messages)
-                    if messages:
+                    # Both in the thread: cancelled in between, what was taken would be nowhere.
+                    if await self._in_thread(self._take_and_accept, room):
                         self._changed.set()
                 else:
                     await asyncio.sleep(0.01)
@@ -112,20 +116,23 @@ class AsyncSubscription:
         finally:
             self._stop_soon()
 
+    def _take_and_accept(self, room: int) -> bool:
+        messages = self._consumer.take_for_push(room, FETCH_SLICE_S)
+        self._work.accept(messages)
+        return bool(messages)
+
     async def _serve(self) -> None:
         while (task := await self._next_task()) is not None:
             if task.parking:
                 self._work.park(task, self._wake)
-            elif task.undecodable is not None:
-                self._work.failed(task, task.undecodable)
+            elif (error := task.what_failed()) is not None:
+                self._work.failed(task, error)
             else:
                 await self._call(task)
             self._changed.set()
-            if self._work.error is not None:
-                self._stop_soon()
 
     async def _next_task(self) -> Task | None:
-        while not self._stopping:
+        while not self._stopping and self._work.error is None:
             with self._work.changed:
                 task = self._work.take()
                 wait = self._work.seconds_to_next_due(1.0)
@@ -134,18 +141,24 @@ class AsyncSubscription:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), wait)
+        self._stop_soon()
         return None
 
     async def _call(self, task: Task) -> None:
         try:
-            await self._callback(task.record)
+            returned = await self._callback(task.record)
+            # A delivery that was only begun, or a coroutine whose `await` was forgotten: nobody else would wait for it.
+            if isawaitable(returned):
+                returned = await returned
+            elif isinstance(returned, Future):
+                returned = await asyncio.wrap_future(returned)
         except asyncio.CancelledError:
             self._work.give_up(task, StillRunning("the task that ran a callback was cancelled"))
             raise
         except BaseException as error:
             self._work.failed(task, error)
         else:
-            self._work.finished(task)
+            self._work.returned(task, returned)
 
     def _before_revoke(self, places: frozenset[Place]) -> None:
         self._work.before_revoke(places, REVOKE_WAIT_S)

@@ -9,12 +9,11 @@ and starts where the group left off; a record whose time to live has run out is 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 from confluent_kafka import TopicPartition as Position
 
 from headrace.client.arguments import (
@@ -22,7 +21,6 @@ from headrace.client.arguments import (
     Duration,
     Moment,
     bootstrap_address,
-    callable_or_none,
     choice,
     offsets_by_partition,
     seconds,
@@ -31,12 +29,16 @@ from headrace.client.arguments import (
     whole_number,
 )
 from headrace.client.consumer_settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
+from headrace.client.contact import FirstContact
 from headrace.client.deadletter import DeadLetters, check_dead_letters
-from headrace.client.errors import NO_TOPIC, Closed, DecodeFailed, InvalidArgument, WrongState, translate
+from headrace.client.errors import Closed, DecodeFailed, InvalidArgument, WrongState
+from headrace.client.handlers import plain_function_or_none
 from headrace.client.kinds import K, V
+from headrace.client.lifetimes import watch
+from headrace.client.logs import log
 from headrace.client.membership import Membership, PartitionsCallback
 from headrace.client.offsets import Place, Positions
-from headrace.client.reading import SLICE_S, UNKNOWN_TOPIC_PATIENCE_S, Reader
+from headrace.client.reading import SLICE_S, Reader
 from headrace.client.record import Record, Records
 from headrace.client.serialization import Codec, Format, codec
 from headrace.client.starting_point import StartingPoint
@@ -69,6 +71,9 @@ class Consumer(Generic[K, V]):
         session_timeout: After how long without a sign of life the group gives this member's partitions to others.  Long
             processing is no silence: a thread keeps the membership.
         timeout: How long a call may wait for a broker.
+        connect_timeout: How long the first call looks for a broker that cannot be reached.
+        missing_topics: What reading does about a topic that does not exist: `"raise"` TopicNotFound, or `"wait"` for somebody to
+            create it.  No topic is created by reading it.  A pattern always waits.
         assignor: How a classic group divides the partitions.
         protocol: `"consumer"` is the newer one, in which the broker divides them (KIP-848).
         instance_id: A static member: back within `session_timeout` it has its partitions again without a rebalance.
@@ -96,6 +101,8 @@ class Consumer(Generic[K, V]):
         commit_interval: Duration = 1.0,
         session_timeout: Duration = 45.0,
         timeout: Duration = 30.0,
+        connect_timeout: Duration = 3.0,
+        missing_topics: Literal["raise", "wait"] = "raise",
         assignor: Literal["cooperative-sticky", "range", "roundrobin"] = "cooperative-sticky",
         protocol: Literal["classic", "consumer"] = "classic",
         instance_id: str | None = None,
@@ -112,9 +119,13 @@ class Consumer(Generic[K, V]):
         self.dead_letters = dead_letters
         self._topics, partitions = topics_or_partitions(topics)
         self._timeout = seconds("timeout", timeout, at_least=0.1)
+        self._connect_timeout = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
+        self._waits_for_topics = missing_topics == "wait"
+        choice("missing_topics", missing_topics, ("raise", "wait"))
         _check(group, delivery, start, partitions)
-        for argument, given in (("on_assigned", on_assigned), ("on_revoked", on_revoked), ("on_undecodable", on_undecodable)):
-            callable_or_none(argument, given)
+        plain_function_or_none("on_assigned", on_assigned, "a list of TopicPartition")
+        plain_function_or_none("on_revoked", on_revoked, "a list of TopicPartition")
+        plain_function_or_none("on_undecodable", on_undecodable, "a DecodeFailed")
         check_dead_letters(dead_letters)
         config = configuration(
             bootstrap=self.bootstrap,
@@ -138,6 +149,8 @@ class Consumer(Generic[K, V]):
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
         self._closed = False
+        self._closed_because = "this consumer is closed; open a new one to read more"
+        watch(self)
 
     def _join(
         self,
@@ -179,6 +192,8 @@ class Consumer(Generic[K, V]):
             values=formats[1],
             commits_first=self.delivery == "at_most_once" and self.group is not None,
             timeout=self._timeout,
+            contact=FirstContact(self._membership.bootstrap_servers, self._connect_timeout),
+            waits_for_topics=self._waits_for_topics,
             on_undecodable=on_undecodable,
             dead_letters=self.dead_letters,
         )
@@ -228,7 +243,7 @@ class Consumer(Generic[K, V]):
         if new:
             committed = self._membership.committed(new, self._timeout) if self.group is not None else {}
             for place in new:
-                low, high = self._watermarks(place)
+                low, high = self._starting_point.range_of(place)
                 nothing = low == high or committed.get(place, -1) >= high
                 ends[place] = -1 if nothing else high
         positions = self._offsets.positions()
@@ -278,7 +293,8 @@ class Consumer(Generic[K, V]):
         Offsets are committed up to the first record that is not finished.
 
         Args:
-            callback: Called with each Record.
+            callback: Called with each Record.  It has done its work when it returns, or when the concurrent.futures.Future that
+                it returns is done.  An async function or a generator function is refused, and so is what one of them returned.
             workers: How many may run at once.
             order: Records of one `"key"`, or of one `"partition"`, are handled one after the other; others beside them.
             pending_max: How many records may wait for a worker; then fetching waits, too.
@@ -343,29 +359,13 @@ class Consumer(Generic[K, V]):
         return {TopicPartition(*place): self._lag_of(place, positions.get(place)) for place in sorted(self._membership.assigned)}
 
     def _lag_of(self, place: Place, position: int | None) -> int:
-        low, high = self._watermarks(place)
+        low, high = self._starting_point.range_of(place)
         return max(0, high - max(low, position if position is not None and position >= 0 else low))
-
-    def _watermarks(self, place: Place) -> tuple[int, int]:
-        deadline = time.monotonic() + min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S)
-        while True:
-            try:
-                with self._membership.turns:
-                    low, high = self._membership.client.get_watermark_offsets(
-                        Position(*place), timeout=self._timeout, cached=False
-                    )
-                return low, high
-            except KafkaException as error:
-                # librdkafka forgets the partitions it knew when it has lost every broker, and knows them again in a moment.
-                if error.args[0].name() not in NO_TOPIC or time.monotonic() >= deadline:
-                    action = f"ask for the end of {place.topic}[{place.partition}]"
-                    raise translate(error.args[0], action, self.bootstrap) from None
-            time.sleep(SLICE_S)
 
     # Moving
 
     def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
-        """Read on from this offset.  InvalidArgument when the partition is not this consumer's."""
+        """Read on from this offset.  InvalidArgument when the partition is not this consumer's, or does not have the offset."""
         topic_partition("partition", partition)
         if offset not in ("earliest", "latest"):
             whole_number("offset", offset, at_least=0)
@@ -374,13 +374,15 @@ class Consumer(Generic[K, V]):
         if place not in self._membership.assigned:
             has = ", ".join(map(str, self.assignment)) or "none"
             raise InvalidArgument(f"partition={partition} is not assigned to this consumer; accepted: {has}")
-        self._reader.move(
-            {
-                place: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}.get(offset, offset)
-                if isinstance(offset, str)
-                else offset
-            }
-        )
+        if isinstance(offset, str):
+            self._reader.move({place: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[offset]})
+            return
+        low, high = self._starting_point.range_of(place)
+        if not low <= offset <= high:
+            raise InvalidArgument(
+                f"offset={offset} is outside of {partition.topic}[{partition.partition}]; accepted: {low} to {high}"
+            )
+        self._reader.move({place: offset})
 
     def seek_to_time(self, moment: Moment) -> None:
         """Read on, in every partition, from the first record at or after this moment."""
@@ -396,7 +398,9 @@ class Consumer(Generic[K, V]):
         whole_number("records", records, at_least=0)
         positions = self._offsets.positions()
         known = {place: positions[place] for place in self._membership.assigned if positions.get(place, -1) >= 0}
-        self._reader.move({place: max(self._watermarks(place)[0], offset - records) for place, offset in known.items()})
+        self._reader.move(
+            {place: max(self._starting_point.range_of(place)[0], offset - records) for place, offset in known.items()}
+        )
 
     def rewind_to_committed(self) -> None:
         """Read again what was handed out since the last commit."""
@@ -446,7 +450,10 @@ class Consumer(Generic[K, V]):
 
     def close(self) -> None:
         """Commit what is finished and leave the group.  The record last handed out is not taken as finished; a `with` block that
-        ends without an exception does that.  From another thread it ends the reader's loop.  Again is nothing."""
+        ends without an exception does that.  From another thread it ends the reader's loop.  Raises what ended a push, if nobody
+        has waited for that.  Again is nothing."""
+        if self._closed:
+            return
         self._reader.stopping = True
         if self._subscription is not None:
             self._subscription.stop()
@@ -457,6 +464,8 @@ class Consumer(Generic[K, V]):
         self._membership.close()
         if self.dead_letters is not None:
             self.dead_letters.close()
+        if self._subscription is not None:
+            self._subscription.raise_error()
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -465,11 +474,24 @@ class Consumer(Generic[K, V]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None and not self._closed:
             self._offsets.finish_handed_out()
-        self.close()
+        try:
+            self.close()
+        except Exception as failure:
+            if error is None:
+                raise
+            # The exception on its way out says more than this one, which must not hide it.
+            log.warning("%s: %s", type(failure).__name__, failure)
 
     def __del__(self) -> None:
         if not self._closed:
             self.close()
+
+    def at_exit(self) -> None:
+        """Nothing: what is not committed is read again."""
+
+    def after_fork(self) -> None:
+        self._closed = True
+        self._closed_because = "this consumer was opened before a fork, and works only in the process that opened it"
 
     # For asyncio, push and exactly_once, which are built on top
 
@@ -522,7 +544,7 @@ class Consumer(Generic[K, V]):
 
     def _check_open(self) -> None:
         if self._closed or self._reader.stopping:
-            raise Closed("this consumer is closed; open a new one to read more")
+            raise Closed(self._closed_because)
 
     def _check_readable(self) -> None:
         self._check_open()

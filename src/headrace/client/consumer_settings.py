@@ -47,7 +47,8 @@ def configuration(
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        "allow.auto.create.topics": True,
+        # Somebody who reads a topic that does not exist has misspelt it, or is early: in neither case should it come to be.
+        "allow.auto.create.topics": False,
         "socket.timeout.ms": max(1000, round(operation_timeout * 1000)),
         # There is one connection to a broker: a question on it, such as a seek by time or lag, waits behind a fetch that waits.
         "fetch.wait.max.ms": 100,

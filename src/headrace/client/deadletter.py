@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace.client.arguments import as_datetime, callable_or_none, seconds, topic_name, whole_number
+from headrace.client.arguments import as_datetime, seconds, topic_name, whole_number
 from headrace.client.backoff import Backoff, BackoffGiven, backoff
-from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, InvalidArgument, Reject
+from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, InvalidArgument, Reject, WrongState
+from headrace.client.handlers import plain_function_or_none
 from headrace.client.logs import log
 from headrace.client.record import Delivery, Headers, Record
 
@@ -71,7 +72,7 @@ class DeadLetters:
         self._topic = topic
         self._attempts = whole_number("attempts", attempts, at_least=1)
         self._backoff = _checked_backoff(backoff)
-        callable_or_none("retry", retry)
+        plain_function_or_none("retry", retry, "the exception")
         self._retry = retry
         if producer is not None and not hasattr(producer, "send_bytes"):
             raise InvalidArgument(f"producer={producer!r} is not accepted; accepted: a Producer, or None")
@@ -125,11 +126,13 @@ class DeadLetters:
                 time.sleep(wait)
         return False
 
-    def park_undecodable(self, failure: DecodeFailed, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]) -> None:
-        self.park_and_wait(failure.record, Failure.again(failure, None), bootstrap=bootstrap, group=group, give_up=give_up)
+    def park_undecodable(self, failure: DecodeFailed, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]) -> bool:
+        return self.park_and_wait(failure.record, Failure.again(failure, None), bootstrap=bootstrap, group=group, give_up=give_up)
 
     def after_parking_failed(self, error: HeadraceError, attempt: int, brief: bool) -> tuple[bool, float]:
         """Whether to be brief from now on, and how long to wait; raises when no repetition can help."""
+        if isinstance(error, InvalidArgument) or (isinstance(error, WrongState) and self._given_producer is not None):
+            raise error  # a name that is no topic's, or a producer that was closed: no waiting helps
         too_large = isinstance(error, DeliveryFailed) and error.name == "MSG_SIZE_TOO_LARGE"
         if too_large and not brief:
             return True, 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from confluent_kafka import KafkaError
+    from confluent_kafka import KafkaError, Message
 
     from headrace.client.record import Delivery, Record
 
@@ -134,6 +134,15 @@ FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FEN
 NO_TOPIC = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"})
 
 
+# What a broker's refusal is about: librdkafka passes on the error's name, and not the sentence that came with it.
+LIMITS = {
+    "MSG_SIZE_TOO_LARGE": "; the batch it was sent in is above max.message.bytes of the topic (message.max.bytes of the broker): "
+    "raise that, or lower batch_bytes of this producer",
+    "POLICY_VIOLATION": "; the topic is full: its storage_bytes quota (`headrace quota list`) or, of a topic in memory with "
+    "memory.full.policy=reject, its memory.max.bytes or memory.max.messages",
+}
+
+
 def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None = None) -> HeadraceError:
     """librdkafka's error as ours.  `action` is what was tried, in words that follow "could not"."""
     name = error.name()
@@ -153,13 +162,20 @@ def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None 
     return kind(message, code=error.code(), name=name, retriable=error.retriable())
 
 
-def delivery_error(error: KafkaError, topic: str, bootstrap: str, timeout: float, cause: str | None) -> DeliveryFailed:
+def delivery_error(
+    error: KafkaError, topic: str, bootstrap: str, timeout: float, cause: str | None, message: Message | None = None
+) -> DeliveryFailed:
     """Why one record was given up."""
     name = error.name()
-    said = error.str() or name
+    said = (error.str() or name).removeprefix("Broker: ")
     if name in NOBODY_ANSWERED:
         sentence = f"a record for topic '{topic}' was not acknowledged by {bootstrap} within {timeout:g} s ({cause or said})"
         return DeliveryTimeout(sentence, topic=topic, name=name, retriable=True)
+    size = "" if message is None else f" of {len(message.value() or b'') + len(message.key() or b''):,} bytes"
+    limit = LIMITS.get(name, "")
     return DeliveryFailed(
-        f"a record for topic '{topic}' was not written: {said}", topic=topic, name=name, retriable=error.retriable()
+        f"a record{size if limit else ''} for topic '{topic}' was not written: {said}{limit}",
+        topic=topic,
+        name=name,
+        retriable=error.retriable(),
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol
 
@@ -19,6 +20,7 @@ from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.consumer import Consumer
 from headrace.client.deadletter import DeadLetters, Failure
 from headrace.client.errors import DecodeFailed, InvalidArgument
+from headrace.client.handlers import NothingDone, plain_function, refuse_unrun
 from headrace.client.kinds import K, V
 from headrace.client.logs import log
 from headrace.client.offset_table import OffsetTable, Overtaken
@@ -45,7 +47,7 @@ def exactly_once(
     Args:
         consumer: One with a group and `delivery="exactly_once"`.
         connection: A DB-API connection (PEP 249) that does not commit by itself.
-        table: Where the offsets are kept; it is made when it is not there.
+        table: Where the offsets are kept; it is created when it does not exist.
         paramstyle: How the database marks parameters (`"qmark"`, `"format"`, …), where the connection's module does not say.
     """
     if not isinstance(consumer, Consumer) or consumer.delivery != "exactly_once":
@@ -89,6 +91,7 @@ class ExactlyOnce(Generic[K, V]):
         the handler rolls its transaction back and comes out here, with the records before it committed; with `dead_letters` (or
         the consumer's own) the record is tried again and at last parked instead.
         """
+        plain_function("handler", handler, "a Record and a cursor")
         whole_number("batch", batch, at_least=1)
         limit = None if timeout is None else seconds("timeout", timeout)
         letters = self._consumer.dead_letters if dead_letters is None else dead_letters
@@ -125,24 +128,33 @@ class ExactlyOnce(Generic[K, V]):
         try:
             with self._claimed(records) as cursor:
                 for record in records:
-                    handler(record, cursor)
+                    _call(handler, record, cursor)
             return len(records)
-        except Overtaken:
+        except (Overtaken, NothingDone):
             raise
         except Exception:
             if len(records) == 1 and letters is None:
                 raise
         # Which of them failed shows when each has a transaction of its own.
-        return sum(self._handle_alone(record, handler, letters) for record in records)
+        count = 0
+        for record in records:
+            count += self._handle_alone(record, handler, letters)
+            if self._stopped_before(record):
+                break  # the claim of a later record would pass over it
+        return count
+
+    def _stopped_before(self, record: Record[K, V]) -> bool:
+        """Whether a record is neither handled nor parked: the consumer was closed while its dead-letter topic was away."""
+        return self._known.get(place_of(record.message), -1) <= record.offset
 
     def _handle_alone(self, record: Record[K, V], handler: Handler[K, V], letters: DeadLetters | None) -> int:
         failure: Failure | None = None
         while True:
             try:
                 with self._claimed([record]) as cursor:
-                    handler(record, cursor)
+                    _call(handler, record, cursor)
                 return 1
-            except Overtaken:
+            except (Overtaken, NothingDone):
                 raise
             except Exception as error:
                 if letters is None:
@@ -226,6 +238,15 @@ class ExactlyOnce(Generic[K, V]):
         for place in places:
             self._known[place] = self._table.read_or_begin(place)
         return {place: self._known[place] for place in places if self._known[place] >= 0}
+
+
+def _call(handler: Handler[K, V], record: Record[K, V], cursor: Any) -> None:
+    returned = handler(record, cursor)
+    if isinstance(returned, Future):
+        raise NothingDone(
+            "handler returned a Future, whose work may outlive the transaction; accepted: a function that has done its work"
+        )
+    refuse_unrun("handler", returned)
 
 
 def _is_sqlite(connection: object) -> bool:

@@ -21,6 +21,7 @@ from headrace.client.arguments import Config
 from headrace.client.errors import BrokerTimeout, InvalidArgument, translate
 from headrace.client.logs import librdkafka_log, log
 from headrace.client.offsets import Offsets, Place, Positions
+from headrace.client.starting_point import BeyondTheEnd
 from headrace.client.turns import Turns
 from headrace.model.identity import TopicPartition
 
@@ -62,6 +63,7 @@ class Membership:
         self.last_error: str | None = None
         self.suspicious_since: float | None = None  # since when it looks as if no broker were there
         self._standing_in: set[Place] = set()  # paused by us while the reader is busy
+        self.bootstrap_servers = str(config["bootstrap.servers"])
         self._bootstrap = bootstrap
         self._grouped = grouped
         self._eager = eager
@@ -192,6 +194,9 @@ class Membership:
     def _assign(self, client: Librdkafka, partitions: list[Position]) -> None:
         try:
             located = self._locate(partitions)
+        except BeyondTheEnd as error:
+            self._callback_error = self._callback_error or error
+            located = error.positions
         except BaseException as error:
             self._callback_error = self._callback_error or error
             located = partitions
@@ -330,6 +335,7 @@ class Membership:
         self.last_error = error.str()
         if error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE") and self.suspicious_since is None:
             self.suspicious_since = time.monotonic()
+            log.info("%s does not answer (%s); it is tried on", self._bootstrap, self.last_error)
 
 
 def places_of(partitions: Iterable[Position]) -> frozenset[Place]:

@@ -45,6 +45,7 @@ class ProducerOptions(TypedDict, total=False):
     buffer_messages: int
     buffer_bytes: int
     delivery_timeout: Duration
+    connect_timeout: Duration
     retry_backoff: Duration
     retry_backoff_max: Duration
     partitioner: Partitioner | None
@@ -64,6 +65,8 @@ class ConsumerOptions(TypedDict, total=False):
     commit_interval: Duration
     session_timeout: Duration
     timeout: Duration
+    connect_timeout: Duration
+    missing_topics: Literal["raise", "wait"]
     assignor: Literal["cooperative-sticky", "range", "roundrobin"]
     protocol: Literal["classic", "consumer"]
     instance_id: str | None
@@ -88,5 +91,6 @@ class AdminOptions(TypedDict, total=False):
     """Of `Admin`, for AsyncAdmin."""
 
     timeout: Duration
+    connect_timeout: Duration
     client_id: str
     librdkafka: Mapping[str, Any] | None

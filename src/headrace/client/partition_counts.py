@@ -65,7 +65,7 @@ class PartitionCounts:
                 break
             time.sleep(AGAIN_S)
         if count == 0:
-            raise TopicNotFound(f"topic '{topic}' is not there ({said})", code=3, name="UNKNOWN_TOPIC_OR_PART")
+            raise TopicNotFound(f"topic '{topic}' does not exist ({said})", code=3, name="UNKNOWN_TOPIC_OR_PART")
         raise BrokerTimeout(
             f"could not ask for the partitions of topic '{topic}': no answer from {self._bootstrap} in time ({said})"
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
@@ -18,7 +17,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message
-from confluent_kafka import Producer as Librdkafka
 
 from headrace.client.arguments import (
     Duration,
@@ -30,24 +28,29 @@ from headrace.client.arguments import (
     topic_name,
     whole_number,
 )
+from headrace.client.contact import FirstContact
 from headrace.client.errors import (
     BrokerTimeout,
     BufferFull,
     Closed,
     DeliveryFailed,
+    DeliveryTimeout,
     InvalidArgument,
     TopicNotFound,
     WrongState,
     delivery_error,
 )
-from headrace.client.logs import librdkafka_log, log
+from headrace.client.lifetimes import watch
+from headrace.client.logs import log
 from headrace.client.partition_counts import PartitionCounts
 from headrace.client.partitioners import KeyHash, Partitioner
 from headrace.client.producer_settings import configuration
-from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, refuse_in_callback, serving
+from headrace.client.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, refuse_in_callback
 from headrace.client.record import Delivery, Headers, HeadersGiven, headers_for_sending
 from headrace.client.serialization import BYTES, Codec, Format, codec, encoded
-from headrace.client.transaction import Transaction, Transactions
+from headrace.client.serving import flush, flush_here, open_client, serve
+from headrace.client.transaction import Transaction, Transactions, check_consumer
+from headrace.client.unseen import UnseenFailures
 
 if TYPE_CHECKING:
     from headrace.client.consumer import Consumer
@@ -55,10 +58,10 @@ if TYPE_CHECKING:
 Report = Callable[[KafkaError | None, Message], None]
 T = TypeVar("T", Delivery, Deliveries)
 
-SLICE_S = 0.1
 FULL_WAIT_S = 0.002
 INTERRUPTED_FLUSH_S = 2.0  # how long a `with` block that ends in an exception waits for the broker
-UNSEEN_FAILURES_MAX = 100
+EXIT_FLUSH_S = 5.0  # how long a process that ends without a `close` does
+GIVE_UP_S = 30.0  # for the reports of what was given up, which come from this process alone
 BATCH_CHUNK = 1000
 ANY_PARTITION = -1
 NO_MORE = object()
@@ -84,6 +87,7 @@ class Producer:
         buffer_bytes: And how large they may be together.
         when_full: What `send` does when the buffer is full: `"block"` until there is room, or `"raise"` BufferFull.
         delivery_timeout: How long a record is tried, from its `send` on.
+        connect_timeout: How long it is tried when no broker was ever reached: then it is a DeliveryTimeout that says why not.
         retry_backoff: How long to wait before the second attempt; it doubles with each, with jitter.
         retry_backoff_max: What it grows to at most.
         partitioner: KeyHash, RoundRobin, Sticky, Salted, or a callable (topic, key, value, partition_count) -> partition.
@@ -109,6 +113,7 @@ class Producer:
         buffer_bytes: int = 64 * 1024 * 1024,
         when_full: Literal["block", "raise"] = "block",
         delivery_timeout: Duration = 30.0,
+        connect_timeout: Duration = 3.0,
         retry_backoff: Duration = 0.1,
         retry_backoff_max: Duration = 1.0,
         partitioner: Partitioner | None = None,
@@ -148,18 +153,26 @@ class Producer:
         self._last_error: str | None = None
         self._fatal_error: str | None = None
         self._closed = False
-        self._unseen_failures: list[tuple[DeliveryFuture[Any], DeliveryFailed]] = []
+        self._closed_because = "this producer is closed; open a new one to send more"
+        self._unseen = UnseenFailures()
+        self._message_bytes_max: int = config["message.max.bytes"]
         self._checked_topics: set[str] = set()
-        self._client = _open(config, self._note_error)
+        self._contact = FirstContact(str(config["bootstrap.servers"]), seconds("connect_timeout", connect_timeout, at_least=0.1))
+        # A record that is to be given up sooner says so itself.
+        self._contact.made = self._delivery_timeout <= seconds("connect_timeout", connect_timeout)
+        self._client = open_client(config, self._note_error)
         self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
         self._transactions = (
-            Transactions(self.bootstrap, self._client, seconds("transaction_timeout", transaction_timeout))
+            Transactions(self.bootstrap, self._client, seconds("transaction_timeout", transaction_timeout), self._contact)
             if transactional_id is not None
             else None
         )
         self._stopping = threading.Event()
-        self._server = threading.Thread(target=_serve, args=(self._client, self._stopping), name="headrace-producer", daemon=True)
+        self._server = threading.Thread(
+            target=serve, args=(self._client, self._stopping, self._contact), name="headrace-producer", daemon=True
+        )
         self._server.start()
+        watch(self)
 
     # Sending
 
@@ -177,7 +190,7 @@ class Producer:
         """Hand one record over.  The future has its Delivery once it is acknowledged.
 
         Args:
-            topic: Where to.  The broker makes a topic that is not there, unless it is set not to.
+            topic: Where to.  The broker creates a topic that does not exist, unless it is set not to.
             value: What `values` takes; None is a tombstone.
             key: What `keys` takes.  Records of one key are in order.
             headers: Names with bytes, str or None, as a dict or, where a name comes twice, as pairs.
@@ -267,7 +280,7 @@ class Producer:
         """Return when every record handed over is acknowledged or given up; BrokerTimeout when `timeout` passes first."""
         self._check_open()
         refuse_in_callback("flush")
-        if not self._flush(None if timeout is None else seconds("timeout", timeout)):
+        if not flush(self._client, None if timeout is None else seconds("timeout", timeout)):
             raise BrokerTimeout(
                 f"{len(self._client)} records are not yet acknowledged by "
                 f"{self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})"
@@ -285,8 +298,8 @@ class Producer:
                 "this producer has no transactions; give it a name that "
                 "stays the same over restarts: Producer(transactional_id='…')"
             )
-        if consumer is not None and not hasattr(consumer, "group_metadata"):
-            raise InvalidArgument(f"consumer={consumer!r} is not accepted; accepted: a Consumer with a group, or None")
+        if consumer is not None:
+            check_consumer(consumer)
         return Transaction(self, self._transactions, consumer)
 
     def must_ask_first(self, topic: str, partition: int | None) -> bool:
@@ -330,6 +343,8 @@ class Producer:
         stopping = getattr(self, "_stopping", None)
         if stopping is not None:
             stopping.set()
+        if not getattr(self, "_closed", True) and (failure := self._unseen.first()) is not None:
+            log.error("%s; the producer was not closed, which would have raised this", failure)
 
     def __len__(self) -> int:
         """Records handed over and not yet acknowledged."""
@@ -341,32 +356,35 @@ class Producer:
     def _shut_down(self, timeout: float | None) -> DeliveryFailed | None:
         self._closed = True
         try:
-            self._flush(timeout)
+            flush(self._client, timeout)
         finally:
-            # Whatever is left is given up: its futures say so instead of waiting for ever.
-            self._client.purge()
-            self._flush(1.0)
+            self._give_up_the_rest()
             self._stopping.set()
             if threading.current_thread() is not self._server:
                 self._server.join()
-        return next((failure for future, failure in self._unseen_failures if not future.observed), None)
+        return self._unseen.first()
 
-    def _flush(self, timeout: float | None) -> bool:
-        """Whether everything was answered in time.  librdkafka flushes in a thread of its own and we wait here: its `flush`,
-        interrupted
-        by Ctrl-C, may come back with no exception at all, and the program would go on as if nobody had asked it to stop."""
-        if len(self._client) == 0:
-            return True
-        deadline = None if timeout is None else time.monotonic() + timeout
-        enough = threading.Event()
-        flusher = threading.Thread(target=_flush_all, args=(self._client, enough), name="headrace-flush", daemon=True)
-        flusher.start()
-        try:
-            while flusher.is_alive() and (deadline is None or time.monotonic() < deadline):
-                flusher.join(SLICE_S if deadline is None else max(0.0, min(SLICE_S, deadline - time.monotonic())))
-        finally:
-            enough.set()
-        return len(self._client) == 0
+    def _give_up_the_rest(self) -> None:
+        """The futures of what is left say so instead of waiting for ever."""
+        self._client.purge()
+        flush(self._client, GIVE_UP_S)
+
+    def at_exit(self) -> None:
+        """The process ends without a `close`: what is on its way has a moment yet, and what is lost is told."""
+        if self._closed:
+            return
+        self._closed = True
+        if not flush_here(self._client, EXIT_FLUSH_S):
+            self._client.purge()
+            flush_here(self._client, GIVE_UP_S)
+        if (failure := self._unseen.first()) is not None:
+            log.error("%s; the process ended before close() could say so", failure)
+
+    def after_fork(self) -> None:
+        self._closed = True
+        self._closed_because = (
+            "this producer was opened before a fork, and works only in the process that opened it; open one in each"
+        )
 
     # Handing over
 
@@ -419,12 +437,19 @@ class Producer:
         while True:
             try:
                 self._client.produce(topic, value, key, on_delivery=report, **options)
-                return
+                break
             except BufferError:
                 deadline = deadline or time.monotonic() + self._delivery_timeout
                 self._wait_for_room(topic, deadline, wait)
             except KafkaException as error:
-                raise self._refused(error.args[0], topic) from None
+                raise self._refused(error.args[0], topic, len(value or b"") + len(key or b"")) from None
+        if self._closed:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """It was closed by another thread at this moment: nobody would ever send what came after."""
+        self._give_up_the_rest()
+        self._check_open()
 
     def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, wait: bool) -> None:
         """All of a chunk; those of one partition in their order."""
@@ -443,6 +468,8 @@ class Producer:
         partition = messages[0].get("partition", ANY_PARTITION)
         taken = self._client.produce_batch(topic, messages, partition=partition, on_delivery=receipt.report)
         receipt.handed_over(taken)
+        if self._closed:
+            self._take_back()
         return [] if taken == len(messages) else [message for message in messages if message.pop("_error", None) is not None]
 
     def _wait_for_room(self, topic: str, deadline: float, wait: bool) -> None:
@@ -460,36 +487,46 @@ class Producer:
             )
         time.sleep(FULL_WAIT_S)  # the serving thread makes room
 
-    def _refused(self, error: KafkaError, topic: str) -> Exception:
+    def _refused(self, error: KafkaError, topic: str, size: int) -> Exception:
         if error.name() == "_STATE" and self._transactions is not None:
             return WrongState("a transactional producer sends inside 'with producer.transaction():'")
         if error.name() == "_UNKNOWN_TOPIC":
-            return TopicNotFound(f"topic '{topic}' is not there ({error.str()})", code=error.code(), name=error.name())
+            return TopicNotFound(f"topic '{topic}' does not exist ({error.str()})", code=error.code(), name=error.name())
+        if error.name() == "MSG_SIZE_TOO_LARGE":
+            return DeliveryFailed(
+                f"a record of {size:,} bytes for topic '{topic}' was not sent: with its headers it is above message.max.bytes "
+                f"of this producer, which is {self._message_bytes_max:,}; batch_bytes raises it",
+                topic=topic,
+                name=error.name(),
+            )
         return self._failure(error, topic)
 
     # Reports
 
-    def _fail(self, future: SendFuture, error: KafkaError, topic: str) -> None:
-        failure = self._failure(error, topic)
+    def _fail(self, future: SendFuture, error: KafkaError, message: Message) -> None:
+        failure = self._failure(error, message.topic() or "", message)
         self._remember(future, failure)
         future.set_exception(failure)
 
     def _remember(self, future: DeliveryFuture[Any], failure: DeliveryFailed) -> None:
         """Keep a failure that nobody looks at, for `close` to raise.  In a transaction it is the commit that tells."""
-        if not future.observed and self._transactions is None and len(self._unseen_failures) < UNSEEN_FAILURES_MAX:
-            self._unseen_failures.append((future, failure))
+        if self._transactions is None:
+            self._unseen.remember(future, failure)
 
-    def _failure(self, error: KafkaError, topic: str) -> DeliveryFailed:
+    def _failure(self, error: KafkaError, topic: str, message: Message | None = None) -> DeliveryFailed:
         if self._fatal_error is not None:
             sentence = f"a record for topic '{topic}' was not written, and this producer cannot go on: {self._fatal_error}"
             return DeliveryFailed(sentence, topic=topic, name=error.name())
         if error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
+            if self._contact.why is not None and not self._contact.made:
+                sentence = f"a record for topic '{topic}' was not written: {self._contact.why}"
+                return DeliveryTimeout(sentence, topic=topic, name=error.name(), retriable=True)
             closed = f"when the producer closed before {self.bootstrap} acknowledged it"
             sentence = (
                 f"a record for topic '{topic}' was given up {closed if self._closed else 'when its transaction was rolled back'}"
             )
             return DeliveryFailed(sentence, topic=topic, name=error.name())
-        return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error)
+        return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error, message)
 
     def _note_error(self, error: KafkaError) -> None:
         self._last_error = error.str()
@@ -499,7 +536,7 @@ class Producer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("this producer is closed; open a new one to send more")
+            raise Closed(self._closed_because)
 
     def _check_sendable(self, topic: str) -> None:
         if self._closed:
@@ -528,45 +565,3 @@ def _checked(partitioner: Partitioner | None) -> Partitioner:
     raise InvalidArgument(
         f"partitioner={partitioner!r} is not accepted; accepted: KeyHash(), RoundRobin(), Sticky(), Salted(n), or a callable"
     )
-
-
-def _open(config: dict[str, Any], note_error: Callable[[KafkaError], None]) -> Librdkafka:
-    # The client, which the serving thread holds, must not hold the Producer: a forgotten one could never be collected.
-    noting = weakref.WeakMethod(note_error)
-
-    def on_error(error: KafkaError) -> None:
-        if (note := noting()) is not None:
-            note(error)
-
-    try:
-        return Librdkafka({**config, "error_cb": on_error}, logger=librdkafka_log)
-    except KafkaException as error:
-        raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
-
-
-def _serve(client: Librdkafka, stopping: threading.Event) -> None:
-    """Bring delivery reports until told to stop.  Knows only the client, so that a forgotten Producer can be collected."""
-    serving.here = True
-    while not stopping.is_set():
-        if not _serve_once(client.poll, client, SLICE_S):
-            stopping.wait(SLICE_S)
-
-
-def _flush_all(client: Librdkafka, enough: threading.Event) -> None:
-    serving.here = True
-    while len(client) > 0 and not enough.is_set():
-        if not _serve_once(client.flush, client, SLICE_S):
-            return
-
-
-def _serve_once(call: Callable[[float], int], client: Librdkafka, timeout: float) -> bool:
-    """Let librdkafka call back for a while.  False after a fatal error, which it raises here: then nothing that waits will
-    ever be sent,
-    and giving it up is what resolves its futures."""
-    try:
-        call(timeout)
-    except KafkaException as error:
-        log.error("this producer cannot go on: %s", error.args[0].str())
-        client.purge()
-        return False
-    return True

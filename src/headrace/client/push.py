@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.deadletter import DeadLetters
-from headrace.client.errors import Closed, InvalidArgument
+from headrace.client.errors import Closed
+from headrace.client.handlers import plain_function
 from headrace.client.offsets import Place
 from headrace.client.record import Record
 from headrace.client.work import OnError, Task, Work
@@ -41,8 +42,7 @@ class Subscription:
         dead_letters: DeadLetters | None,
         on_error: OnError | None,
     ) -> None:
-        if not callable(callback):
-            raise InvalidArgument(f"callback={callback!r} is not accepted; accepted: a callable that takes a Record")
+        plain_function("callback", callback, "a Record", hint=" (AsyncConsumer takes async functions)")
         whole_number("workers", workers, at_least=1, at_most=1000)
         self._consumer = consumer
         self._callback = callback
@@ -96,6 +96,10 @@ class Subscription:
         if error is None:
             self._work.raise_error()
 
+    def raise_error(self) -> None:
+        """Raise what ended it, if nobody has heard of it yet."""
+        self._work.raise_error()
+
     def _stop_soon(self) -> None:
         self._stopping.set()
         with self._work.changed:
@@ -122,30 +126,30 @@ class Subscription:
         while (task := self._next_task()) is not None:
             if task.parking:
                 self._work.park(task)
-            elif task.undecodable is not None:
-                self._work.failed(task, task.undecodable)
+            elif (error := task.what_failed()) is not None:
+                self._work.failed(task, error)
             else:
                 self._call(task)
-            if self._work.error is not None:
-                self._stop_soon()
 
     def _next_task(self) -> Task | None:
         work = self._work
         with work.changed:
-            while not self._stopping.is_set():
+            # What ends the subscription may come from elsewhere: from a dead-letter topic, say, that refuses a record for good.
+            while not self._stopping.is_set() and work.error is None:
                 task = work.take()
                 if task is not None:
                     return task
                 work.wait_for_work(IDLE_SLICE_S)
+        self._stop_soon()
         return None
 
     def _call(self, task: Task) -> None:
         try:
-            self._callback(task.record)
+            returned = self._callback(task.record)
         except BaseException as error:
             self._work.failed(task, error)
         else:
-            self._work.finished(task)
+            self._work.returned(task, returned)
 
     def _before_revoke(self, places: frozenset[Place]) -> None:
         self._work.before_revoke(places, REVOKE_WAIT_S)

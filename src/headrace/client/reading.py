@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
+from headrace.client.contact import FirstContact
 from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, translate
+from headrace.client.handlers import refuse_unrun
+from headrace.client.logs import log
 from headrace.client.membership import Membership
 from headrace.client.offsets import Place, Positions
 from headrace.client.record import Record, Records, decoded, expired, place_of, record_of, unexpired
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 CHUNK = 500  # records fetched from librdkafka at once
 SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
-UNKNOWN_TOPIC_PATIENCE_S = 5.0
+UNKNOWN_TOPIC_PATIENCE_S = 1.0  # of a topic that was there, or is waited for
 JOIN_PATIENCE_S = 10.0
 STUCK_PATIENCE_S = 0.5
 OffsetSource = Callable[[frozenset[Place]], Positions]
@@ -49,6 +52,8 @@ class Reader:
         values: Codec,
         commits_first: bool,
         timeout: float,
+        contact: FirstContact,
+        waits_for_topics: bool,
         on_undecodable: Callable[[DecodeFailed], object] | None,
         dead_letters: DeadLetters | None,
     ) -> None:
@@ -68,9 +73,13 @@ class Reader:
         self._plain = keys is BYTES and values is BYTES
         self._commits_first = commits_first
         self._timeout = timeout
+        self._contact = contact
+        self._waits_for_topics = waits_for_topics
         self._on_undecodable = on_undecodable
         self._dead_letters = dead_letters
         self._started = False
+        self._told_of_missing = False
+        self._held_back: Exception | None = None  # what the next fetch raises
         self._unknown_since: float | None = None
         self._stuck_since: float | None = None
 
@@ -92,18 +101,25 @@ class Reader:
         """The next record that is here, handed out."""
         self._drop_what_was_taken_away()
         while self.ready:
-            message = self.ready.popleft()
+            # It stays in front until it is handed out: whatever is raised in between, it is not lost to the next call.
+            message = self.ready[0]
             try:
                 record = self._record(message)
             except DecodeFailed as failure:
-                if not self._divert(failure):
-                    self._hand_out_one(message)
+                if not self._may_divert:
+                    self._hand_out_first(message)
                     raise
+                if not self._divert(failure):
+                    return None
                 record = None
-            self._hand_out_one(message)
+            self._hand_out_first(message)
             if record is not None:
                 return record
         return None
+
+    def _hand_out_first(self, message: Message) -> None:
+        self.ready.popleft()
+        self._hand_out_one(message)
 
     def _record(self, message: Message) -> Record[Any, Any] | None:
         """None when its time to live has run out."""
@@ -116,19 +132,38 @@ class Reader:
         batch = self.take(size)
         while len(batch) < size and not self.stopping:
             wait = min(SLICE_S, deadline - time.monotonic())
-            messages = self._fetch_records(max(wait, 0), size - len(batch))
             try:
+                messages = self._fetch_records(max(wait, 0), size - len(batch))
                 more = self._decode(messages)
-            except DecodeFailed as failure:
+            except BaseException as error:
                 if not batch:
                     raise
-                # First those before it, which are fine; the failure comes out of the next call.
-                self.ready.appendleft(failure.record.message)
+                self._after(batch, error)
                 break
             batch = batch.followed_by(more)
             if wait <= 0 and not more:
                 break
         return batch
+
+    def _after(self, batch: Records[Any, Any], error: BaseException) -> None:
+        """Something was raised behind records that are fine: they come first, and it comes out of the next call.  Ctrl-C waits
+        for nothing: then they are there for who reads on."""
+        if isinstance(error, DecodeFailed):
+            self._put_back([error.record.message])
+        elif isinstance(error, Exception):
+            # Of an `on_undecodable`: its record is in front, and is tried again.
+            self._held_back = None if self.ready else error
+        else:
+            self._put_back([record.message for record in batch])
+            raise error
+
+    def _put_back(self, messages: list[Message]) -> None:
+        """These are not handed out after all."""
+        self.ready.extendleft(reversed(messages))
+        for message in reversed(messages):
+            place = place_of(message)
+            if place in self.membership.assigned:
+                self.membership.offsets.hand_out_one(place, message.offset() or 0)
 
     def _fetch_records(self, wait: float, most: int) -> list[Message]:
         """`fill` and `take_messages` in one: most of what is fetched is records that wait for nothing."""
@@ -170,7 +205,7 @@ class Reader:
         except DecodeFailed as failure:
             if self._on_undecodable is None:
                 return failure
-            self._on_undecodable(failure)
+            refuse_unrun("on_undecodable", self._on_undecodable(failure))
             return None
 
     def _decode(self, messages: list[Message]) -> Records[Any, Any]:
@@ -181,28 +216,41 @@ class Reader:
             keys = decoded_many(self._keys, map(Message.key, good))
         except Exception:
             return self._decode_one_by_one(messages)
+        except BaseException:
+            self.ready.extendleft(reversed(messages))  # Ctrl-C: they are there for who reads on
+            raise
         self._hand_out(messages)
         return Records(good, values, keys)
 
     def _decode_one_by_one(self, messages: list[Message]) -> Records[Any, Any]:
-        """The same where one of them is not what was expected, and it shows which."""
+        """The same where one of them is not what was expected, and it shows which.  What comes behind that one stays for the next
+        call, and so does it unless it is what this call tells of."""
         records: list[Record[Any, Any]] = []
-        for index, message in enumerate(messages):
-            try:
-                record = self._record(message)
-            except DecodeFailed as failure:
-                if self._divert(failure):
-                    continue
-                # The good ones before it first.  What comes behind stays for the next call, and so does it if there are any.
-                keep = index if records else index + 1
-                self.ready.extendleft(reversed(messages[keep:]))
-                self._hand_out(messages[:keep])
-                if records:
-                    return self._gathered(records)
+        taken = 0
+        try:
+            for message in messages:
+                try:
+                    record = self._record(message)
+                except DecodeFailed as failure:
+                    if not self._may_divert:
+                        taken += 0 if records else 1
+                        raise
+                    if not self._divert(failure):
+                        break
+                    record = None
+                taken += 1
+                if record is not None:
+                    records.append(record)
+        except Exception:
+            if not records:
                 raise
-            if record is not None:
-                records.append(record)
-        self._hand_out(messages)
+            # The good ones before it first: what was raised now is raised again by the next call.
+        except BaseException:
+            taken = 0  # Ctrl-C: nobody gets any of them from this call
+            raise
+        finally:
+            self.ready.extendleft(reversed(messages[taken:]))
+            self._hand_out(messages[:taken])
         return self._gathered(records)
 
     def _gathered(self, records: list[Record[Any, Any]]) -> Records[Any, Any]:
@@ -210,17 +258,20 @@ class Reader:
         keys = None if self._keys is BYTES else [record.key for record in records]
         return Records([record.message for record in records], values, keys)
 
+    @property
+    def _may_divert(self) -> bool:
+        return self._on_undecodable is not None or self._dead_letters is not None
+
     def _divert(self, failure: DecodeFailed) -> bool:
-        """A record that is not what was expected goes where the user said such records go."""
+        """A record that is not what was expected goes where the user said such records go.  False when reading was stopped before
+        it was there."""
         if self._on_undecodable is not None:
-            self._on_undecodable(failure)
+            refuse_unrun("on_undecodable", self._on_undecodable(failure))
             return True
-        if self._dead_letters is not None:
-            self._dead_letters.park_undecodable(
-                failure, bootstrap=self._bootstrap, group=self._group, give_up=lambda: self.stopping
-            )
-            return True
-        return False
+        assert self._dead_letters is not None
+        return self._dead_letters.park_undecodable(
+            failure, bootstrap=self._bootstrap, group=self._group, give_up=lambda: self.stopping
+        )
 
     def _ends(self, messages: list[Message]) -> Positions:
         """The position after these messages in each of their partitions: the last of each decides."""
@@ -238,16 +289,24 @@ class Reader:
 
     def _fetch(self, wait: float, most: int) -> list[Message]:
         """What librdkafka has: records, and errors among them."""
-        self.start()
+        error, self._held_back = self._held_back, None
+        if error is not None:
+            raise error
+        if not self._started and not self._start(wait):
+            return []
         self._take_positions_from_source()
         messages = self.membership.poll(wait, most)
-        # First the old ones: these are newer than whatever was taken away.
-        self._drop_what_was_taken_away()
-        self._take_positions_from_source(messages)
+        try:
+            # First the old ones: these are newer than whatever was taken away.
+            self._drop_what_was_taken_away()
+            self._take_positions_from_source(messages)
+        except BaseException:
+            self.membership.arrived.extendleft(reversed(messages))  # for the next call
+            raise
         if not messages:
             self.membership.check_broker(self._timeout)
-            self._check_topics()
             self._get_unstuck()
+            self._check_topics()
         return messages
 
     def _sort(self, messages: list[Message]) -> None:
@@ -282,13 +341,32 @@ class Reader:
             raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self._bootstrap)
 
     def _check_topics(self) -> None:
-        """A topic that is just being made is unknown for a moment; one that stays unknown is an error."""
+        """A topic that is just being created is unknown for a moment; one that stays unknown is an error, or waited for."""
         since = self._unknown_since
         if since is None or time.monotonic() - since < min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S):
             return
         self._unknown_since = None
-        names = [name for name in self._topics if not name.startswith("^")] or [each.topic for each in self._partitions]
-        self.starting_point.all_partitions(names)
+        if not self._there_are_all_topics():
+            self._unknown_since = time.monotonic()
+
+    def _there_are_all_topics(self) -> bool:
+        """False where a topic is missing and is to be waited for; without that, TopicNotFound."""
+        try:
+            self.starting_point.all_partitions(self._names)
+        except TopicNotFound as missing:
+            if not self._waits_for_topics:
+                raise
+            if not self._told_of_missing:
+                log.warning("%s", str(missing).partition(";")[0] + "; it is waited for")
+                self._told_of_missing = True
+            return False
+        self._told_of_missing = False
+        return True
+
+    @property
+    def _names(self) -> list[str]:
+        """The topics that are asked for by name, and not by a pattern."""
+        return [name for name in self._topics if not name.startswith("^")] or sorted({each.topic for each in self._partitions})
 
     def _get_unstuck(self) -> None:
         """librdkafka says so and then does nothing more when a coordinator that has just moved refuses to tell committed offsets:
@@ -325,13 +403,14 @@ class Reader:
         """Partitions that came to us are read from where the database says; what was `fetched` of them before does not count."""
         membership = self.membership
         while membership.newly_assigned:
-            places = membership.newly_assigned.popleft() & membership.assigned
+            places = membership.newly_assigned[0] & membership.assigned
             if self.offset_source is not None and places:
                 self._drop_what_was_taken_away()
                 moved = self.offset_source(frozenset(places))
                 self.move(moved)
                 if fetched:
                     fetched[:] = [each for each in fetched if place_of(each) not in moved]
+            membership.newly_assigned.popleft()  # not before: what the database could not say is asked again
 
     def move(self, positions: Mapping[Place, int], *, counts: bool = True) -> None:
         """Read on from here.  It `counts` as the position to commit, unless it only undoes what was fetched and not finished."""
@@ -362,15 +441,23 @@ class Reader:
                     raise translate(error.args[0], f"seek in {position.topic}[{position.partition}]", self._bootstrap) from None
             time.sleep(0.01)
 
-    def start(self) -> None:
-        if self._started:
-            return
+    def _start(self, wait: float) -> bool:
+        """Begin to read.  False when there is nothing to read yet, after `wait`."""
+        self._contact.require(lambda: self.stopping)
+        if self.stopping:
+            return False
+        complete = self._there_are_all_topics()
         if self._group is not None:
             self.membership.subscribe(self._topics)
-        else:
-            there = self.starting_point.all_partitions(self._topics or sorted({each.topic for each in self._partitions}))
+            self._unknown_since = None if complete else time.monotonic()
+        elif complete:
+            there = self.starting_point.all_partitions(self._names)
             self.membership.assign(self.starting_point(self._named_among(there) if self._partitions else there))
+        else:
+            time.sleep(wait)
+            return False
         self._started = True
+        return True
 
     def _named_among(self, there: list[Position]) -> list[Position]:
         """Those asked for by number.  librdkafka would wait in silence for one that is not there."""
@@ -378,7 +465,7 @@ class Reader:
         for each in self._partitions:
             if not 0 <= each.partition < counts[each.topic]:
                 raise TopicNotFound(
-                    f"topics={each} is not there; topic '{each.topic}' has the partitions 0 to {counts[each.topic] - 1}",
+                    f"topics={each} does not exist; topic '{each.topic}' has the partitions 0 to {counts[each.topic] - 1}",
                     code=3,
                     name="UNKNOWN_TOPIC_OR_PART",
                 )

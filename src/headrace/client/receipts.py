@@ -26,6 +26,7 @@ from headrace.client.record import Delivery
 
 T = TypeVar("T")
 GATHERED_MAX = 250  # the cheapest of 8, 16, 32, 64 and 250
+UNKNOWN = -1  # stands for an offset or a partition that nobody said, where only numbers are kept
 _making_locks = threading.Lock()
 # Set in the thread that serves delivery reports: a wait there would wait for itself.
 serving = threading.local()
@@ -39,7 +40,7 @@ def refuse_in_callback(what: str) -> None:
 def delivery_of(message: Message) -> Delivery:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None
-    return Delivery(topic, -1 if partition is None else partition, -1 if offset is None else offset, message.timestamp()[1])
+    return Delivery(topic, -1 if partition is None else partition, offset, message.timestamp()[1])
 
 
 class DeliveryFuture(Future[T], Generic[T]):
@@ -90,7 +91,7 @@ class DeliveryFuture(Future[T], Generic[T]):
             self._call(self._done_callbacks.pop(0))
 
     def add_done_callback(self, fn: Callable[[Future[T]], Any]) -> None:
-        self.observed = True
+        # Whether the callback looks at the outcome shows when it asks for it: one that only counts must not hide a failure.
         self._done_callbacks.append(fn)
         if self._state == FINISHED:
             # The end may have come in between: whoever takes it out of the list calls it.
@@ -101,7 +102,8 @@ class DeliveryFuture(Future[T], Generic[T]):
     def _call(self, callback: Callable[[Future[T]], Any]) -> None:
         try:
             callback(self)
-        except Exception:
+        except BaseException:
+            # Also SystemExit: in this thread it would end nothing but the delivery of all other reports.
             log.exception("a delivery callback raised")
 
     def result(self, timeout: float | None = None) -> T:
@@ -131,14 +133,14 @@ class DeliveryFuture(Future[T], Generic[T]):
 class SendFuture(DeliveryFuture[Delivery]):
     """The future of one `send`, and what librdkafka calls back: the delivery is made when somebody asks for it."""
 
-    def __init__(self, bootstrap: str, on_failure: Callable[[SendFuture, KafkaError, str], None]) -> None:
+    def __init__(self, bootstrap: str, on_failure: Callable[[SendFuture, KafkaError, Message], None]) -> None:
         super().__init__(bootstrap)
         self._on_failure = on_failure
         self._message: Message | None = None
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._on_failure(self, error, message.topic() or "")
+            self._on_failure(self, error, message)
             return
         self._message = message
         self._finish()
@@ -168,8 +170,11 @@ class Deliveries(Sequence[Delivery]):
         """Add what these acknowledged messages say."""
         # No Python runs for a single message, and `pack` takes many numbers faster than an array does one by one.
         count = len(messages)
+        offsets = tuple(map(Message.offset, messages))
+        if None in offsets:
+            offsets = tuple(UNKNOWN if offset is None else offset for offset in offsets)
         self._partitions.frombytes(pack(f"{count}i", *map(Message.partition, messages)))
-        self._offsets.frombytes(pack(f"{count}q", *map(Message.offset, messages)))
+        self._offsets.frombytes(pack(f"{count}q", *offsets))
         self._timestamps.frombytes(pack(f"{count}q", *map(itemgetter(1), map(Message.timestamp, messages))))
 
     def __len__(self) -> int:
@@ -182,13 +187,17 @@ class Deliveries(Sequence[Delivery]):
     def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        return Delivery(self._topic, self._partitions[index], self._offsets[index], self._timestamps[index])
+        return Delivery(self._topic, self._partitions[index], _known(self._offsets[index]), self._timestamps[index])
 
     def __iter__(self) -> Iterator[Delivery]:
-        return map(Delivery, repeat(self._topic), self._partitions, self._offsets, self._timestamps)
+        return map(Delivery, repeat(self._topic), self._partitions, map(_known, self._offsets), self._timestamps)
 
     def __repr__(self) -> str:
         return f"Deliveries({len(self)} records)"
+
+
+def _known(offset: int) -> int | None:
+    return None if offset == UNKNOWN else offset
 
 
 class BatchReceipt:
@@ -203,7 +212,7 @@ class BatchReceipt:
         self,
         topic: str,
         bootstrap: str,
-        describe: Callable[[KafkaError, str], DeliveryFailed],
+        describe: Callable[[KafkaError, str, Message], DeliveryFailed],
         on_failure: Callable[[DeliveryFuture[Any], DeliveryFailed], None],
     ) -> None:
         self.future: DeliveryFuture[Deliveries] = DeliveryFuture(bootstrap)
@@ -230,7 +239,7 @@ class BatchReceipt:
                 if len(arrived) < self._enough:
                     return
             else:
-                self._failures.append(self._describe(error, self._topic))
+                self._failures.append(self._describe(error, self._topic, message))
             self._settle()
 
         return report

@@ -29,12 +29,16 @@ HEADERS_ACCEPTED = "pairs of a str and bytes, str or None"
 
 
 class Delivery(NamedTuple):
-    """Where an acknowledged record is.  `offset` is -1 with acks=0, where nobody says; `timestamp` is in milliseconds since
-    1970."""
+    """Where an acknowledged record is.
+
+    `offset` is None where nobody said it: with `acks=0`, and when the broker's reply for a batch was lost and a later one
+    showed that the batch had been written.  The record is in its partition, and there once.  `timestamp` is in milliseconds
+    since 1970.
+    """
 
     topic: str
     partition: int
-    offset: int
+    offset: int | None
     timestamp: int
 
 

@@ -1,12 +1,13 @@
 """Parked records, looked at and sent back to where they came from.
 
 A redrive reads the dead-letter topic as a group of its own and writes in transactions together with its offsets: each
-parked record is sent back once, also when the redrive is interrupted or run again.
+parked record is sent back once, also when the redrive is interrupted or run again.  One that cannot be sent back, because it
+is not a parked record at all, say, stops none of the others: it is passed over, counted and named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,17 @@ from headrace.client.arguments import topic_name, whole_number
 from headrace.client.consumer import Consumer
 from headrace.client.deadletter import PREFIX
 from headrace.client.errors import InvalidArgument, TopicNotFound
+from headrace.client.handlers import plain_function_or_none
+from headrace.client.logs import log
 from headrace.client.producer import Producer
 from headrace.client.record import Headers, Record
 from headrace.model.identity import TopicPartition
 
 SUFFIX = ".dead-letter"
 REDRIVEN_HEADER = "headrace-redriven"
+REPEATS_MAX = 3  # as of the pipeline `redrive`
 BATCH = 500
+DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,12 @@ class Parked:
     def headers_for_origin(self) -> Headers:
         """The headers it came with, and how often it has been sent back."""
         own = [(name, value) for name, value in self.record.headers if not name.startswith(PREFIX) and name != REDRIVEN_HEADER]
-        before = self.record.header(REDRIVEN_HEADER) or b"0"
-        return [*own, (REDRIVEN_HEADER, b"%d" % (int(before) + 1 if before.isdigit() else 1))]
+        return [*own, (REDRIVEN_HEADER, b"%d" % (self.times_redriven + 1))]
+
+    @property
+    def times_redriven(self) -> int:
+        """How often it has been sent back before."""
+        return max(0, _number((self.record.header(REDRIVEN_HEADER) or b"").decode(errors="replace")))
 
 
 def dead_letter_topics(bootstrap: str, suffix: str = SUFFIX) -> dict[str, int]:
@@ -100,37 +109,102 @@ def one_parked(bootstrap: str, topic: str, partition: int, offset: int) -> Parke
     whole_number("offset", offset, at_least=0)
     place = TopicPartition(topic, whole_number("partition", partition, at_least=0))
     with Admin(bootstrap) as admin:
-        if partition not in admin.offsets(topic):
-            raise TopicNotFound(f"topic '{topic}' has no partition {partition}", code=3, name="UNKNOWN_TOPIC_OR_PART")
+        ends = admin.offsets(topic)
+    if partition not in ends:
+        raise TopicNotFound(f"topic '{topic}' has no partition {partition}", code=3, name="UNKNOWN_TOPIC_OR_PART")
+    if offset >= ends[partition]:
+        raise _no_such_record(topic, partition, offset)
     with Consumer[bytes, bytes]([place], bootstrap=bootstrap, start=offset) as consumer:
         for record in consumer.to_end():
             if record.offset == offset:
                 return Parked.of(record)
             break
-    raise InvalidArgument(f"offset={offset} is not in {topic}[{partition}]; accepted: the offset of a record that is there")
+    raise _no_such_record(topic, partition, offset)
 
 
-def redrive(bootstrap: str, topic: str, *, to: str | None = None, limit: int | None = None) -> int:
-    """Send what is parked and not yet sent back to its origin, or all of it to the topic `to`; answers how many.
+def _no_such_record(topic: str, partition: int, offset: int) -> InvalidArgument:
+    return InvalidArgument(f"offset={offset} is not in {topic}[{partition}]; accepted: the offset of a record that is there")
 
-    Each record goes to the partition it came from, so that it meets the records of its key again.
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record of a dead-letter topic that a redrive passed over, and why.  It stays where it is."""
+
+    topic: str
+    partition: int
+    offset: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]@{self.offset}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What became of a redrive: how many records were sent back, and how many were passed over."""
+
+    sent: int
+    skipped: int
+
+
+def redrive(
+    bootstrap: str,
+    topic: str,
+    *,
+    to: str | None = None,
+    limit: int | None = None,
+    repeats: int = REPEATS_MAX,
+    on_skipped: Callable[[Skipped], object] | None = None,
+) -> Redriven:
+    """Send what is parked and not yet sent back to its origin, or all of it to the topic `to`.
+
+    Each record goes to the partition it came from, so that it meets the records of its key again.  One that cannot go back is
+    passed over, and told to `on_skipped` (or the log): it does not say where it came from, its topic does not exist, or it has
+    been sent back `repeats` times already.
     """
     topic_name("topic", topic)
+    whole_number("repeats", repeats, at_least=1)
+    plain_function_or_none("on_skipped", on_skipped, "a Skipped")
+    tell = on_skipped or _log_skipped
     with Admin(bootstrap) as admin:
         left = sum(_waiting(admin, topic).values())
         counts = {name: len(found.partitions) for name, found in admin.topics().items()}
-    left = left if limit is None else min(left, whole_number("limit", limit, at_least=1))
-    sent = 0
+    sent_max = left if limit is None else whole_number("limit", limit, at_least=1)
+    sent = skipped = 0
     with (
         Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
         Producer(bootstrap, transactional_id=group_name(topic), linger=0.005) as producer,
     ):
-        while left > sent and (records := _some(consumer, min(BATCH, left - sent))):
+        while (size := min(BATCH, left - sent - skipped, sent_max - sent)) > 0 and (records := _some(consumer, size)):
+            letters = [Parked.of(record) for record in records]
+            stay = [each for letter in letters if (each := _why_it_stays(letter, to, counts, repeats)) is not None]
+            passed_over = {(each.partition, each.offset) for each in stay}
             with producer.transaction(consumer):
-                for record in records:
-                    _send_back(producer, Parked.of(record), to, counts)
-            sent += len(records)
-    return sent
+                for letter in letters:
+                    if (letter.record.partition, letter.record.offset) not in passed_over:
+                        _send_back(producer, letter, to, counts)
+            for each in stay:
+                tell(each)
+            sent, skipped = sent + len(letters) - len(stay), skipped + len(stay)
+    return Redriven(sent, skipped)
+
+
+def _why_it_stays(letter: Parked, to: str | None, counts: dict[str, int], repeats: int) -> Skipped | None:
+    """None for a record that can be sent back."""
+    origin, record = letter.origin_topic, letter.record
+    if letter.times_redriven >= repeats:
+        why = f"it has been sent back {letter.times_redriven} times already"
+    elif to is None and not origin:
+        why = "it does not say where it came from"
+    elif to is None and origin not in counts:
+        why = f"it came from topic {origin!r}, which does not exist"
+    else:
+        return None
+    return Skipped(record.topic, record.partition, record.offset, why)
+
+
+def _log_skipped(skipped: Skipped) -> None:
+    log.warning("%s; it is not sent back", skipped)
 
 
 def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None) -> None:
@@ -173,4 +247,5 @@ def group_name(topic: str) -> str:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else -1
+    """A count or an offset; -1 for what is none, as somebody else's headers may hold anything."""
+    return int(text) if text and text.isdecimal() and len(text) <= DIGITS_MAX else -1

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import orjson
 
 from headrace.client.errors import EncodeFailed, InvalidArgument
+from headrace.client.handlers import plain_function
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], Any]
@@ -62,6 +63,8 @@ def codec(argument: str, given: object) -> Codec:
     if isinstance(given, Codec):
         return given
     if isinstance(given, tuple) and len(given) == 2 and all(callable(each) for each in given):
+        for each in given:
+            plain_function(argument, each, "a value")
         return Codec("a format of your own", *given)
     try:
         return NAMED[given]

@@ -15,7 +15,17 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Librdkafka
 from confluent_kafka import TopicPartition as Position
 
-from headrace.client.errors import BrokerError, BrokerTimeout, Fenced, HeadraceError, TransactionAborted, WrongState, translate
+from headrace.client.contact import FirstContact
+from headrace.client.errors import (
+    BrokerError,
+    BrokerTimeout,
+    Fenced,
+    HeadraceError,
+    InvalidArgument,
+    TransactionAborted,
+    WrongState,
+    translate,
+)
 from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 
@@ -32,11 +42,12 @@ SLICE_S = 1.0  # librdkafka continues an operation that is called again after a 
 class Transactions:
     """The one transactional identity of a producer, and whether a transaction is open on it."""
 
-    def __init__(self, bootstrap: str, client: Librdkafka, timeout: float) -> None:
+    def __init__(self, bootstrap: str, client: Librdkafka, timeout: float, contact: FirstContact) -> None:
         self._bootstrap = bootstrap
         self.open = False
         self._client = client
         self._timeout = timeout
+        self._contact = contact
         self._initialised = False
         self._fenced: Fenced | None = None
 
@@ -46,6 +57,7 @@ class Transactions:
         if self.open:
             raise WrongState("a transaction is already open on this producer; end it first, or use a second producer")
         if not self._initialised:
+            self._contact.require()
             self._patiently("begin a transaction", self._client.init_transactions)
             self._initialised = True
         self._patiently("begin a transaction", lambda _timeout: self._client.begin_transaction())
@@ -109,6 +121,7 @@ class Transaction:
 
     def send_offsets(self, consumer: Consumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Make the consumer's offsets part of this transaction: those of all it has handed out, or the `offsets` given."""
+        check_consumer(consumer)
         positions = consumer.positions() if offsets is None else offsets
         if positions:
             partitions = [Position(each.topic, each.partition, offset) for each, offset in positions.items()]
@@ -156,3 +169,11 @@ class Transaction:
     def _rewind(self) -> None:
         if self._consumer is not None:
             self._consumer.rewind_to_committed()
+
+
+def check_consumer(consumer: object) -> None:
+    """One that commits by itself would do so before the transaction does, and lose what an abort takes back."""
+    delivery = getattr(consumer, "delivery", None)
+    if delivery != "exactly_once":
+        given = f"={consumer!r} is not accepted" if delivery is None else f" has delivery={delivery!r}, and commits by itself"
+        raise InvalidArgument(f"consumer{given}; accepted: a Consumer with a group and delivery='exactly_once'")

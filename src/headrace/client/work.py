@@ -1,9 +1,9 @@
 """Push, without its threads: what may be worked on, in which order, and what may be committed.
 
 Shared by the threaded and the asyncio subscriptions, which only run callbacks.  Always: records of one lane are worked on
-one after the other; a record counts as finished when its callback has returned, its error was taken by `on_error`, or its
-dead-letter topic has acknowledged it; what belongs to a partition that was taken away is forgotten.  Every method may be
-called from any thread.
+one after the other; a record counts as finished when its callback has returned (and the future that it returned, if it did,
+has ended well), its error was taken by `on_error`, or its dead-letter topic has acknowledged it; what belongs to a partition
+that was taken away is forgotten.  Every method may be called from any thread.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Message
 
-from headrace.client.arguments import Duration, callable_or_none, choice, whole_number
+from headrace.client.arguments import Duration, choice, whole_number
 from headrace.client.deadletter import DeadLetters, Failure, check_dead_letters
 from headrace.client.errors import DecodeFailed, HeadraceError, StillRunning
+from headrace.client.handlers import NothingDone, plain_function_or_none, refuse_unrun
 from headrace.client.lanes import Lanes
 from headrace.client.offsets import Place, Positions
 from headrace.client.progress import Progress
@@ -46,6 +47,12 @@ class Task:
     failure: Failure | None = None
     parking: int = 0  # attempts to park it; above zero, parking is what is to be done
     brief: bool = False
+    error: BaseException | None = None  # of the future that its callback returned; a worker is to see to it
+
+    def what_failed(self) -> BaseException | None:
+        """Why there is nothing to call back with; of a future's error only once, so that a later attempt calls again."""
+        error, self.error = self.error, None
+        return error or self.undecodable
 
 
 class Work:
@@ -59,7 +66,7 @@ class Work:
         on_error: OnError | None,
     ) -> None:
         choice("order", order, ("key", "partition"))
-        callable_or_none("on_error", on_error)
+        plain_function_or_none("on_error", on_error, "a Record and the exception")
         check_dead_letters(dead_letters)
         self.changed = threading.Condition()
         self.error: BaseException | None = None  # what ends the subscription
@@ -81,7 +88,13 @@ class Work:
     def accept(self, messages: Iterable[Message]) -> None:
         """Records, in the order of their offsets."""
         decode = self._consumer.reader.decode_one
-        prepared = [(message, decode(message)) for message in messages]
+        messages = list(messages)
+        try:
+            prepared = [(message, decode(message)) for message in messages]
+        except BaseException:
+            # `on_undecodable` raised, which ends the subscription: none of these is lost to who reads on.
+            self._consumer.reader.ready.extendleft(reversed(messages))
+            raise
         with self.changed:
             for message, outcome in prepared:
                 self._add(message, outcome)
@@ -123,6 +136,26 @@ class Work:
         due = self._lanes.next_due()
         return at_most if due is None else max(0.0, min(at_most, due - time.monotonic()))
 
+    def returned(self, task: Task, returned: object) -> None:
+        """A callback returned.  With a future, the record is finished when that is; with what nobody runs, nothing was done."""
+        if isinstance(returned, Future):
+            returned.add_done_callback(lambda done: self._future_ended(task, done))
+            return
+        try:
+            refuse_unrun("callback", returned)
+        except NothingDone as error:
+            self.give_up(task, error)
+        else:
+            self.finished(task)
+
+    def _future_ended(self, task: Task, done: Future[Any]) -> None:
+        error = CancelledError("the future that the callback returned was cancelled") if done.cancelled() else done.exception()
+        if error is None:
+            self.finished(task)
+        else:
+            task.error = error
+            self._again(task, 0.0)
+
     def finished(self, task: Task) -> None:
         with self.changed:
             self._lanes.done(task.lane)
@@ -148,7 +181,7 @@ class Work:
     def _try_again_or_park(self, letters: DeadLetters, task: Task, failure: Failure) -> None:
         try:
             wait = letters.wait_after(failure)
-        except Exception as second:  # of somebody's `retry` or `backoff`
+        except BaseException as second:  # of somebody's `retry` or `backoff`
             self.give_up(task, second)
             return
         task.parking = 1 if wait is None else 0
@@ -156,7 +189,7 @@ class Work:
 
     def _hand_to_on_error(self, on_error: OnError, task: Task, error: Exception) -> None:
         try:
-            on_error(task.record, error)
+            refuse_unrun("on_error", on_error(task.record, error))
         except BaseException as second:
             self.give_up(task, second)
         else:
@@ -171,10 +204,12 @@ class Work:
 
         def note(parked: Future[Delivery]) -> None:
             error = parked.exception()
-            if isinstance(error, HeadraceError):
+            if error is None:
+                self.finished(task)
+            elif isinstance(error, HeadraceError):
                 self._parking_failed(task, error)
             else:
-                self.finished(task)
+                self.give_up(task, error)
             answered()
 
         try:

@@ -4,11 +4,13 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import OFFSET_INVALID, Message
 
 from headrace import BatchFailed, DeliveryFailed, Record
-from headrace.client.receipts import GATHERED_MAX, BatchReceipt
+from headrace.client.receipts import GATHERED_MAX, BatchReceipt, SendFuture
 from headrace.client.record import Records
+
+NO_OFFSET = OFFSET_INVALID  # what librdkafka has when it acknowledges a batch because a later one was
 
 
 def message(offset: int, partition: int = 0) -> Message:
@@ -75,9 +77,10 @@ def test_a_batch_that_follows_another_keeps_what_was_decoded() -> None:
 
 
 def receipt() -> BatchReceipt:
-    return BatchReceipt(
-        "orders", "localhost:9092", lambda error, topic: DeliveryFailed(str(error), topic=topic), lambda future, failure: None
-    )
+    def describe(error: Any, topic: str, message: Message) -> DeliveryFailed:
+        return DeliveryFailed(str(error), topic=topic)
+
+    return BatchReceipt("orders", "localhost:9092", describe, lambda future, failure: None)
 
 
 @pytest.mark.parametrize("count", [0, 1, GATHERED_MAX - 1, GATHERED_MAX, GATHERED_MAX + 1, 3 * GATHERED_MAX])
@@ -98,6 +101,28 @@ def test_the_last_report_resolves_the_future_whenever_the_number_becomes_known(c
     assert len(delivered) == count
     assert [each.offset for each in delivered] == list(range(count))
     assert all(each == ("orders", 0, each.offset, each.offset + 7) for each in delivered)
+
+
+@pytest.mark.parametrize("count", [1, GATHERED_MAX, GATHERED_MAX + 1])
+def test_an_acknowledgement_without_an_offset_ends_the_delivery_and_says_so(count: int) -> None:
+    under_way = receipt()
+    under_way.handed_over(count + 1)
+    under_way.complete()
+    under_way.report(None, message(5))
+    for _ in range(count):
+        under_way.report(None, message(NO_OFFSET))
+
+    delivered = under_way.future.result(0)
+    assert [each.offset for each in delivered] == [5, *[None] * count]
+    assert delivered[1] == ("orders", 0, None, NO_OFFSET + 7)
+    assert delivered[-1:][0].offset is None
+
+
+def test_a_single_acknowledgement_without_an_offset_ends_its_delivery() -> None:
+    future = SendFuture("localhost:9092", lambda future, error, message: None)
+    future(None, message(NO_OFFSET))
+
+    assert future.result(0) == ("orders", 0, None, NO_OFFSET + 7)
 
 
 def test_receipts_are_read_by_index_and_by_slice() -> None:

@@ -32,7 +32,7 @@ def send(bootstrap: str) -> None:
         assert_type(future.result(10), Delivery)
         many = producer.send_many("orders", [2, 3]).result(10)
         assert_type(many[0], Delivery)
-        assert_type([each.offset for each in many], list[int])
+        assert_type([each.offset for each in many], list[int | None])
     with Producer(bootstrap, transactional_id="orders-1") as producer, producer.transaction() as transaction:
         assert_type(transaction.send("orders", b"4", key="bob").result(10), Delivery)
 

@@ -1,0 +1,67 @@
+"""What a group has committed, asked without being a member.
+
+librdkafka's own call for it, `list_consumer_group_offsets`, ends the process with a segmentation fault when a coordinator has
+just moved (its issue 5040).  A consumer that only asks does not: it gets an error, and asks again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer as Librdkafka
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from headrace.client.logs import librdkafka_log
+from headrace.model.errors import RETRIABLE
+
+AGAIN_S = 0.1
+ASKED_AT_ONCE_MAX = 5_000  # partitions in one request
+
+
+def committed_offsets(
+    config: Mapping[str, Any], group: str, places: Iterable[tuple[str, int]], timeout: float
+) -> dict[tuple[str, int], int]:
+    """Of these partitions, those for which the group has committed, with the offset.  KafkaException when nobody says."""
+    asking = Librdkafka(
+        {
+            "logger": librdkafka_log,
+            **config,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "allow.auto.create.topics": False,
+            # What is about to change in an open transaction does not count, and is not waited for.
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    deadline = time.monotonic() + timeout
+    wanted = [Position(*place) for place in places]
+    try:
+        answers = [
+            answer
+            for first in range(0, len(wanted), ASKED_AT_ONCE_MAX)
+            for answer in _ask(asking, wanted[first : first + ASKED_AT_ONCE_MAX], deadline)
+        ]
+    finally:
+        asking.close()
+    return {(each.topic, each.partition): each.offset for each in answers if each.offset >= 0}
+
+
+def _ask(asking: Librdkafka, wanted: list[Position], deadline: float) -> list[Position]:
+    while True:
+        try:
+            answers: list[Position] = asking.committed(wanted, timeout=max(0.1, deadline - time.monotonic()))
+            for each in answers:
+                if each.error is not None:
+                    raise KafkaException(each.error)
+            return answers
+        except KafkaException as error:
+            if not _passes(error.args[0]) or time.monotonic() >= deadline:
+                raise
+        time.sleep(AGAIN_S)
+
+
+def _passes(error: KafkaError) -> bool:
+    return error.retriable() or error.code() in RETRIABLE or error.name() in ("_TRANSPORT", "_WAIT_COORD")

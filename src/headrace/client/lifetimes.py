@@ -1,0 +1,41 @@
+"""Clients that are open when the process ends, or forks.
+
+Of librdkafka's threads nothing is left in the child of a fork: what is sent there would wait for ever without a word.  And a
+process that ends takes with it what its producers have not yet sent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from typing import Protocol
+
+
+class OpenClient(Protocol):
+    def at_exit(self) -> None:
+        """The process ends.  No thread can be started any more."""
+
+    def after_fork(self) -> None:
+        """This is a child of the process that opened it: it is of no use here."""
+
+
+_open: weakref.WeakSet[OpenClient] = weakref.WeakSet()
+
+
+def watch(client: OpenClient) -> None:
+    _open.add(client)
+
+
+def _at_exit() -> None:
+    for client in list(_open):
+        client.at_exit()
+
+
+def _after_fork() -> None:
+    for client in list(_open):
+        client.after_fork()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_after_fork)
