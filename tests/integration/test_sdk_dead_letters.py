@@ -189,6 +189,68 @@ def test_a_redrive_sends_each_record_back_once_as_it_was(bootstrap: str, topic: 
     assert list(redrive.parked(bootstrap, dead, waiting_only=True)) == []
 
 
+PREFIX = "headrace-dead-letter-"
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ({}, "it does not say where it came from"),
+        ({PREFIX + "topic": "nowhere"}, "it came from topic 'nowhere', which does not exist"),
+        ({PREFIX + "topic": b"\xff not a topic!"}, "it came from topic '\ufffd not a topic!', which does not exist"),
+        ({PREFIX + "topic": "TOPIC", "headrace-redriven": "3"}, "it has been sent back 3 times already"),
+    ],
+)
+def test_a_record_that_cannot_go_back_is_passed_over_counted_and_named(
+    bootstrap: str, topic: str, headers: dict[str, Any], why: str
+) -> None:
+    dead = f"{topic}.dead-letter"
+    theirs = {name: topic if value == "TOPIC" else value for name, value in headers.items()}
+    with Producer(bootstrap) as producer:
+        producer.send(dead, "foreign", headers=theirs)
+    park(bootstrap, topic, 3)
+    told: list[redrive.Skipped] = []
+
+    assert redrive.redrive(bootstrap, dead, limit=3, on_skipped=told.append) == redrive.Redriven(sent=3, skipped=1)
+    assert [str(each) for each in told] == [f"{dead}[0]@0: {why}"]
+    assert redrive.redrive(bootstrap, dead) == redrive.Redriven(sent=0, skipped=0)
+
+
+@pytest.mark.parametrize("name", ["partition", "offset", "attempts"])
+@pytest.mark.parametrize("odd", ["²", "9" * 5000, "-1", "x", ""])
+def test_numbers_that_are_none_stop_no_redrive(bootstrap: str, topic: str, name: str, odd: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "origin").result(10)
+        producer.send(f"{topic}.dead", "x", headers={PREFIX + "topic": topic, PREFIX + name: odd, "headrace-redriven": odd})
+
+    assert redrive.redrive(bootstrap, f"{topic}.dead").sent == 1
+
+
+def test_a_record_is_sent_back_as_often_as_was_asked_for(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "origin").result(10)
+        for before in (0, 1, 2):
+            producer.send(f"{topic}.dead", "x", headers={PREFIX + "topic": topic, "headrace-redriven": str(before)})
+
+    assert redrive.redrive(bootstrap, f"{topic}.dead", repeats=2) == redrive.Redriven(sent=2, skipped=1)
+
+
+def test_the_command_names_what_it_passes_over_and_can_send_it_elsewhere(bootstrap: str, topic: str) -> None:
+    dead = f"{topic}.dead-letter"
+    with Producer(bootstrap) as producer:
+        producer.send(dead, "foreign").result(10)
+    park(bootstrap, topic, 1)
+
+    result = CliRunner().invoke(app, ["redrive", dead, "--yes", "--bootstrap", bootstrap])
+    assert result.exit_code == 0, result.output
+    assert f"Not sent back: {dead}[0]@0: it does not say where it came from." in result.output
+    assert "1 record sent back. 1 stays where it is." in result.output
+
+    one = ["redrive", dead, "--yes", "--partition", "0", "--offset", "0", "--bootstrap", bootstrap]
+    assert "Name a topic with --to" in str(CliRunner().invoke(app, one).exception)
+    assert "1 record sent back." in CliRunner().invoke(app, [*one, "--to", topic]).output
+
+
 def broken(*_: Any) -> Any:
     raise ZeroDivisionError("mine")
 

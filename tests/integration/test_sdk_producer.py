@@ -93,6 +93,13 @@ def test_every_kind_of_acknowledgement_writes_the_record(bootstrap: str, topic: 
     assert [record.value for record in records] == [b"x"]
 
 
+def test_many_sent_to_somebody_who_does_not_answer_end_without_offsets(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap) as admin:
+        admin.create_topic(topic)
+    with Producer(bootstrap, acks=0) as producer:
+        assert [each.offset for each in producer.send_many(topic, ["x", "y"]).result(10)] == [None, None]
+
+
 def test_send_many_delivers_all_in_order_with_one_future(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap) as producer:
         deliveries = producer.send_many(topic, (b"%d" % number for number in range(5000))).result(20)

@@ -127,7 +127,7 @@ def redrive(
     if as_json:
         show_json({"topic": topic, "sent": done.sent, "skipped": done.skipped})
     else:
-        stay = f" {done.skipped} stay where they are." if done.skipped else ""
+        stay = " 1 stays where it is." if done.skipped == 1 else f" {done.skipped} stay where they are." if done.skipped else ""
         remark(f"{done.sent} {'record' if done.sent == 1 else 'records'} sent back.{stay}")
 
 

@@ -277,7 +277,8 @@ class Admin:
         return offsets
 
     def delete_group(self, name: str, *, missing_ok: bool = False) -> None:
-        """Delete a group that has no members, and its offsets.  One that does not exist is a GroupNotFound, unless `missing_ok`."""
+        """Delete a group that has no members, and its offsets.  One that does not exist is a GroupNotFound, unless
+        `missing_ok`."""
         try:
             self._each(
                 lambda client: client.delete_consumer_groups([_group_name(name)], request_timeout=self._timeout),

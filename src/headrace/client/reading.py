@@ -446,7 +446,12 @@ class Reader:
         self._contact.require(lambda: self.stopping)
         if self.stopping:
             return False
-        complete = self._there_are_all_topics()
+        try:
+            complete = self._there_are_all_topics()
+        except RuntimeError:
+            if self.stopping:  # closed by another thread: librdkafka's client has gone
+                return False
+            raise
         if self._group is not None:
             self.membership.subscribe(self._topics)
             self._unknown_since = None if complete else time.monotonic()
