@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 # Replies up to this size are joined and written with one call.
 JOIN_BYTES_MAX = 65_536
+# Replies up to this size leave without being counted first, as most do at once.
+UNCOUNTED_BYTES_MAX = 4096
 # How long a frame may stand half received, or a reply half taken, without a byte moving.
 STALL_SECONDS = 60.0
 STALLED = (1 / STALL_SECONDS, STALL_SECONDS)
@@ -112,7 +114,8 @@ class Connection(asyncio.BufferedProtocol):
             # The turn was for the frame that is complete now, not for the next one.
             self.share.stop_receiving()
         self._start_frames()
-        self._regulate()
+        if self._frames or self._splitter.partial is not None or self._read_paused or self._write_paused or self.share.requests:
+            self._regulate()
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -287,8 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_open:
             return
         self._held_bytes += reply.size
-        if reply.size > JOIN_BYTES_MAX or self._replies[0] is not reply:
-            # What leaves at once need not be counted; this one may stay.
+        if self._held_bytes > self.share.replies + UNCOUNTED_BYTES_MAX:
             self._settle(self.share.requests)
         if self._replies[0] is reply and not self._write_scheduled:
             # Once per turn of the loop, so that replies that become ready together leave together.
@@ -301,7 +303,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         while not self._write_paused and self._replies and self._replies[0].buffers is not None:
             self._write_some()
-            self._call_head()
+            if self._replies:
+                self._call_head()
         if self._frames or self._read_paused:
             self._start_frames()
             self._regulate()

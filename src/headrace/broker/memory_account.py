@@ -44,6 +44,8 @@ class MemoryAccount:
         self.requests_limit = min(limit, requests_limit or max(1, limit - limit // KEPT_FOR_REPLIES))
         self.requests = 0
         self.replies = 0
+        # Whether replies alone fill the memory: those whose size nobody could know before they were made.
+        self.is_flooded = False
         self._kept_for_small = limit // KEPT_FOR_SMALL
         self._small = min(SMALL_BYTES, self._kept_for_small)
         self._enough = min(ENOUGH_BYTES, max(1, limit // 8))
@@ -62,11 +64,6 @@ class MemoryAccount:
     def is_short(self) -> bool:
         """Whether somebody waits for room."""
         return bool(self._receivers or self._repliers or self._starters)
-
-    @property
-    def is_flooded(self) -> bool:
-        """Whether replies alone fill the memory: those whose size nobody could know before they were made."""
-        return self.replies > self.limit
 
     def open(self) -> "Share":
         return Share(self)
@@ -195,6 +192,7 @@ class Share:
         more_requests, more_replies = requests - self.requests, replies - self.replies
         account.requests += more_requests
         account.replies += more_replies
+        account.is_flooded = account.replies > account.limit
         self.requests, self.replies = requests, replies
         if more_requests + more_replies < 0:
             account.serve_soon()

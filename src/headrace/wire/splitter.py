@@ -38,12 +38,12 @@ _scratch = Scratch()
 class FrameSplitter:
     """The bytes of one connection that do not yet make a frame."""
 
-    __slots__ = ("_fill", "_frame_bytes_max", "_missing", "_partial", "_prefix", "_view", "begun")
+    __slots__ = ("_fill", "_frame_bytes_max", "_missing", "_prefix", "_view", "begun", "partial")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._prefix = b""  # a length of which fewer than four bytes are there
-        self._partial: bytearray | None = None  # the frame under way; may be longer than what has arrived of it
+        self.partial: bytearray | None = None  # the frame under way; may be longer than what has arrived of it
         self._fill = 0  # how much of the frame under way has arrived
         self._missing = 0  # how much of it has not
         self._view: memoryview | None = None  # the last part of the frame under way that was lent out for receiving
@@ -57,29 +57,29 @@ class FrameSplitter:
     @property
     def announced_bytes(self) -> int:
         """How large the frame under way will be; 0 when there is none."""
-        return self._fill + self._missing if self._partial is not None else 0
+        return self._fill + self._missing if self.partial is not None else 0
 
     @property
     def held_bytes(self) -> int:
         """The memory that the frame under way takes."""
-        return len(self._partial) if self._partial is not None else 0
+        return len(self.partial) if self.partial is not None else 0
 
     @property
     def wanted_bytes(self) -> int:
         """The memory that it will take when the next bytes are received."""
-        if self._partial is None:
+        if self.partial is None:
             return 0
-        return len(self._partial) + (self._growth() if self._missing >= _VIEW_BYTES_MIN else 0)
+        return len(self.partial) + (self._growth() if self._missing >= _VIEW_BYTES_MIN else 0)
 
     def _growth(self) -> int:
         """Doubling keeps the copying linear, and what is taken within about twice what has arrived."""
-        assert self._partial is not None
-        return min(self._missing, max(self._fill, _ROOM_BYTES_MIN)) if len(self._partial) == self._fill else 0
+        assert self.partial is not None
+        return min(self._missing, max(self._fill, _ROOM_BYTES_MIN)) if len(self.partial) == self._fill else 0
 
     def feed(self, data: bytes) -> Iterator[Buffer]:
         """The frames that these bytes complete.  Run the iterator to its end: it keeps the rest for the next call."""
         position = 0
-        if self._partial is not None:
+        if self.partial is not None:
             position = self._continue_partial(data)
             if self._missing:
                 return
@@ -99,7 +99,7 @@ class FrameSplitter:
             position += _PREFIX_BYTES
             end = position + length
             if end > size:
-                self._partial = bytearray(data[position:])
+                self.partial = bytearray(data[position:])
                 self._fill = size - position
                 self._missing = end - size
                 self.begun += 1
@@ -110,11 +110,11 @@ class FrameSplitter:
 
     def _continue_partial(self, data: bytes) -> int:
         """Add to the frame under way; return how many bytes of the data it took."""
-        assert self._partial is not None
+        assert self.partial is not None
         self._take_back_view()
         taken = min(self._missing, len(data))
         # `_fill` is where the frame ends so far: a buffered read may have left room behind it.
-        self._partial[self._fill : self._fill + taken] = data if taken == len(data) else memoryview(data)[:taken]
+        self.partial[self._fill : self._fill + taken] = data if taken == len(data) else memoryview(data)[:taken]
         self._fill += taken
         self._missing -= taken
         return taken
@@ -126,9 +126,9 @@ class FrameSplitter:
             self._view = None
 
     def _take_partial(self) -> Buffer:
-        assert self._partial is not None
-        frame = memoryview(self._partial)[: self._fill]
-        self._partial = self._view = None
+        assert self.partial is not None
+        frame = memoryview(self.partial)[: self._fill]
+        self.partial = self._view = None
         self._fill = 0
         return frame
 
@@ -136,13 +136,13 @@ class FrameSplitter:
         """Where the next bytes go: into the large frame under way, else into the shared scratch buffer."""
         if self._missing < _VIEW_BYTES_MIN:
             return _scratch.buffer
-        assert self._partial is not None
-        room = len(self._partial) - self._fill
+        assert self.partial is not None
+        room = len(self.partial) - self._fill
         if room == 0:
             room = self._growth()
             self._take_back_view()
-            self._partial += bytes(room)
-        self._view = memoryview(self._partial)[self._fill : self._fill + room]
+            self.partial += bytes(room)
+        self._view = memoryview(self.partial)[self._fill : self._fill + room]
         return self._view
 
     def buffer_updated(self, count: int) -> Iterator[Buffer]:
