@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 # What was written last is still in the page cache; asking a thread for it would cost more than reading it.
 WARM_BYTES = 64 * 1024 * 1024
+# What is read and forgotten is held in pieces of this size: many may read at once.
+PIECE_BYTES = 1024 * 1024
 
 
 def is_warm(partition: Partition, offset: int) -> bool:
@@ -43,7 +45,9 @@ def _read_and_forget(disk: Disk, path: Path, position: int, size: int) -> None:
     except OSError:
         return
     try:
-        file.read_at(position, size)
+        for start in range(position, position + size, PIECE_BYTES):
+            if not file.read_at(start, min(PIECE_BYTES, position + size - start)):
+                break
     except OSError as error:
         logger.warning("could not read ahead in %s: %s", path, error)
     finally:
