@@ -26,13 +26,15 @@ def settings_page() -> str:
     """Every setting, with what it accepts."""
     broker = [
         f"| `{setting.name}` | `{variable_of(setting.name)}` | {_default(setting)} | {_accepts(setting)} "
-        f"| {'yes' if setting.dynamic else 'no'} | {_cell(setting.doc)} |"
+        f"| {'yes' if setting.dynamic else 'no'} | {_cell(setting.description)} |"
         for setting in sorted(BROKER_SETTINGS, key=lambda setting: setting.name)
+        if not setting.internal
     ]
     topic = [
         f"| `{setting.name}` | {_default(setting)} | {_accepts(setting)} "
-        f"| {', '.join(f'`{name}`' for name in setting.synonyms) or '–'} | {_cell(setting.doc)} |"
+        f"| {', '.join(f'`{name}`' for name in setting.synonyms) or '–'} | {_cell(setting.description)} |"
         for setting in sorted(TOPIC_SETTINGS, key=lambda setting: setting.name)
+        if not setting.internal
     ]
     return "\n".join([NOTE + _SETTINGS_OPENING, *broker, _TOPIC_OPENING, *topic, ""])
 

@@ -166,7 +166,7 @@ def test_every_setting_of_a_topic_is_described_with_source_type_synonyms_and_doc
 
     configs = describe(client, TOPIC, topic)
 
-    assert set(configs) == {setting.name for setting in TOPIC_SETTINGS}
+    assert set(configs) == {setting.name for setting in TOPIC_SETTINGS if not setting.internal}
     own, default = configs["retention.ms"], configs["segment.bytes"]
     assert (own.value, own.config_source) == ("1234", 1)
     assert [(synonym.name, synonym.source) for synonym in own.synonyms] == [("retention.ms", 1), ("log.retention.ms", 5)]
@@ -222,7 +222,7 @@ def test_a_wrong_change_of_settings_changes_nothing(client: RawClient, topic: st
 
 
 def test_the_older_call_replaces_all_settings(client: RawClient, topic: str) -> None:
-    create(client, topic, retention_ms="1", segment_bytes="100000")
+    create(client, topic, retention_ms="1", internal_segment_bytes="100000")
     resource = ReplacedResource(
         resource_type=TOPIC, resource_name=topic, configs=(ReplacedConfig(name="retention.ms", value="2"),)
     )
@@ -309,7 +309,7 @@ def test_the_cluster_and_its_log_directories_are_described(client: RawClient, br
 def test_retention_by_time_and_size_removes_whole_segments_in_the_background(topic: str) -> None:
     settings = {"log.retention.check.interval.ms": "50", "log.segment.delete.delay.ms": "0"}
     with Broker(memory=False, settings=settings) as own, RawClient(own.bootstrap) as raw:
-        create(raw, topic, retention_ms="-1", retention_bytes="2000", segment_bytes="1000")
+        create(raw, topic, retention_ms="-1", retention_bytes="2000", internal_segment_bytes="1000")
         for _ in range(20):
             append(raw, topic, b"x" * 400)
         deadline = time.monotonic() + 10

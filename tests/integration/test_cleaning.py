@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.testing import Broker
 
 QUICK = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "50", "log.segment.delete.delay.ms": "0"}
-COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
+COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
 
 
 def make(broker: Broker, topic: str, **config: str) -> None:
@@ -72,7 +72,12 @@ def test_a_compacted_topic_keeps_the_last_value_of_each_key_in_every_codec(tmp_p
 def test_a_tombstone_removes_its_key_and_then_goes_itself(tmp_path: Path) -> None:
     with Broker(data=tmp_path / "data", settings=QUICK) as broker:
         make(
-            broker, "t", cleanup_policy="compact", segment_bytes="500", min_cleanable_dirty_ratio="0.01", delete_retention_ms="0"
+            broker,
+            "t",
+            cleanup_policy="compact",
+            internal_segment_bytes="500",
+            min_cleanable_dirty_ratio="0.01",
+            delete_retention_ms="0",
         )
         write(broker, "t", [("gone", "value"), ("stays", "value"), ("gone", None)])
 
@@ -86,7 +91,7 @@ def test_a_tombstone_removes_its_key_and_then_goes_itself(tmp_path: Path) -> Non
 
 def test_expired_records_are_cleaned_from_topics_that_enable_it(tmp_path: Path) -> None:
     with Broker(data=tmp_path / "data", settings=QUICK) as broker:
-        make(broker, "t", headrace_ttl_enable="true", segment_bytes="300")
+        make(broker, "t", headrace_ttl_enable="true", internal_segment_bytes="300")
         write(broker, "t", [("short", "x" * 100)], headers={"headrace-ttl-ms": b"200"})
         write(broker, "t", [("long", "x" * 100)])
         write(broker, "t", [("filler", "x" * 200), ("filler", "x" * 200)])

@@ -56,7 +56,7 @@ def test_deleted_records_stay_deleted_after_a_power_failure(tmp_path: Path) -> N
         broker = Broker(data=tmp_path / str(seed), host=Host(disk=disk, worker_processes=False))
         broker.start()
         with RawClient(broker.bootstrap) as client:
-            create(client, "t", segment_bytes="300")
+            create(client, "t", internal_segment_bytes="300")
             for number in range(9):
                 append(client, "t", b"%d" % number * 50)
             assert delete(client, "t", 7).low_watermark == 7

@@ -92,7 +92,7 @@ def test_what_was_acknowledged_survives_a_power_failure_at_any_moment(tmp_path: 
         broker = Broker(data=tmp_path / str(seed), host=Host(disk=disk, worker_processes=False))
         broker.start()
         with RawClient(broker.bootstrap) as client:
-            create(client, "t", segment_bytes="300")
+            create(client, "t", internal_segment_bytes="300")
             count = 1 + seed % 7
             for _ in range(count):
                 append(client, "t", b"x" * 50)

@@ -80,7 +80,7 @@ class Load:
 @pytest.mark.timeout(30 + ROUNDS * 20)
 def test_every_acknowledged_record_survives_kill_minus_nine_in_order_and_once(tmp_path: Path) -> None:
     chance = random.Random(20_261_115)
-    with BrokerProcess(tmp_path / "data", {"log.segment.bytes": "200000"}) as broker:
+    with BrokerProcess(tmp_path / "data", {"internal.log.segment.bytes": "200000"}) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result()
         load = Load(broker.bootstrap)

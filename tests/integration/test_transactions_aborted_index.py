@@ -86,7 +86,7 @@ def test_every_fetch_names_exactly_the_aborted_transactions_of_its_range(topic: 
     partition = TopicPartition(topic, 0)
     with Broker(memory=False) as broker:
         with Teller(broker.bootstrap) as teller:
-            teller.create_topic(topic, segment_bytes="2000")
+            teller.create_topic(topic, internal_segment_bytes="2000")
             story = Story(teller, partition, random.Random(seed))
             story.run()
             before = story.check(teller)

@@ -30,7 +30,7 @@ def tell(story: Story) -> None:
     """A cluster of three with one partition of many small segments, on all of them."""
 
     async def from_the_start(cluster: SimulatedCluster, client: ClusterClient) -> None:
-        configs = {"segment.bytes": "700", "min.insync.replicas": "2"}
+        configs = {"internal.segment.bytes": "700", "min.insync.replicas": "2"}
         await create_topic(client, TopicSpec(name=PARTITION.topic, configs=configs))
         for value in VALUES:
             await produce_batch(client, PARTITION, [value], Identity(-1, -1), -1)

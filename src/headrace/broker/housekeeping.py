@@ -6,6 +6,9 @@ All of it in the background: decisions on the event loop, files in threads, comp
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.cleaner import Cleaner
@@ -35,23 +38,28 @@ class Housekeeping:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self.cleaner = Cleaner(broker)
+        self._altered = asyncio.Event()
+        self._leaving: list[tuple[float, int, RemovedSegment]] = []
+        self._numbers = count()
+        self._more_leave = asyncio.Event()
 
     def start(self) -> None:
         config = self._broker.config
         self._scope = self._broker.supervisor.scope("housekeeping")
-        self._repeat("retention", config["log.retention.check.interval.ms"], self.apply_retention)
+        self._scope.start("removal", self._let_go, Rule.RESTART)
+        self._repeat("retention", "log.retention.check.interval.ms", self.apply_retention)
         if config["log.cleaner.enable"]:
-            self._repeat("cleaning", config["log.cleaner.backoff.ms"], self.cleaner.clean_all)
-        self._repeat("checkpoints", config["log.flush.offset.checkpoint.interval.ms"], self.checkpoint)
+            self._repeat("cleaning", "log.cleaner.backoff.ms", self.cleaner.clean_all)
+        self._repeat("checkpoints", "log.flush.offset.checkpoint.interval.ms", self.checkpoint)
 
     async def close(self) -> None:
         await self._scope.close()
         await self.cleaner.close()
 
-    def _repeat(self, name: str, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    def _repeat(self, name: str, setting: str, work: Callable[[], Awaitable[None]]) -> None:
         async def loop() -> None:
             while True:
-                await asyncio.sleep(interval_ms / 1000)
+                interval_ms = await self._rest(setting)
                 try:
                     await work()
                 except StorageError as error:
@@ -59,6 +67,21 @@ class Housekeeping:
                     logger.error("%s failed; it is tried again in %d ms: %s", name, interval_ms, error)
 
         self._scope.start(name, loop, Rule.RESTART)
+
+    async def _rest(self, setting: str) -> int:
+        """Wait for as long as the setting says, also where it changes meanwhile; how long that was, in milliseconds."""
+        loop = self._broker.loop
+        began = loop.time()
+        while (left := began + max(1, self._broker.config[setting]) / 1000 - loop.time()) > 0:
+            self._altered.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._altered.wait()
+        return int(self._broker.config[setting])
+
+    def on_settings(self) -> None:
+        """A setting was changed at run time: whoever rests looks at how long."""
+        self._altered.set()
 
     # -- retention
 
@@ -107,7 +130,26 @@ class Housekeeping:
             logger.info(
                 "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
             )
-            self._broker.loop.run_in_executor(None, segment.unlink)
+            if segment.delay_ms <= 0:
+                self._broker.loop.run_in_executor(None, segment.unlink)
+            else:
+                due = self._broker.loop.time() + segment.delay_ms / 1000
+                heappush(self._leaving, (due, next(self._numbers), segment))
+                self._more_leave.set()
+
+    async def _let_go(self) -> None:
+        """Unlink each file when its delay is over.  What is left when the broker stops goes at the next start."""
+        loop = self._broker.loop
+        while True:
+            self._more_leave.clear()
+            left = self._leaving[0][0] - loop.time() if self._leaving else None
+            if left is None or left > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._more_leave.wait()
+                continue
+            _, _, segment = heappop(self._leaving)
+            await loop.run_in_executor(None, segment.unlink)
 
     # -- offsets on disk
 

@@ -62,11 +62,14 @@ async def _alter_broker(broker: "Broker", broker_id: int | None, change: Change,
     def checked(texts: Mapping[str, str]) -> Mapping[str, str]:
         after = change(texts)
         for name, text in after.items():
+            if texts.get(name) == text:
+                continue
             try:
                 setting = BROKER_SETTINGS[name]
                 setting.parse(text)
             except SettingError as error:
-                raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
+                # Kafka's word for settings of brokers; of topics it is INVALID_CONFIG.
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
             if not setting.dynamic:
                 raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
         return after

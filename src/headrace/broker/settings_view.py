@@ -61,7 +61,7 @@ def describe_topic(
     """Every setting of a topic, or those asked for."""
     results = []
     for setting in TOPIC_SETTINGS:
-        if keys is None or setting.name in keys:
+        if (keys is None and (not setting.internal or setting.name in configs)) or (keys is not None and setting.name in keys):
             origins = list(_origins(setting, configs, Source.TOPIC, sources))
             value = in_topic_units(origins[0].name, origins[0].value)
             results.append(_result(setting, value, origins, read_only=False, synonyms=synonyms, documentation=documentation))
@@ -102,7 +102,7 @@ def describe_broker(
     """Every setting of a broker, or those asked for."""
     results = []
     for setting in BROKER_SETTINGS:
-        if keys is None or setting.name in keys:
+        if (keys is None and not setting.internal) or (keys is not None and setting.name in keys):
             origins = list(sources.of(setting.name)) or [Origin(setting.name, None, Source.DEFAULT)]
             read_only = not setting.dynamic
             results.append(
@@ -127,7 +127,7 @@ def _result(
             for origin in (origins if synonyms else ())
         ),
         config_type=setting.kind,
-        documentation=setting.doc if documentation else None,
+        documentation=setting.description if documentation else None,
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
 from headrace.model.settings import SettingError
-from headrace.model.topic_settings import LogConfig
+from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
@@ -105,7 +106,9 @@ class Topics:
 
         def checked(before: Mapping[str, str]) -> Mapping[str, str]:
             after = change(before)
-            self._checked_config(after)
+            # What stands was accepted when it was set, perhaps by an older version.
+            kept = {name: text for name, text in after.items() if before.get(name) == text}
+            self._checked_config({name: text for name, text in after.items() if name not in kept}, kept)
             return after
 
         checked(topic.configs)
@@ -160,6 +163,7 @@ class Topics:
     def _internal(self, name: str, prefix: str, more: Mapping[str, str] | None = None) -> NewTopic:
         assert name in (CONSUMER_OFFSETS, TRANSACTION_STATE)
         config = self._broker.config
+        size: int = config[f"{prefix}.segment.bytes"]
         return NewTopic(
             name=name,
             partition_count=config[f"{prefix}.num.partitions"],
@@ -167,7 +171,7 @@ class Topics:
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": str(config[f"{prefix}.segment.bytes"]),
+                _segment_setting(size): str(size),
                 **(more or {}),
             },
         )
@@ -207,9 +211,9 @@ class Topics:
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be 1 or more, or -1 for the default."
             )
 
-    def _checked_config(self, texts: Mapping[str, str]) -> LogConfig:
+    def _checked_config(self, texts: Mapping[str, str], kept: Mapping[str, str] = MappingProxyType({})) -> LogConfig:
         try:
-            return self._broker.config.topic_defaults().overridden(texts)
+            return self._broker.config.topic_defaults().overridden(kept).checked(texts)
         except SettingError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
 
@@ -227,3 +231,8 @@ class Topics:
     def _default_factor(self, config: BrokerConfig) -> int:
         factor: int | None = config["default.replication.factor"]
         return factor or min(REPLICATION_FACTOR_IN_A_CLUSTER, max(1, len(self._broker.image.brokers)))
+
+
+def _segment_setting(size: int) -> str:
+    """The brokers' own topics may have smaller segments than others."""
+    return "segment.bytes" if size >= (TOPIC_SETTINGS["segment.bytes"].minimum or 0) else "internal.segment.bytes"

@@ -157,7 +157,9 @@ class Log(SegmentedLog):
         except OSError as error:
             raise self._fail("removing a segment", segment.log.path, error) from error
         self._size -= segment.size
-        return RemovedSegment(segment.base_offset, segment.size, reason, lambda: unlink(self.disk, paths))
+        return RemovedSegment(
+            segment.base_offset, segment.size, reason, lambda: unlink(self.disk, paths), self.config.file_delete_delay_ms
+        )
 
     def replace_segments(
         self, bases: Sequence[int], finish: Callable[[Disk, Path, Sequence[int]], None], next_expiry_ms: int | None

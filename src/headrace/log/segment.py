@@ -8,6 +8,7 @@ noticed (`IndexMismatch`) and never believed.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from headrace.host.disk import Buffer
 from headrace.log.aborted_index import AbortedEntry, AbortedIndex
@@ -127,6 +128,11 @@ class Segment:
         return f"<segment {self.log.path.name} of {self.size} bytes>"
 
     # -- writing
+
+    @property
+    def lot(self) -> int:
+        """A number that is this segment's own and looks like chance; the same after a restart."""
+        return crc32(f"{self.directory.name}/{self.base_offset}".encode())
 
     def append(self, batches: Sequence[StoredBatch], parts: Sequence[Buffer]) -> None:
         """Write batches in one go, then note them in the indexes."""

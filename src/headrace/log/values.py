@@ -76,3 +76,5 @@ class RemovedSegment:
     # "retention.ms", "retention.bytes", "log start", "compaction" or "truncation"
     reason: str
     unlink: Callable[[], None]
+    # How long its files stay, under another name: file.delete.delay.ms.
+    delay_ms: int = 0

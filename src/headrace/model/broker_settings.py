@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingTable, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
@@ -147,6 +148,8 @@ _DEFAULTS_FOR_TOPICS = tuple(
         maximum=setting.maximum,
         choices=setting.choices,
         dynamic=True,
+        compatibility=setting.compatibility,
+        internal=setting.internal,
     )
     for setting in TOPIC_SETTINGS
     if setting.synonyms
@@ -162,11 +165,7 @@ _HOUSEKEEPING = (
     _dynamic(
         "log.cleaner.backoff.ms", Kind.LONG, 15_000, "How long the cleaner rests when there is nothing to clean.", minimum=0
     ),
-    _fixed("log.cleaner.dedupe.buffer.size", Kind.LONG, 134_217_728, "The memory for keys of one compaction.", minimum=1_048_576),
     _fixed("log.flush.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often recovery points are written down.", minimum=1),
-    _fixed(
-        "log.flush.start.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often log starts are written down.", minimum=1
-    ),
     _dynamic(
         "headrace.disk.slow.ms",
         Kind.INT,
@@ -315,8 +314,13 @@ _REPLICATION = (
     ),
     _fixed("replica.fetch.response.max.bytes", Kind.INT, 10_485_760, "How many bytes a follower asks for at a time.", minimum=0),
     _fixed("replica.fetch.backoff.ms", Kind.INT, 200, "How long a follower rests after a failed fetch.", minimum=0),
-    _fixed("num.replica.fetchers", Kind.INT, 1, "Fetchers per source broker.", minimum=1),
-    _fixed("replica.selector.class", Kind.STRING, None, "`rack` lets consumers read from a replica in their own rack."),
+    _fixed(
+        "replica.selector.class",
+        Kind.STRING,
+        None,
+        "`rack`, or Kafka's class of that kind, lets consumers read from a replica in their own rack.",
+        choices=("rack", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+    ),
     _fixed("auto.leader.rebalance.enable", Kind.BOOLEAN, True, "Whether leadership returns to preferred replicas by itself."),
     _fixed("leader.imbalance.check.interval.seconds", Kind.LONG, 300, "How often leadership is balanced.", minimum=1),
     _fixed("controlled.shutdown.enable", Kind.BOOLEAN, True, "Whether a stopping broker hands its leadership over first."),
@@ -325,13 +329,6 @@ _REPLICATION = (
     ),
     _dynamic(
         "follower.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes per second fetched by throttled replicas.", minimum=0
-    ),
-    _dynamic(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        Kind.LONG,
-        LONG_MAX,
-        "Of no effect: a broker has one log directory. Kafka's reassignment tool clears it after every move.",
-        minimum=0,
     ),
 )
 
@@ -345,6 +342,7 @@ BROKER_SETTINGS = SettingTable(
     + _GROUPS
     + _TRANSACTIONS
     + _REPLICATION
+    + COMPATIBILITY_SETTINGS
 )
 
 _MILLISECONDS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000, "log.roll.hours": 3_600_000}
@@ -361,12 +359,11 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         BROKER_SETTINGS.parse(self.given)
-        BROKER_SETTINGS.parse(self.altered)
 
     def __getitem__(self, name: str) -> Any:
         setting = BROKER_SETTINGS[name]
         text = self.altered.get(name, self.given.get(name))
-        return setting.default if text is None else setting.parse(text)
+        return setting.default if text is None else setting.read(text)
 
     def text(self, name: str) -> str | None:
         return BROKER_SETTINGS[name].format(self[name])

@@ -47,15 +47,28 @@ class Setting:
     synonyms: tuple[str, ...] = ()
     # Whether a running broker takes a new value without a restart.
     dynamic: bool = False
+    # Whether it is taken, kept and shown for the sake of Kafka's tools and files, and changes nothing.
+    compatibility: bool = False
+    # Whether it is for tests and left out of lists, as Kafka leaves its own out.
+    internal: bool = False
+
+    @property
+    def description(self) -> str:
+        """What people are told about it."""
+        return f"Taken for compatibility only, without effect. {self.doc}" if self.compatibility else self.doc
 
     def parse(self, text: str) -> Value:
-        """The value that the text stands for."""
-        try:
-            value = _READERS[self.kind](text.strip())
-        except ValueError:
-            raise SettingError(f"{self.name}={text!r} is not a valid {self.kind.name.lower()}") from None
+        """The value that the text stands for, if it is one that is accepted."""
+        value = self.read(text)
         self._check(value)
         return value
+
+    def read(self, text: str) -> Value:
+        """The value that the text stands for, also where it was accepted by an older version with other limits."""
+        try:
+            return _READERS[self.kind](text.strip())
+        except ValueError:
+            raise SettingError(f"{self.name}={text!r} is not a valid {self.kind.name.lower()}") from None
 
     def _check(self, value: Value) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool):

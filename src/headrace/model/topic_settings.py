@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingTable, Value
+from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
 
@@ -193,7 +193,8 @@ TOPIC_SETTINGS = SettingTable(
             "preallocate",
             Kind.BOOLEAN,
             False,
-            "Accepted for compatibility; segments grow as they are written.",
+            "Segments grow as they are written.",
+            compatibility=True,
             synonyms=("log.preallocate",),
         ),
         _topic(
@@ -217,8 +218,17 @@ TOPIC_SETTINGS = SettingTable(
             Kind.INT,
             1_073_741_824,
             "How large a segment file grows before a new one is begun.",
-            minimum=14,
+            minimum=1_048_576,
             synonyms=("log.segment.bytes",),
+        ),
+        _topic(
+            "internal.segment.bytes",
+            Kind.INT,
+            None,
+            "For tests: `segment.bytes` without its minimum; it goes before that one.",
+            minimum=14,
+            synonyms=("internal.log.segment.bytes",),
+            internal=True,
         ),
         _topic(
             "segment.index.bytes",
@@ -254,7 +264,7 @@ TOPIC_SETTINGS = SettingTable(
     )
 )
 
-_FIELDS = {"headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable"}
+_FIELDS = {"headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable", "internal.segment.bytes": "segment_bytes"}
 
 
 # Without slots, for the properties that are worked out once: every batch asks for them.
@@ -298,10 +308,14 @@ class LogConfig:
 
     @cached_property
     def roll_after_ms(self) -> int:
-        """The age at which a segment is closed."""
+        """The age at which a segment is closed at the latest."""
         # Only closed segments are compacted: one that must be compacted by then must be closed by then.
-        limit = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
-        return limit - self.segment_jitter_ms
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @cached_property
+    def roll_jitter_ms(self) -> int:
+        """By how much earlier it may be closed, so that logs that were begun together are not all closed together."""
+        return min(self.segment_jitter_ms, self.roll_after_ms)
 
     @cached_property
     def needs_deep_validation(self) -> bool:
@@ -309,10 +323,16 @@ class LogConfig:
         limits_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
         return self.is_compacted or self.compression_type != "producer" or limits_age
 
+    def checked(self, texts: Mapping[str, str]) -> "LogConfig":
+        """As below, where somebody asks for it; SettingError names the first that is not accepted."""
+        _check_lags(self, TOPIC_SETTINGS.parse(texts))
+        return self.overridden(texts)
+
     def overridden(self, texts: Mapping[str, str]) -> "LogConfig":
-        """These settings with a topic's own on top; SettingError names the first wrong one."""
+        """These settings with a topic's own on top, which were checked when they were set."""
         changes: dict[str, Any] = {}
-        for name, value in TOPIC_SETTINGS.parse(texts).items():
+        for name in sorted(texts, key=lambda name: TOPIC_SETTINGS[name].internal):
+            value = TOPIC_SETTINGS[name].read(texts[name])
             field = _FIELDS.get(name, name.replace(".", "_"))
             if field in _KNOWN_FIELDS:
                 changes[field] = frozenset(value) if isinstance(value, tuple) else value
@@ -320,3 +340,10 @@ class LogConfig:
 
 
 _KNOWN_FIELDS = frozenset(field.name for field in fields(LogConfig))
+
+
+def _check_lags(before: LogConfig, values: Mapping[str, Any]) -> None:
+    least = values.get("min.compaction.lag.ms", before.min_compaction_lag_ms)
+    most = values.get("max.compaction.lag.ms", before.max_compaction_lag_ms)
+    if least > most:
+        raise SettingError(f"min.compaction.lag.ms={least} is above max.compaction.lag.ms={most}")

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "compat-java"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 # Small, so that there are several segments, and indexes with several entries.
-SMALL_SEGMENTS = {"segment.bytes": "20000", "index.interval.bytes": "1000"}
+SMALL_SEGMENTS = {"internal.segment.bytes": "20000", "index.interval.bytes": "1000"}
 # The dump tool speaks of these where a file is not as it should be.
 COMPLAINTS = re.compile(
     r"isvalid: false|Found timestamp mismatch|Found out of order|Mismatches in|could not be found|Exception|corrupt", re.I

@@ -125,7 +125,9 @@ def test_what_is_no_log_is_said_to_be_none(headrace: Command, tmp_path: Path) ->
 def test_the_log_that_a_broker_leaves_behind_is_sound(headrace: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from headrace.testing import Broker
 
-    with Broker(data=tmp_path / "data", settings={"log.segment.bytes": "20000", "log.index.interval.bytes": "1000"}) as broker:
+    with Broker(
+        data=tmp_path / "data", settings={"internal.log.segment.bytes": "20000", "log.index.interval.bytes": "1000"}
+    ) as broker:
         lines = b"".join(b"%d %s\n" % (number, b"x" * 100) for number in range(2000))
         written = headrace("produce", "orders", "-b", broker.bootstrap, "-X", "batch.num.messages=20", given=lines)
     assert written.code == 0, written.remarks

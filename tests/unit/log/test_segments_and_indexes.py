@@ -56,6 +56,23 @@ def test_a_segment_rolls_by_the_time_of_its_records() -> None:
     assert bases(log) == [0, 3, 5]
 
 
+def test_logs_begun_together_roll_at_times_that_the_jitter_spreads(tmp_path: Path) -> None:
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=900, message_timestamp_after_max_ms=10**9)
+
+    def rolled_at(name: str) -> int:
+        log = Log.open(tmp_path / name, config, disk=SystemDisk(), clock=ManualClock(), clean=False)
+        for delta in range(0, 1002, 10):
+            produce(log, b"v", timestamp=TIME + delta)
+            if len(bases(log)) > 1:
+                return delta
+        return 1001
+
+    ages = [rolled_at(f"t-{index}") for index in range(12)]
+
+    assert all(100 <= age <= 1010 for age in ages)
+    assert len(set(ages)) > 6
+
+
 def test_records_without_a_timestamp_roll_by_the_clock() -> None:
     clock = ManualClock()
     log = open_log(simulated_disk(), LogConfig(segment_ms=1000), clock=clock)

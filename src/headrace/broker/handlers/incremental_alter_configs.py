@@ -91,7 +91,9 @@ def _changed(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mappi
         try:
             setting = table[config.name]
         except SettingError as error:
-            raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
+            of_broker = resource.resource_type == ResourceType.BROKER
+            code = ErrorCode.INVALID_REQUEST if of_broker else ErrorCode.INVALID_CONFIG
+            raise RequestError(code, f"{error}.") from None
         _apply(setting, config, after)
     return after
 

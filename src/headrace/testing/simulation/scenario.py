@@ -118,7 +118,7 @@ class _Scenario:
             configs={
                 "min.insync.replicas": str(plan.min_insync_replicas),
                 "headrace.flush": plan.flush,
-                "segment.bytes": str(plan.segment_bytes),
+                "internal.segment.bytes": str(plan.segment_bytes),
             },
         )
         self._partitions = self._spec.partitions

@@ -50,7 +50,7 @@ class Side:
 
 def window(flush: str) -> Side:
     """Old records go; consumers that are too slow are told so, and only those."""
-    configs = {"retention.bytes": RETENTION_BYTES, "segment.bytes": SEGMENT_BYTES, "min.insync.replicas": "2"}
+    configs = {"retention.bytes": RETENTION_BYTES, "internal.segment.bytes": SEGMENT_BYTES, "min.insync.replicas": "2"}
     return Side(
         spec=TopicSpec(name="window", configs=configs | {"headrace.flush": flush}),
         writers={"window-writer": lambda client: Producer(client, pause_s=OFTEN_S, in_flight_max=2)},
@@ -63,7 +63,7 @@ def table(flush: str) -> Side:
     """Superseded records go; the last one of each key stays."""
     configs = {
         "cleanup.policy": "compact",
-        "segment.bytes": SEGMENT_BYTES,
+        "internal.segment.bytes": SEGMENT_BYTES,
         "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "2",
     }
@@ -77,7 +77,7 @@ def table(flush: str) -> Side:
 
 def reborn(flush: str) -> Side:
     """A topic is deleted and made again; nothing of the old one is in the new one."""
-    configs = {"min.insync.replicas": "2", "segment.bytes": SEGMENT_BYTES, "headrace.flush": flush}
+    configs = {"min.insync.replicas": "2", "internal.segment.bytes": SEGMENT_BYTES, "headrace.flush": flush}
     spec = TopicSpec(name=REBORN, partition_count=2, configs=configs)
     return Side(
         spec=spec,

@@ -1,0 +1,39 @@
+"""Broker settings that Kafka changes at run time and that change nothing here.
+
+Tools and files set them; they are taken, kept, shown, and marked as of no effect.
+"""
+
+from headrace.model.settings import LONG_MAX, Kind, Setting, Value
+
+
+def _taken(name: str, kind: Kind, default: Value, doc: str, minimum: float | None = None) -> Setting:
+    return Setting(name=name, kind=kind, default=default, doc=doc, minimum=minimum, dynamic=True, compatibility=True)
+
+
+COMPATIBILITY_SETTINGS = (
+    _taken("num.network.threads", Kind.INT, 3, "One event loop serves all connections.", 1),
+    _taken("num.io.threads", Kind.INT, 8, "There are as many threads for the disk as flushes and reads need.", 1),
+    _taken("background.threads", Kind.INT, 10, "Background work shares the threads for the disk.", 1),
+    _taken("num.recovery.threads.per.data.dir", Kind.INT, 2, "Recovery uses the threads for the disk.", 1),
+    _taken("num.replica.fetchers", Kind.INT, 1, "One fetcher for each source broker fetches all of its partitions.", 1),
+    _taken("log.cleaner.threads", Kind.INT, 1, "One process compacts.", 0),
+    _taken("log.cleaner.dedupe.buffer.size", Kind.LONG, 134_217_728, "Compaction takes the memory its keys need.", 1_048_576),
+    _taken("log.cleaner.io.buffer.size", Kind.INT, 524_288, "Compaction reads batch by batch.", 0),
+    _taken("log.cleaner.io.buffer.load.factor", Kind.DOUBLE, 0.9, "Compaction has no such buffer."),
+    _taken("log.cleaner.io.max.bytes.per.second", Kind.DOUBLE, 1.7976931348623157e308, "Compaction is not throttled."),
+    _taken(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        Kind.INT,
+        60_000,
+        "A log's start is on disk before DeleteRecords is answered, and written with the recovery points otherwise.",
+        1,
+    ),
+    _taken("metric.reporters", Kind.LIST, (), "There are no plug-ins."),
+    _taken(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        Kind.LONG,
+        LONG_MAX,
+        "A broker has one log directory. Kafka's reassignment tool clears it after every move.",
+        0,
+    ),
+)
