@@ -23,6 +23,7 @@ from headrace.wire.messages.describe_quorum import (
     DescribeQuorumRequestTopic,
 )
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from headrace.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.list_config_resources import ListConfigResourcesRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -252,6 +253,22 @@ def test_a_type_that_has_no_settings_is_refused(client: RawClient, kind: int) ->
     reply = client.call(ListConfigResourcesRequest(resource_types=(TOPIC, kind)), 1)
 
     assert (reply.error_code, reply.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())
+
+
+# --- users
+
+
+def test_no_user_has_credentials(client: RawClient) -> None:
+    ada, bob = UserName(name="ada"), UserName(name="bob")
+
+    everybody = client.call(DescribeUserScramCredentialsRequest(users=None), 0)
+    some = client.call(DescribeUserScramCredentialsRequest(users=(ada, bob, bob)), 0)
+
+    assert (everybody.error_code, everybody.results) == (ErrorCode.NONE, ())
+    assert {result.user: result.error_code for result in some.results} == {
+        "ada": ErrorCode.RESOURCE_NOT_FOUND,
+        "bob": ErrorCode.DUPLICATE_RESOURCE,
+    }
 
 
 # --- what a client may do

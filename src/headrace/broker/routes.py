@@ -29,6 +29,7 @@ from headrace.broker.handlers import (
     describe_quorum,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -79,6 +80,7 @@ from headrace.wire.messages.describe_producers import DescribeProducersRequest
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
+from headrace.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
 from headrace.wire.messages.end_txn import EndTxnRequest
 from headrace.wire.messages.fetch import FetchRequest
@@ -171,6 +173,7 @@ ROUTES: Mapping[int, Route] = dict(
         _plain(DescribeQuorumRequest, describe_quorum.handle),
         _plain(ListConfigResourcesRequest, list_config_resources.handle),
         _plain(UpdateFeaturesRequest, update_features.handle),
+        _plain(DescribeUserScramCredentialsRequest, describe_user_scram_credentials.handle),
         _internal(AlterPartitionRequest, alter_partition.handle),
     )
 )

@@ -1,0 +1,31 @@
+"""DescribeUserScramCredentials: no user has SCRAM credentials here, and whoever asks is told so."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+
+def handle(
+    broker: "Broker", request: DescribeUserScramCredentialsRequest, context: RequestContext
+) -> DescribeUserScramCredentialsResponse:
+    asked = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        error_code=ErrorCode.NONE, results=tuple(_refusal(name, count) for name, count in asked.items())
+    )
+
+
+def _refusal(name: str, count: int) -> DescribeUserScramCredentialsResult:
+    code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials."
+    if count > 1:
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name} stands twice in the request."
+    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message, credential_infos=())
