@@ -187,6 +187,14 @@ _GROUPS = (
     _fixed("offsets.topic.segment.bytes", Kind.INT, 104_857_600, "Segment size of __consumer_offsets.", minimum=1),
     _fixed("offsets.retention.minutes", Kind.INT, 10_080, "How long an empty group's offsets are kept.", minimum=1),
     _fixed("offsets.retention.check.interval.ms", Kind.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
+    _fixed(
+        "offsets.commit.timeout.ms",
+        Kind.INT,
+        5000,
+        "How long a group coordinator waits for the replicas to confirm what it wrote, before it answers "
+        "COORDINATOR_NOT_AVAILABLE.",
+        minimum=1,
+    ),
     _fixed("offset.metadata.max.bytes", Kind.INT, 4096, "The largest note beside a committed offset.", minimum=0),
     _fixed("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session time-out a member may ask for.", minimum=1),
     _fixed("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session time-out a member may ask for.", minimum=1),
@@ -270,6 +278,14 @@ _GROUPS = (
     ),
 )
 _TRANSACTIONS = (
+    _fixed(
+        "request.timeout.ms",
+        Kind.INT,
+        30_000,
+        "How long a transaction coordinator waits for the replicas to confirm what it wrote, before it answers "
+        "COORDINATOR_NOT_AVAILABLE.",
+        minimum=1,
+    ),
     _fixed("transaction.state.log.num.partitions", Kind.INT, 50, "Partitions of __transaction_state.", minimum=1),
     _fixed(
         "transaction.state.log.replication.factor",

@@ -120,13 +120,16 @@ class TextCodec:
         return None if key.startswith(b"?") else key.decode()
 
 
-def make_runtime(on_committed: Callable[[int, Ledger], None] | None = None) -> CoordinatorRuntime[Ledger]:
+def make_runtime(
+    on_committed: Callable[[int, Ledger], None] | None = None, write_timeout_s: float = 5.0
+) -> CoordinatorRuntime[Ledger]:
     return CoordinatorRuntime(
         topic="ledger",
         codec=TextCodec(),
         make_shard=lambda index: Ledger(),
         clock=SystemClock(),
         scope=Supervisor(SystemClock()),
+        write_timeout_s=write_timeout_s,
         on_committed=on_committed,
     )
 
@@ -390,5 +393,89 @@ def test_a_log_that_cannot_be_read_leaves_its_shard_unserved_but_others_alone() 
         asking = runtime.ask(1, lambda shard, token, now: shard.keep(token))
         assert await code_of(asking) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await keep(runtime) == "kept 0"
+
+    run(story)
+
+
+def test_a_reply_that_waits_too_long_for_the_replicas_is_refused_and_the_state_follows_the_log() -> None:
+    async def story() -> None:
+        committed: list[int] = []
+        runtime = make_runtime(lambda index, shard: committed.append(len(shard.kept)), write_timeout_s=0.02)
+        log = ListLog(commits_at_once=False)
+        runtime.lead(0, log)
+        await runtime.wait_loaded(0)
+        committed.clear()
+
+        assert await code_of(keep(runtime, "a")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await code_of(keep(runtime, "b")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        # Both are written and known; once the replicas have them, that is noticed, and the next one is answered.
+        log.commits_at_once = True
+        assert await keep(runtime, "c") == "kept 1"
+        while not committed:
+            await asyncio.sleep(0)
+        assert committed[-1] == 3
+
+    run(story)
+
+
+def test_what_only_looks_is_refused_too_when_what_it_saw_is_not_confirmed_in_time() -> None:
+    async def story() -> None:
+        runtime = make_runtime(write_timeout_s=0.02)
+        log = ListLog(commits_at_once=False)
+        runtime.lead(0, log)
+        await runtime.wait_loaded(0)
+        runtime.tell(0, lambda shard, now: Decision(("a",), ()))
+
+        assert await code_of(keep(runtime)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    run(story)
+
+
+def test_a_marker_that_the_replicas_do_not_confirm_is_answered_in_time() -> None:
+    async def story() -> None:
+        runtime = make_runtime(write_timeout_s=0.02)
+        runtime.lead(0, ListLog(commits_at_once=False))
+        await runtime.wait_loaded(0)
+        ending = runtime.end_transaction(0, PRODUCER, committed=True, coordinator_epoch=0)
+
+        assert await code_of(ending) is ErrorCode.REQUEST_TIMED_OUT
+
+    run(story)
+
+
+def test_writes_that_cannot_be_confirmed_for_want_of_replicas_are_noticed_when_they_are_after_all() -> None:
+    async def story() -> None:
+        committed: list[int] = []
+        runtime = make_runtime(lambda index, shard: committed.append(1))
+        log = ListLog(commits_at_once=False)
+        runtime.lead(0, log)
+        await runtime.wait_loaded(0)
+        committed.clear()
+        asked = asyncio.ensure_future(code_of(keep(runtime, "a")))
+        await asyncio.sleep(0)
+        log.lose(RequestError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+
+        assert await asked is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert not committed
+        log.failure = None
+        log.commit()
+        while not committed:
+            await asyncio.sleep(0.01)
+
+    run(story)
+
+
+def test_a_shard_that_fails_over_a_deadline_is_loaded_again() -> None:
+    async def story() -> None:
+        runtime, shard = await serving(ListLog())
+        await keep(runtime, "a")
+        failing = asyncio.ensure_future(code_of(runtime.ask(0, lambda shard, token, now: shard.park(token))))
+        await asyncio.sleep(0)
+        runtime.fail(0, ValueError("oh"))
+
+        assert await failing is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await runtime.wait_loaded(0)
+        assert dict(runtime.shards())[0] is not shard
+        assert dict(runtime.shards())[0].kept == shard.kept
 
     run(story)

@@ -64,6 +64,7 @@ class GroupCoordinator:
             make_shard=self._make_shard,
             clock=broker.clock,
             scope=broker.supervisor.scope("groups"),
+            write_timeout_s=broker.config["offsets.commit.timeout.ms"] / 1000,
         )
 
     def start(self) -> None:

@@ -55,7 +55,11 @@ class LedPartition:
                 passed.set_exception(RequestError(code))
 
         if not self.partition.when_durable(offset, -1, on_outcome):
-            await passed
+            try:
+                await passed
+            finally:
+                if passed.cancelled():
+                    self.partition.stop_waiting(on_outcome)
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
         if not is_warm(self.partition, offset):

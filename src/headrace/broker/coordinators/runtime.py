@@ -4,6 +4,8 @@ One shard per partition that this broker leads.  A shard is loaded by replaying 
 appended as one write, replayed at once, and its replies are sent when the high watermark has passed it.  What always holds:
 
 - a reply is never sent before all that was written until then is committed, so no client sees what a crash could take back;
+- a reply that the high watermark keeps waiting for too long is replaced by COORDINATOR_NOT_AVAILABLE.  What was decided stays
+  written and replayed, and may be committed later: whoever asked asks again and finds it;
 - a shard that is not led answers nobody: whoever waits is told NOT_COORDINATOR;
 - a shard changes only between two steps of the event loop, so decisions never interleave.
 
@@ -13,12 +15,13 @@ The kind of shard, the encoding of its entries and the topic are parameters; gro
 import asyncio
 import gc
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from headrace.broker.supervision import Rule, Scope, Service
 from headrace.coordination.decision import Decision, Reply, Token
@@ -37,10 +40,15 @@ LOAD_CHUNK_BYTES = 1024 * 1024
 ENTRIES_PER_STEP = 1000
 # Before a load that the machine made fail is tried again.
 LOAD_PAUSE_S = 1.0
+# Between two looks at a high watermark that cannot move for now, since too few replicas are in sync.
+COMMIT_PAUSE_S = 0.2
 # Entries of one decision go into batches of about this size; a topic's max.message.bytes is 1 MiB unless set otherwise.
 BATCH_BYTES = 512 * 1024
 # What an entry costs beside its key and value, at most.
 ENTRY_OVERHEAD_BYTES = 32
+
+# Why a write got no answer, in words for a client.
+LATE = "it is written, and the replicas have not confirmed it in time"
 
 Entry = Any
 
@@ -108,6 +116,14 @@ class Shard(Protocol):
 ShardType = TypeVar("ShardType", bound=Shard)
 
 
+class _Held(NamedTuple):
+    """Replies held back until the high watermark reaches an offset, or until a deadline."""
+
+    offset: int
+    replies: tuple[Reply, ...]
+    deadline: float
+
+
 @dataclass(slots=True)
 class _Led(Generic[ShardType]):
     """One partition that we lead: its shard, once loaded, and who waits for what."""
@@ -118,8 +134,9 @@ class _Led(Generic[ShardType]):
     loaded: bool = False
     closed: bool = False
     waiting: dict[Token, asyncio.Future[Any]] = field(default_factory=dict)
-    # Replies held back until the high watermark reaches the offset they stand beside; offsets only grow.
-    uncommitted: deque[tuple[int, tuple[Reply, ...]]] = field(default_factory=deque)
+    # Offsets and deadlines only grow.
+    uncommitted: deque[_Held] = field(default_factory=deque)
+    overdue_timer: asyncio.TimerHandle | None = None
     # Where the log ends after the last write; replies wait for the high watermark to get here.
     written_to: int = 0
     timer: asyncio.TimerHandle | None = None
@@ -148,6 +165,7 @@ class CoordinatorRuntime(Generic[ShardType]):
         make_shard: Callable[[int], ShardType],
         clock: Clock,
         scope: Scope,
+        write_timeout_s: float,
         on_committed: Callable[[int, ShardType], None] | None = None,
     ) -> None:
         """`on_committed` is called with the partition and its shard after a load and after each commit of entries."""
@@ -156,6 +174,7 @@ class CoordinatorRuntime(Generic[ShardType]):
         self._make_shard = make_shard
         self._clock = clock
         self._scope = scope
+        self._write_timeout_s = write_timeout_s
         self._on_committed = on_committed
         self._led: dict[int, _Led[ShardType]] = {}
         self._tokens = count(1)
@@ -187,6 +206,9 @@ class CoordinatorRuntime(Generic[ShardType]):
         if led.timer is not None:
             led.timer.cancel()
             led.timer = None
+        if led.overdue_timer is not None:
+            led.overdue_timer.cancel()
+            led.overdue_timer = None
         for future in led.waiting.values():
             if not future.done():
                 future.set_exception(RequestError(error.code, error.message or ""))
@@ -261,15 +283,24 @@ class CoordinatorRuntime(Generic[ShardType]):
         try:
             _, last = led.log.append(marker, transaction_version=transaction_version)
         except (RequestError, StorageError) as error:
+            if isinstance(error, RequestError) and error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                # What has ended it here may be this very marker, sent before: it counts once it is committed.
+                await self._wait_for_commit(led, led.log.end_offset)
             raise as_coordinator_error(error) from error
         led.shard.replay_marker(producer, committed)
         led.written_to = last + 1
         self._set_timer(led)
+        await self._wait_for_commit(led, last + 1)
+        self._committed(led)
+
+    async def _wait_for_commit(self, led: _Led[ShardType], offset: int) -> None:
         try:
-            await led.log.wait_for_high_watermark(last + 1)
+            async with asyncio.timeout(self._write_timeout_s):
+                await led.log.wait_for_high_watermark(offset)
+        except TimeoutError:
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, LATE) from None
         except (RequestError, StorageError) as error:
             raise as_coordinator_error(error) from error
-        self._committed(led)
 
     def now(self) -> Moment:
         return Moment(self._clock.wall_ms(), self._clock.monotonic())
@@ -315,7 +346,9 @@ class CoordinatorRuntime(Generic[ShardType]):
             return
         if not replies and not wrote:
             return
-        led.uncommitted.append((led.written_to, replies))
+        led.uncommitted.append(_Held(led.written_to, replies, asyncio.get_running_loop().time() + self._write_timeout_s))
+        if led.overdue_timer is None:
+            led.overdue_timer = asyncio.get_running_loop().call_later(self._write_timeout_s, self._refuse_overdue, led)
         if led.committing is None or led.committing.is_over:
             subject = f"{self.topic}-{led.index}"
             led.committing = self._scope.run("commit", lambda: self._deliver_committed(led), Rule.RESTART, subject=subject)
@@ -323,15 +356,40 @@ class CoordinatorRuntime(Generic[ShardType]):
     async def _deliver_committed(self, led: _Led[ShardType]) -> None:
         while led.uncommitted:
             try:
-                await led.log.wait_for_high_watermark(led.uncommitted[0][0])
+                await led.log.wait_for_high_watermark(led.uncommitted[0].offset)
             except (RequestError, StorageError) as error:
-                # Leadership went away under us; the broker will say so too, but whoever waits need not wait for that.
-                while led.uncommitted:
-                    self._refuse(led, led.uncommitted.popleft()[1], as_coordinator_error(error))
-                return
-            while led.uncommitted and led.uncommitted[0][0] <= led.log.high_watermark:
-                _deliver(led, led.uncommitted.popleft()[1])
+                # Whoever waits need not wait for the end of it.
+                self._refuse_held(led, len(led.uncommitted), as_coordinator_error(error))
+                if not isinstance(error, RequestError) or error.code is not ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+                    # Leadership went away under us; the broker will say so too.
+                    led.uncommitted.clear()
+                    return
+                await asyncio.sleep(COMMIT_PAUSE_S)
+                continue
+            while led.uncommitted and led.uncommitted[0].offset <= led.log.high_watermark:
+                _deliver(led, led.uncommitted.popleft().replies)
             self._committed(led)
+
+    def _refuse_overdue(self, led: _Led[ShardType]) -> None:
+        led.overdue_timer = None
+        now = asyncio.get_running_loop().time()
+        overdue = 0
+        for held in led.uncommitted:
+            if held.deadline > now:
+                led.overdue_timer = asyncio.get_running_loop().call_later(held.deadline - now, self._refuse_overdue, led)
+                break
+            overdue += 1
+        self._refuse_held(led, overdue, RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, LATE))
+
+    def _refuse_held(self, led: _Led[ShardType], count: int, error: RequestError) -> None:
+        """Give no more hope to the first few.  What they wait for may be committed yet, and that must be noticed."""
+        last = 0
+        for _ in range(count):
+            held = led.uncommitted.popleft()
+            last = held.offset
+            self._refuse(led, held.replies, error)
+        if count:
+            led.uncommitted.appendleft(_Held(last, (), -math.inf))
 
     def _committed(self, led: _Led[ShardType]) -> None:
         if self._on_committed is not None and not led.closed:

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 WRITE_TXN_MARKERS_VERSION = 2
 REMOTE_TIMEOUT_S = 30.0
+LANES = LANE, LATE_LANE = "markers", "late markers"
+LATE_FOR_S = 30.0
 
 Results = dict[TopicPartition, ErrorCode]
 
@@ -50,6 +52,8 @@ class MarkerSender:
         self._runtime = runtime
         self._on_noted = on_noted
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        # Partitions whose markers the replicas did not confirm in time, and when that was.
+        self._late: dict[TopicPartition, float] = {}
         self._closed = False
 
     def send_due(self, index: int, shard: TransactionShard, log: LedPartition) -> None:
@@ -122,10 +126,23 @@ class MarkerSender:
                     )
                 )
             else:
-                attempts.append(self._write_remotely(leader, marker, partitions, coordinator_epoch))
+                for lane in LANES:
+                    if mine := [each for each in partitions if self._lane_of(each) == lane]:
+                        attempts.append(self._write_remotely(leader, marker, mine, coordinator_epoch, lane))
         for answered in await asyncio.gather(*attempts):
             results.update(answered)
+        for partition, code in results.items():
+            if code is ErrorCode.REQUEST_TIMED_OUT:
+                self._late[partition] = self._runtime.now().monotonic
         return results
+
+    def _lane_of(self, partition: TopicPartition) -> str:
+        """Partitions that were late a moment ago have a connection of their own, so that the others need not wait behind them."""
+        late = self._late.get(partition)
+        if late is not None and self._runtime.now().monotonic - late > LATE_FOR_S:
+            del self._late[partition]
+            late = None
+        return LANE if late is None else LATE_LANE
 
     def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
         """Partitions by the broker that leads them; None for those that do not exist any more."""
@@ -136,7 +153,7 @@ class MarkerSender:
         return by_leader
 
     async def _write_remotely(
-        self, broker_id: int, marker: Marker, partitions: list[TopicPartition], coordinator_epoch: int
+        self, broker_id: int, marker: Marker, partitions: list[TopicPartition], coordinator_epoch: int, lane: str
     ) -> Results:
         topics = tuple(
             WritableTxnMarkerTopic(name=topic.topic, partition_indexes=topic.partition_ids) for topic in by_topic(partitions)
@@ -155,7 +172,7 @@ class MarkerSender:
         )
         try:
             response: WriteTxnMarkersResponse = await self._broker.peers.call(
-                broker_id, request, WRITE_TXN_MARKERS_VERSION, timeout=REMOTE_TIMEOUT_S, lane="transactions"
+                broker_id, request, WRITE_TXN_MARKERS_VERSION, timeout=REMOTE_TIMEOUT_S, lane=lane
             )
         except PeerUnreachable as error:
             logger.info("markers of %s wait: %s", marker.transactional_id, error)

@@ -18,6 +18,8 @@ from headrace.records.control import build_end_marker
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
 
+# A marker that is not committed by then is answered REQUEST_TIMED_OUT and sent again: others wait behind it on their connection.
+MARKER_SECONDS_MAX = 5.0
 # A transaction coordinator knows partitions, not group coordinators: to it these all mean that the leader is not ready.
 NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 
@@ -51,13 +53,20 @@ async def _append(broker: "Broker", identity: TopicPartition, marker: bytes, tra
         partition = broker.replicas.find(identity.topic, identity.partition)
         partition.require_leader()
         partition.require_replicas()
+    except RequestError as error:
+        return error.code
+    try:
         appended = partition.append(marker, Origin.COORDINATOR, transaction_version=transaction_version)
     except RequestError as error:
+        if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            # Whatever has closed the transaction here may be this very marker, sent before, which a crash could still take back.
+            return await _durable(broker, partition, partition.log.end_offset, ErrorCode.INVALID_PRODUCER_EPOCH)
         return error.code
     return await _durable(broker, partition, appended.last_offset + 1)
 
 
-async def _durable(broker: "Broker", partition: Partition, offset: int) -> ErrorCode:
+async def _durable(broker: "Broker", partition: Partition, offset: int, then: ErrorCode = ErrorCode.NONE) -> ErrorCode:
+    """Return `then` when everything below an offset is committed, or why it is not yet."""
     reached: asyncio.Future[ErrorCode] = broker.loop.create_future()
 
     def on_outcome(code: ErrorCode) -> None:
@@ -65,9 +74,16 @@ async def _durable(broker: "Broker", partition: Partition, offset: int) -> Error
             reached.set_result(code)
 
     try:
-        return ErrorCode.NONE if partition.when_durable(offset, -1, on_outcome) else await reached
+        if partition.when_durable(offset, -1, on_outcome):
+            return then
+        async with asyncio.timeout(MARKER_SECONDS_MAX):
+            code = await reached
+            return then if code is ErrorCode.NONE else code
     except RequestError as error:
         return error.code
+    except TimeoutError:
+        partition.stop_waiting(on_outcome)
+        return ErrorCode.REQUEST_TIMED_OUT
 
 
 async def _end_in_group(

@@ -80,6 +80,7 @@ class TransactionCoordinator:
             make_shard=lambda index: TransactionShard(self._settings, self._producer_ids),
             clock=broker.clock,
             scope=broker.supervisor.scope("transactions"),
+            write_timeout_s=broker.config["request.timeout.ms"] / 1000,
             on_committed=self._on_committed,
         )
         self.sender = MarkerSender(broker, self.runtime, on_noted=self._let_through)

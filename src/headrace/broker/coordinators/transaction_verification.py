@@ -211,7 +211,8 @@ class TransactionVerification:
             AddPartitionsToTxnRequest(transactions=(transaction,)),
             ADD_PARTITIONS_VERSION,
             timeout=REMOTE_TIMEOUT_S,
-            lane="transactions",
+            # Behind a shard that waits for its replicas, only the questions to that shard wait.
+            lane=f"verification {self._broker.transactions.partition_of(question.transactional_id)}",
         )
         if response.error_code:
             raise RequestError(ErrorCode(response.error_code))
