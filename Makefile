@@ -59,7 +59,7 @@ bench-spark: $(STAMPS)/test $(STAMPS)/spark ## Figures of the Spark source and s
 bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEER=host:port
 	@$(BIN)/python -m benchmarks.broker $(if $(PEER),--peer $(PEER)) $(ARGS)
 
-compat-java: $(STAMPS)/test ## The official Java client, and Kafka's dump tool on our segment files (needs Maven and a JDK)
+compat-java: $(STAMPS)/test ## The official Java client and Kafka's tools, and its dump tool on our segment files (needs Maven and a JDK)
 	@$(BIN)/python -m tests.compat.java $(ARGS)
 
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view

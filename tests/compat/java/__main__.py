@@ -1,5 +1,6 @@
-"""`make compat-java`: the official Java client against a broker of ours, then Kafka's own dump tool over the files it left.
+"""`make compat-java`: the official Java client and Kafka's own tools against a broker of ours, then its dump tool over our files.
 
+`--against=HOST:PORT` plays the tools alone, against an Apache Kafka that listens there: what our table expects holds for it, too.
 Needs Maven, a JDK 17 and a reachable Maven repository; says so and ends with 1 where they are missing.
 """
 
@@ -14,9 +15,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing import Broker
+from tests.compat.java import tools_story
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "compat-java"
+AGAINST = "--against="
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 # Small, so that there are several segments, and indexes with several entries.
 SMALL_SEGMENTS = {"internal.segment.bytes": "20000", "index.interval.bytes": "1000"}
@@ -31,14 +34,22 @@ def main() -> int:
         if shutil.which(program) is None:
             print(f"{program} is not installed: apt install maven openjdk-17-jdk-headless")
             return 1
+    if peers := [argument.removeprefix(AGAINST) for argument in sys.argv[1:] if argument.startswith(AGAINST)]:
+        return 1 if play_tools(peers[0], is_kafka=True) else 0
     client, dump = class_path("client", "compile"), class_path("dump", "validate")
     with tempfile.TemporaryDirectory(prefix="headrace-java-") as data:
         with Broker(data=data) as broker:
             stories = subprocess.run(["java", "-cp", client, "Compat", broker.bootstrap], check=False)
+            failed = play_tools(broker.bootstrap)
             write_many_segments(broker.bootstrap)
         complaints = dump_all(dump, Path(data))
         blind = dump_misses_a_flipped_bit(dump, Path(data) / "many-0")
-    return 1 if stories.returncode or complaints or blind else 0
+    return 1 if stories.returncode or failed or complaints or blind else 0
+
+
+def play_tools(bootstrap: str, *, is_kafka: bool = False) -> int:
+    with tempfile.TemporaryDirectory(prefix="headrace-tools-") as files:
+        return tools_story.play(class_path("tools", "compile"), bootstrap, Path(files), is_kafka=is_kafka)
 
 
 def write_many_segments(bootstrap: str) -> None:
