@@ -54,7 +54,8 @@ class Driver:
     def __init__(self, settings: GroupSettings | None = None, topics: TopicCatalog | None = None) -> None:
         self.settings = settings or GroupSettings()
         self.topics = topics or TopicCatalog()
-        self.shard = GroupShard(self.settings, self.topics)
+        self.own_settings: dict[str, GroupSettings] = {}
+        self.shard = GroupShard(self.settings, self.topics, self.own_settings)
         self.time_ms = 1_000_000
         self.log: list[tuple[Entry, ProducerIdentity | None] | tuple[str, ProducerIdentity, bool]] = []
         self.replies: dict[int, Any] = {}
