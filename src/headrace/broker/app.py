@@ -44,9 +44,10 @@ from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
-from headrace.metadata.membership import BrokerMembership
+from headrace.metadata.membership import BrokerMembership, NodeIdTaken
 from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.errors import RequestError
 from headrace.model.listeners import Address, read_listeners
 from headrace.security.quotas import Quotas
 
@@ -72,6 +73,10 @@ class Host:
 
 class NoMetadata(Exception):
     """A broker cannot start: its metadata store does not answer, or says no."""
+
+
+class CannotStart(Exception):
+    """A broker cannot start, for a reason in words for people."""
 
 
 class Broker:
@@ -141,16 +146,52 @@ class Broker:
         async with AsyncExitStack() as undoing:
             await self.health.start()
             undoing.push_async_callback(self.health.close)
-            self.storage = await self.loop.run_in_executor(None, self._open_storage)
+            undoing.push_async_callback(self._undo_storage)
+            await self._in_thread(self._open_storage)
             self.store = await self.host.open_store(self.config, self.host.entropy)
             undoing.push_async_callback(self.store.close)
+            undoing.push_async_callback(self._undo_start)
             await self._start()
             undoing.pop_all()
+
+    def give_up_start(self) -> None:
+        """Have a start that is under way end soon, with everything as it was; `start` is cancelled."""
+        if self._starting is not None:
+            if hasattr(self, "storage"):
+                self.storage.give_up()
+            self._starting.cancel()
+
+    async def _undo_start(self) -> None:
+        self.phase = Phase.STOPPING
+        if hasattr(self, "server"):
+            await self.server.close()
+        if hasattr(self, "membership"):
+            await self.membership.leave()
+        await self.supervisor.close()
+
+    async def _undo_storage(self) -> None:
+        """Unlock.  What was opened is closed as ever; a clean end of the last time stays one."""
+        if not hasattr(self, "storage"):
+            return
+        high_watermarks, logs = self.housekeeping.positions() if hasattr(self, "replicas") else ({}, {})
+        if logs:
+            await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
+        else:
+            self.storage.release()
+
+    async def _in_thread(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Return when it is done, also when the start is given up meanwhile: what a thread does cannot be taken back."""
+        working = self.loop.run_in_executor(None, work, *arguments)
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait([working])
+            raise
 
     async def _start(self) -> None:
         self.cluster = ClusterMetadata(self.store, self.host.entropy)
         await self.cluster.start(self._keep)
-        await self.loop.run_in_executor(None, self.storage.adopt, self.cluster.cluster_id, self.broker_id)
+        await self._in_thread(self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
         self.flusher = Flusher(self.loop, report=self.supervisor.report)
         self.log_starts = LogStarts(self.storage, self.loop)
@@ -205,10 +246,11 @@ class Broker:
         self.phase = Phase.SERVING
         self.housekeeping.start()
 
-    def _open_storage(self) -> Storage:
+    def _open_storage(self) -> None:
         if self.config["headrace.memory"]:
-            return MemoryStorage(self.clock)
-        return DiskStorage(Path(self.config["log.dirs"]), self.host.disk, self.clock)
+            self.storage: Storage = MemoryStorage(self.clock)
+        else:
+            self.storage = DiskStorage(Path(self.config["log.dirs"]), self.host.disk, self.clock)
 
     async def _listen(self) -> dict[str, Endpoint]:
         """Take every listener's address; what the others are told of them, by name."""
@@ -266,7 +308,7 @@ class Broker:
     def _on_end(self) -> None:
         """Something without which there is no broker has died: stop as well as that still goes."""
         if self._starting is not None:
-            self._starting.cancel()
+            self.give_up_start()
         elif self._stopping is None:
             self._stopping = aside(self._end(), "end")
         self.on_end()
@@ -333,18 +375,30 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
     stopping = asyncio.Event()
-    for number in ending_signals():
-        loop.add_signal_handler(number, stopping.set)
     broker = Broker(config)
     broker.on_end = stopping.set
-    await broker.start()
+
+    def on_signal() -> None:
+        if not stopping.is_set():
+            stopping.set()
+            broker.give_up_start()
+
+    for number in ending_signals():
+        loop.add_signal_handler(number, on_signal)
+    try:
+        await broker.start()
+    except asyncio.CancelledError:
+        if not stopping.is_set():
+            raise
+        logger.info("the broker was asked to end before it served anybody")
+        return
     on_ready(broker)
     await stopping.wait()
     await broker.stop()
 
 
 def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker in this process until it is told to stop.  Raises NoMetadata, OSError, BrokerFailed."""
+    """Run a broker in this process until it is told to stop.  Raises NoMetadata, CannotStart, OSError, BrokerFailed."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -352,3 +406,5 @@ def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
             runner.run(run(config, on_ready))
         except (StoreRefused, StoreUnavailable) as error:
             raise NoMetadata(str(error)) from error
+        except (NodeIdTaken, RequestError) as error:
+            raise CannotStart(str(error)) from error

@@ -62,6 +62,10 @@ class Storage(Protocol):
         ...
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None: ...
+    def give_up(self) -> None:
+        """From any thread: whatever is being opened need not be opened any more.  Does not block."""
+        ...
+
     def release(self) -> None:
         """Let go without writing anything down."""
         ...
@@ -109,6 +113,9 @@ class MemoryStorage:
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         return
 
+    def give_up(self) -> None:
+        return
+
     def release(self) -> None:
         return
 
@@ -126,7 +133,11 @@ class DiskStorage:
             self.memory = Memory.NOTHING
         else:
             self.memory = Memory.ALL if self.directory.was_clean else Memory.FLUSHED
-        self.directory.finish_deletions()
+        try:
+            self.directory.finish_deletions()
+        except BaseException:
+            self.directory.release()
+            raise
 
     def adopt(self, cluster_id: str, broker_id: int) -> None:
         self.directory.adopt(cluster_id, broker_id)
@@ -190,6 +201,9 @@ class DiskStorage:
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.close(logs, high_watermarks)
+
+    def give_up(self) -> None:
+        self.directory.give_up()
 
     def release(self) -> None:
         self.directory.release()

@@ -100,7 +100,7 @@ def _flags(
 
 
 def _run(settings: BrokerConfig) -> None:
-    from headrace.broker.app import NoMetadata
+    from headrace.broker.app import CannotStart, NoMetadata
     from headrace.broker.app import serve as run_broker
     from headrace.broker.supervision import BrokerFailed
 
@@ -111,6 +111,8 @@ def _run(settings: BrokerConfig) -> None:
         raise Failure(_cannot_start(settings, error)) from None
     except BrokerFailed as error:
         raise Failure(f"the broker has ended: {error}.") from None
+    except CannotStart as error:
+        raise Failure(f"the broker cannot start: {error}.") from None
     except NoMetadata as error:
         raise Failure(f"the broker cannot start without its metadata ({settings['headrace.metadata']}): {error}.") from None
 

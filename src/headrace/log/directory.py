@@ -1,6 +1,6 @@
 """One data directory: the logs in it, whose it is, and what the next start needs to know.
 
-Always: one process at a time (a lock); the clean-shutdown mark exists only while nobody serves; the recovery points written
+Always: one process at a time (a lock); the clean-shutdown mark exists only while no log is open; the recovery points written
 down lie at or below what is durable, and neither they nor the log starts beyond where their log is about to be cut.  Names and
 forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
 """
@@ -14,7 +14,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from headrace.host.clock import Clock
-from headrace.host.disk import Disk, is_full
+from headrace.host.disk import Disk, File, is_full
 from headrace.log.checkpoints import (
     CLEAN_OFFSETS,
     CLEAN_SHUTDOWN,
@@ -78,6 +78,8 @@ class LogDirectory:
         self._closes_clean = True
         # Deleted partitions that the checkpoints on disk still name.
         self._stale: set[TopicPartition] = set()
+        self._has_mark = True
+        self._lock: File | None = None
         try:
             self._make_durable_directory()
             self._lock = disk.open(path / LOCK_NAME, create=True)
@@ -88,11 +90,29 @@ class LogDirectory:
             self._high_watermarks = self._load_offsets(HIGH_WATERMARKS)
             self._log_starts = self._load_offsets(LOG_STARTS)
             self._clean_offsets = self._load_offsets(CLEAN_OFFSETS)
-            # From here on a crash is a crash.
-            disk.remove(path / CLEAN_SHUTDOWN)
-            disk.sync_directory(path)
         except OSError as error:
+            self._unlock()
             raise StorageError(path, "opening the data directory", error) from error
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _take_mark_away(self) -> None:
+        """Before the first log is touched: from here on a crash is a crash."""
+        with self._guard:
+            if self._has_mark:
+                self.disk.remove(self.path / CLEAN_SHUTDOWN)
+                self.disk.sync_directory(self.path)
+                self._has_mark = False
+
+    def give_up(self) -> None:
+        """Whoever opens logs in here, in other threads, stops with that: the start has failed."""
+        self.files.giving_up.set()
 
     def _make_durable_directory(self) -> None:
         """A directory is durable once the one it lies in is synced; else a power failure takes it, with all that is in it."""
@@ -102,13 +122,12 @@ class LogDirectory:
             self.disk.sync_directory(path.parent)
 
     def _take_lock(self) -> None:
-        descriptor = self._lock.descriptor()
+        descriptor = None if self._lock is None else self._lock.descriptor()
         if descriptor is None:
             return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._lock.close()
             raise DirectoryInUse(self.path) from None
 
     def _load_offsets(self, name: str) -> dict[TopicPartition, int]:
@@ -181,7 +200,10 @@ class LogDirectory:
     def open_log(self, identity: TopicPartition, topic_id: UUID | None, config: LogConfig) -> Log:
         """Open, recover or begin the log of a partition.  StorageError when it cannot be."""
         directory = self.directory_of(identity)
+        if self.files.giving_up.is_set():
+            raise StorageError(directory, "opening the log: the start was given up, and it")
         try:
+            self._take_mark_away()
             is_new = not self.disk.exists(directory)
             if is_new:
                 self._forget_namesake(identity)
@@ -237,6 +259,7 @@ class LogDirectory:
             self._logs.pop(identity, None)
         try:
             if self.disk.exists(directory):
+                self._take_mark_away()
                 renamed = self.path / self._deleted_name(identity)
                 self.disk.rename(directory, renamed)
                 self.disk.sync_directory(self.path)
@@ -355,15 +378,22 @@ class LogDirectory:
         self.close_logs({identity: log for identity, log in logs.items() if identity not in self._closed})
         try:
             self.checkpoint(logs, high_watermarks, closed=True)
-            if self._closes_clean:
+            if self._closes_clean and self._knows_all():
                 self.disk.write_atomically(self.path / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
         except (StorageError, OSError) as error:
             logger.error("%s: the next start will read more than it need: %s", self.path, error)
         self.release()
 
+    def _knows_all(self) -> bool:
+        """Whether every log in here was closed well: this time, or the last time and not opened since."""
+        if self._logs.keys() - self._closed:
+            return False
+        there = {identity for name in self.disk.list_names(self.path) if (identity := parse_directory_name(name)) is not None}
+        return self.was_clean or there <= self._opened
+
     def release(self) -> None:
-        """Unlock without leaving a mark."""
-        self._lock.close()
+        """Unlock without leaving a mark, or taking away one that still holds."""
+        self._unlock()
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

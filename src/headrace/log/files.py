@@ -105,10 +105,12 @@ class Handle:
 class FilePool:
     """All handles of one data directory; at most so many of them open."""
 
-    def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX, *, giving_up: threading.Event | None = None) -> None:
         self.disk = disk
         self.open_files_max = open_files_max
         self.lock = threading.Lock()
+        # Once set, whoever opens logs with these files, in other threads, stops with that.
+        self.giving_up = giving_up or threading.Event()
         self.opened: deque[Handle] = deque()
 
     def handle(self, path: Path) -> Handle:

@@ -76,7 +76,7 @@ class Log(SegmentedLog):
         is_new = not self.disk.exists(self.directory)
         self.disk.make_directory(self.directory)
         # Several logs may be opened at once in threads of their own: each with files of its own until it is handed over.
-        own_files = FilePool(self.disk)
+        own_files = FilePool(self.disk, giving_up=self.files.giving_up)
         recovery = Recovery(self.directory, self.config, self.disk, self.clock, own_files, self.epochs, self.producers)
         found = recovery.run(clean=clean and not is_new, recovery_point=recovery_point, first_offset=start_offset or 0)
         self._segments = found.segments

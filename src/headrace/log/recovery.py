@@ -38,6 +38,7 @@ from headrace.log.segment import (
 from headrace.log.snapshots import latest_snapshot, snapshot_offsets, write_snapshot
 from headrace.log.swapping import base_of, finish_interrupted, mark_deleted, remove_orphans, unlink
 from headrace.log.values import CorruptBatch
+from headrace.model.errors import StorageError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.control import read_marker
 from headrace.records.header import CONTROL_BIT, BatchHeader
@@ -319,6 +320,8 @@ class Recovery:
         )
         aborted = []
         for header, position, data in scanner:
+            if self._pool.giving_up.is_set():
+                raise StorageError(self._directory, "recovering the log: the start was given up, and it")
             torn = self._torn_hole(segment, scanner, position)
             if torn is not None:
                 scanner.end, scanner.next_offset, scanner.bad_tail = torn.start, torn.first_offset, "pages were never written"

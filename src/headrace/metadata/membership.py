@@ -33,6 +33,10 @@ REGISTER_RETRY_S = 0.2
 LEAVE_TIMEOUT_S = 2.0
 
 
+class NodeIdTaken(Exception):
+    """Another broker is registered with this one's id."""
+
+
 class BrokerMembership:
     """Register with `await join()`; leave with `await leave()`.
 
@@ -57,6 +61,7 @@ class BrokerMembership:
         self._renewed_at = 0.0
         self._granted_s = lease_ttl_s
         self._renewing: Kept | None = None
+        self._has_met_holder = False
 
     @property
     def epoch(self) -> int:
@@ -70,10 +75,21 @@ class BrokerMembership:
 
     async def join(self, keep: Keep, timeout_s: float = 30.0) -> BrokerRegistration:
         """Register, waiting for the lease of an earlier self to end.  Returns when this broker's own image shows it."""
-        async with asyncio.timeout(timeout_s):
-            await self._register()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._register()
+        except TimeoutError:
+            raise self._why_not_registered(timeout_s) from None
         self._renewing = keep("lease renewal", self._renew_for_ever)
         return self.registration
+
+    def _why_not_registered(self, timeout_s: float) -> Exception:
+        broker_id = self.registration.broker_id
+        holder = self._metadata.image.brokers.get(broker_id)
+        if holder is None:
+            return StoreUnavailable(f"this broker could not be registered within {timeout_s:.0f} s")
+        at = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in holder.endpoints.values())
+        return NodeIdTaken(f"another broker has node.id {broker_id} already, at {at}; stop that one, or give this one another id")
 
     async def update(self, **fields: object) -> None:
         """Change what the others know of this broker: shutting_down, degraded, endpoints."""
@@ -113,7 +129,8 @@ class BrokerMembership:
         """Another process, or an earlier self, holds our id.  An earlier self is one that wrote the same incarnation."""
         await self._store.revoke(unused_lease)
         holder = self._metadata.image.brokers.get(self.registration.broker_id)
-        if holder is not None:
+        if holder is not None and not self._has_met_holder:
+            self._has_met_holder = True
             logger.info("broker %d is still registered; waiting for that lease to end", holder.broker_id)
         await asyncio.sleep(REGISTER_RETRY_S)
 

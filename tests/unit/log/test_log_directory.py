@@ -58,14 +58,43 @@ def test_logs_are_found_again_after_a_clean_close() -> None:
         assert log.findings == []
 
 
-def test_the_clean_mark_is_gone_as_soon_as_somebody_serves() -> None:
+def test_the_clean_mark_is_gone_as_soon_as_a_log_is_opened_and_not_before() -> None:
     disk = simulated_disk()
     directory, logs = filled(disk)
     directory.close(logs, {})
     assert opened(disk).was_clean
     disk.crash()
+    again = opened(disk)
+    assert again.was_clean
+    again.open_log(ORDERS, TOPIC_ID, LogConfig())
+    disk.crash()
 
     assert not opened(disk).was_clean
+
+
+def test_a_close_before_all_logs_were_recovered_leaves_no_clean_mark() -> None:
+    disk = simulated_disk()
+    filled(disk)
+    disk.crash()
+    again = opened(disk)
+    again.close({ORDERS: again.open_log(ORDERS, TOPIC_ID, LogConfig())}, {})
+    assert not opened(disk).was_clean
+
+    third = opened(disk)
+    third.close(all_logs(third), {})
+    assert opened(disk).was_clean
+
+
+def test_logs_are_not_opened_once_the_start_is_given_up() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.close(logs, {})
+    again = opened(disk)
+    again.give_up()
+
+    with pytest.raises(StorageError, match="given up"):
+        again.open_log(ORDERS, TOPIC_ID, LogConfig())
+    assert opened(disk).was_clean
 
 
 def test_logs_are_closed_in_many_threads_with_few_files_open(tmp_path: Path) -> None:

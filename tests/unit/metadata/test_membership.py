@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from headrace.controller.entries import BrokerRegistration, Condition, Operation, Put
+import pytest
+
+from headrace.controller.entries import BrokerRegistration, Condition, Endpoint, Operation, Put
 from headrace.host.entropy import SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
-from headrace.metadata.membership import BrokerMembership
+from headrace.metadata.membership import BrokerMembership, NodeIdTaken
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import StoreUnavailable, TransactionResult
 from headrace.testing.tasks import keep
@@ -213,6 +215,21 @@ def test_others_learn_what_a_broker_says_of_itself() -> None:
         assert view.image.brokers[1].shutting_down
         assert view.image.brokers[1].epoch == membership.epoch
         await membership.leave()
+        await view.close()
+
+    asyncio.run(run())
+
+
+def test_a_broker_whose_id_is_taken_is_told_by_whom() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        view, first = await member(store, 1, [])
+        await first.update(endpoints={"CLIENTS": Endpoint(host="other.example", port=9092)})
+        second = BrokerMembership(view, BrokerRegistration(broker_id=1), on_lost=lambda: None, lease_ttl_s=TTL_S)
+
+        with pytest.raises(NodeIdTaken, match=r"another broker has node.id 1 already, at other.example:9092"):
+            await second.join(keep, timeout_s=0.3)
+        await first.leave()
         await view.close()
 
     asyncio.run(run())
