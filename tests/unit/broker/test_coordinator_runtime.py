@@ -345,6 +345,25 @@ def test_deadlines_of_a_shard_that_is_gone_do_not_fire() -> None:
     run(story)
 
 
+def test_a_wall_clock_that_jumps_does_not_move_the_time_by_which_a_coordinator_goes() -> None:
+    class JumpingClock(SystemClock):
+        ahead_ms = 0
+
+        def wall_ms(self) -> int:
+            return super().wall_ms() + self.ahead_ms
+
+    clock = JumpingClock()
+    runtime: CoordinatorRuntime[Ledger] = CoordinatorRuntime(
+        topic="ledger", codec=TextCodec(), make_shard=lambda index: Ledger(), clock=clock
+    )
+    before = runtime.now()
+    clock.ahead_ms = 365 * 86_400_000
+    after = runtime.now()
+
+    assert 0 <= after.wall_ms - before.wall_ms <= 60_000
+    assert after.monotonic >= before.monotonic
+
+
 def test_a_large_decision_is_one_write_of_several_batches() -> None:
     async def story() -> None:
         log = ListLog()

@@ -175,6 +175,7 @@ class CoordinatorRuntime(Generic[ShardType]):
         self._clock = clock
         self._scope = scope
         self._write_timeout_s = write_timeout_s
+        self._began = Moment(clock.wall_ms(), clock.monotonic())
         self._on_committed = on_committed
         self._led: dict[int, _Led[ShardType]] = {}
         self._tokens = count(1)
@@ -303,7 +304,8 @@ class CoordinatorRuntime(Generic[ShardType]):
             raise as_coordinator_error(error) from error
 
     def now(self) -> Moment:
-        return Moment(self._clock.wall_ms(), self._clock.monotonic())
+        """Wall time as it was at the start, moved on by the monotonic clock: a clock that somebody sets ages nothing."""
+        return self._began.moved_to(self._clock.monotonic())
 
     def _serving(self, index: int) -> _Led[ShardType]:
         led = self._led.get(index)

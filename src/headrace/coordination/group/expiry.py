@@ -1,7 +1,8 @@
 """Which committed offsets nobody needs any more.
 
 An offset expires when its group has not used it for the retention time: counted from when the group became empty, or from the
-commit where the group has no members of its own or reads other topics by now.
+commit where the group has no members of its own or reads other topics by now.  Only time in which this coordinator served
+counts: nobody else's clock is believed.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.offsets import OffsetStore
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.state import ClassicGroup, ClassicState
+from headrace.coordination.moment import counted_from
 
 Group = ClassicGroup | ConsumerGroup
 
@@ -23,7 +25,9 @@ def may_expire(group: Group) -> bool:
     return group.uses_consumer_protocol and group.subscribed_topics is not None and group.state is ClassicState.STABLE
 
 
-def expired_offsets(group: Group, store: OffsetStore, settings: GroupSettings, wall_ms: int) -> Iterator[OffsetEntry]:
+def expired_offsets(
+    group: Group, store: OffsetStore, settings: GroupSettings, wall_ms: int, serving_since_ms: int | None
+) -> Iterator[OffsetEntry]:
     """The entries that remove what has expired."""
     offsets = store.of_group(group.group_id)
     if not may_expire(group) or not offsets:
@@ -33,17 +37,20 @@ def expired_offsets(group: Group, store: OffsetStore, settings: GroupSettings, w
     for (topic, partition), stored in offsets.items():
         if topic in read or store.is_open(group.group_id, (topic, partition)):
             continue
-        if _is_expired(group, stored.value, settings, wall_ms):
+        since_ms = counted_from(_unused_since(group, stored.value), serving_since_ms, wall_ms)
+        if wall_ms - since_ms >= _retention_ms(stored.value, settings):
             yield OffsetEntry(group.group_id, topic, partition, None)
 
 
-def _is_expired(group: Group, value: CommittedOffset, settings: GroupSettings, wall_ms: int) -> bool:
+def _retention_ms(value: CommittedOffset, settings: GroupSettings) -> int:
     if value.expire_timestamp_ms != -1:
-        return wall_ms >= value.expire_timestamp_ms
-    return wall_ms - _unused_since(group, value) >= settings.offsets_retention_ms
+        return value.expire_timestamp_ms - value.commit_timestamp_ms
+    return settings.offsets_retention_ms
 
 
 def _unused_since(group: Group, value: CommittedOffset) -> int:
+    if value.expire_timestamp_ms != -1:
+        return value.commit_timestamp_ms
     if isinstance(group, ClassicGroup) and group.protocol_type is not None and group.state is ClassicState.EMPTY:
         return value.commit_timestamp_ms if group.state_timestamp_ms is None else group.state_timestamp_ms
     return value.commit_timestamp_ms

@@ -142,7 +142,7 @@ def _must_resolve(picture: ConsumerGroup, wanted: set[str], context: Context, no
     if wanted - picture.regexes.keys():
         return True
     resolved = [picture.regexes[regex] for regex in wanted]
-    age_ms = now.wall_ms - min(value.timestamp_ms for value in resolved)
+    age_ms = now.wall_ms - min(min(value.timestamp_ms for value in resolved), now.wall_ms)
     is_outdated = min(value.version for value in resolved) < context.topics.version_with_new_topics
     return age_ms > REGEX_REST_MS and (is_outdated or age_ms > context.settings.consumer_regex_refresh_interval_ms)
 
@@ -175,7 +175,8 @@ def _retarget(picture: ConsumerGroup, context: Context, outcome: Outcome, now: M
 
 def _may_retarget(picture: ConsumerGroup, context: Context, now: Moment) -> bool:
     interval_ms = context.settings_of(picture.group_id).consumer_assignment_interval_ms
-    return interval_ms == 0 or now.wall_ms >= picture.target_timestamp_ms + interval_ms
+    # A target of the future was made under a clock that was wrong.
+    return interval_ms == 0 or not 0 <= now.wall_ms - picture.target_timestamp_ms < interval_ms
 
 
 # --- the member's own assignment --------------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ class GroupShard:
         self._context = Context(
             settings, topics=topics or TopicCatalog(), own_settings={} if own_settings is None else own_settings
         )
+        # None while the log is replayed.
+        self._serving_since_ms: int | None = None
 
     @property
     def settings(self) -> GroupSettings:
@@ -320,7 +322,7 @@ class GroupShard:
 
     def _expire_offsets(self, outcome: Outcome, now: Moment) -> None:
         for group_id, group in self.groups.items():
-            expired = list(expiry.expired_offsets(group, self.offsets, self.settings, now.wall_ms))
+            expired = list(expiry.expired_offsets(group, self.offsets, self.settings, now.wall_ms, self._serving_since_ms))
             outcome.write_all(expired)
             is_bare = len(expired) == len(self.offsets.of_group(group_id)) and not self.offsets.has_open(group_id)
             if is_bare and group.is_empty:
@@ -335,6 +337,7 @@ class GroupShard:
 
     def on_loaded(self, now: Moment) -> Decision:
         """Begin to serve: every member found in the log has a full session to be heard of."""
+        self._serving_since_ms = now.wall_ms
         outcome = Outcome()
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):

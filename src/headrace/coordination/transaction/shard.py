@@ -46,6 +46,8 @@ class TransactionShard:
         self._transactions: dict[str, Transaction] = {}
         self._deadlines = Deadlines()
         self._now = Moment(0, 0.0)
+        # None while the log is replayed.
+        self._serving_since_ms: int | None = None
         self._tick_not_before_ms = 0
 
     def __len__(self) -> int:
@@ -159,7 +161,14 @@ class TransactionShard:
     def on_loaded(self, now: Moment) -> Decision:
         """The log is replayed.  Markers of decisions found in it are due at once."""
         self._now = now
+        self._serving_since_ms = now.wall_ms
+        for transaction in self._transactions.values():
+            self._set_deadline(transaction)
         return Decision()
+
+    def _set_deadline(self, transaction: Transaction) -> None:
+        deadline = deadline_ms(transaction, self.settings, self._serving_since_ms, self._now.wall_ms)
+        self._deadlines.put(transaction.transactional_id, deadline)
 
     def next_deadline(self) -> float | None:
         """Deadlines are wall times, as entries carry them; the latest reading of both clocks translates."""
@@ -201,7 +210,8 @@ class TransactionShard:
             self.markers.forget(entry.transactional_id)
             return
         self._transactions[entry.transactional_id] = entry
-        self._deadlines.put(entry.transactional_id, deadline_ms(entry, self.settings))
+        if self._serving_since_ms is not None:
+            self._set_deadline(entry)
         self.markers.follow(entry, offset)
 
     def replay_marker(self, producer: ProducerIdentity, committed: bool) -> None:

@@ -2,21 +2,29 @@
 
 An open transaction is aborted once `transaction.timeout.ms` has passed since its first partition; an idle transactional id is
 forgotten after `transactional.id.expiration.ms`.  A decided transaction has no deadline: its markers are retried for ever.
+A time-out runs on while coordinators change, as others wait for the transaction to end.  Of an idle id only the time counts in
+which this coordinator served: nobody else's clock is believed.
 """
 
 import heapq
 from dataclasses import dataclass, field
 
+from headrace.coordination.moment import counted_from
 from headrace.coordination.transaction.requests import TransactionSettings
 from headrace.coordination.transaction.state import IDLE, TIMEOUT_NEVER_MS, Transaction, TransactionState
 
 
-def deadline_ms(transaction: Transaction, settings: TransactionSettings) -> int | None:
+def deadline_ms(
+    transaction: Transaction, settings: TransactionSettings, serving_since_ms: int | None = None, now_ms: int = 0
+) -> int | None:
     """The first millisecond at which time alone changes this transaction."""
     if transaction.state is TransactionState.ONGOING:
-        return None if transaction.timeout_ms == TIMEOUT_NEVER_MS else transaction.start_ms + transaction.timeout_ms + 1
+        # One that began in the future began under a clock that was wrong.
+        began_ms = min(transaction.start_ms, max(now_ms, serving_since_ms or transaction.start_ms))
+        return None if transaction.timeout_ms == TIMEOUT_NEVER_MS else began_ms + transaction.timeout_ms + 1
     if transaction.state in IDLE:
-        return transaction.last_update_ms + settings.transactional_id_expiration_ms
+        idle_since_ms = counted_from(transaction.last_update_ms, serving_since_ms, now_ms)
+        return idle_since_ms + settings.transactional_id_expiration_ms
     return None
 
 

@@ -382,6 +382,29 @@ def test_a_very_old_client_names_its_own_retention() -> None:
     assert driver.committed() is None
 
 
+@pytest.mark.parametrize("jump_ms", [365 * DAY_MS, -365 * DAY_MS])
+def test_a_coordinator_that_starts_under_a_wrong_clock_expires_nothing_and_one_under_the_right_one_later_neither(
+    jump_ms: int,
+) -> None:
+    driver = Driver(RETENTION)
+    driver.time_ms += 400 * DAY_MS
+    driver.commit(1)
+    driver.commit(1, topic="own-retention", retention_ms=2 * DAY_MS)
+    driver.time_ms += jump_ms
+    wrong = driver.reloaded()
+    wrong.pass_time(DAY_MS)
+    wrong.commit(5, topic="another")
+    wrong.time_ms -= jump_ms
+    right = wrong.reloaded()
+    right.pass_time(DAY_MS)
+    assert [right.committed(), right.committed("another"), right.committed("own-retention")] == [1, 5, 1]
+    right.pass_time(DAY_MS + 600_000)
+    assert right.committed("own-retention") is None
+    right.pass_time(6 * DAY_MS)
+
+    assert [right.committed(), right.committed("another")] == [None, None]
+
+
 def test_an_entry_of_a_kind_that_is_only_removed_leaves_no_group_behind() -> None:
     driver = Driver()
     driver.shard.replay(LegacyTopicsEntry(GROUP, False), 0)

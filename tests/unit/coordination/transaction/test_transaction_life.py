@@ -355,6 +355,37 @@ def test_an_idle_transactional_id_is_forgotten_after_a_week(desk: Desk) -> None:
     assert desk.log[-1] == Tombstone("t")
 
 
+@pytest.mark.parametrize("jump_ms", [52 * WEEK_MS, -52 * WEEK_MS])
+def test_an_idle_transactional_id_survives_a_start_under_a_wrong_clock_and_the_next_under_the_right_one(
+    desk: Desk, jump_ms: int
+) -> None:
+    desk.now_ms += 60 * WEEK_MS
+    desk.init()
+    desk.now_ms += jump_ms
+    desk.restart()
+    desk.pass_time(WEEK_MS // 2)
+    desk.init("another")
+    desk.now_ms -= jump_ms
+    desk.restart()
+    desk.pass_time(WEEK_MS - 1)
+    assert desk.shard.get("t") is not None
+    assert desk.shard.get("another") is not None
+    desk.pass_time(1)
+
+    assert len(desk.shard) == 0
+
+
+def test_a_transaction_that_seems_to_begin_in_the_future_times_out_all_the_same(desk: Desk) -> None:
+    desk.begun()
+    desk.now_ms -= 500_000
+    desk.restart()
+    desk.pass_time(TIMEOUT_MS)
+    assert desk.state == TransactionState.ONGOING
+    desk.pass_time(2)
+
+    assert desk.state == TransactionState.PREPARE_ABORT
+
+
 def test_an_open_transaction_keeps_its_transactional_id(desk: Desk) -> None:
     desk.begun()
     desk.failing = {ORDERS}

@@ -41,6 +41,7 @@ class Desk:
         self.producer_ids = ProducerIds()
         self.producer_ids.add(range(1000, 9000))
         self.shard = TransactionShard(self.settings, self.producer_ids)
+        self.shard.on_loaded(self.moment)
 
     @property
     def moment(self) -> Moment:
