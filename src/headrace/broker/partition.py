@@ -225,6 +225,17 @@ class Partition:
         self.committed.leave(outcome)
         self.flushed.leave(outcome)
 
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go by new settings from now on; what was written before is flushed as they want it, too."""
+        before = self.log.config
+        self.log.reconfigure(config)
+        changed = (config.flush, config.flush_ms, config.flush_messages) != (before.flush, before.flush_ms, before.flush_messages)
+        if changed and config.flush != "os":
+            # What is unflushed was written under other rules, perhaps long ago.
+            self._cancel_interval()
+            self.flush_soon()
+        self.advance()
+
     # -- flushing, for the Flusher
 
     def sync(self) -> int:
@@ -280,6 +291,11 @@ class Partition:
     def _flush_within(self, seconds: float) -> None:
         if self._interval_timer is None:
             self._interval_timer = self._loop.call_later(seconds, self._flush_interval_over)
+
+    def _cancel_interval(self) -> None:
+        if self._interval_timer is not None:
+            self._interval_timer.cancel()
+            self._interval_timer = None
 
     def _flush_interval_over(self) -> None:
         self._interval_timer = None
@@ -361,6 +377,5 @@ class Partition:
         """This replica is going away: its topic was deleted, or it moved."""
         self.is_leader = False
         self.is_retired = True
-        if self._interval_timer is not None:
-            self._interval_timer.cancel()
+        self._cancel_interval()
         self._dismiss(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

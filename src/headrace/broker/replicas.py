@@ -303,8 +303,7 @@ class Replicas:
     def _reconfigure(self, name: str) -> None:
         config = self._config_of(name)
         for partition in self.of_topic(name):
-            partition.log.reconfigure(config)
-            partition.advance()
+            partition.reconfigure(config)
 
     async def _remove(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
