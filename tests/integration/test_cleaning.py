@@ -1,5 +1,7 @@
 """Compaction, tombstones and time to live, in the background of a broker that goes on serving."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -98,3 +100,87 @@ def test_expired_records_are_cleaned_from_topics_that_enable_it(tmp_path: Path) 
 
         assert until(lambda: "short" not in dict(read(broker, "t")))
         assert "long" in dict(read(broker, "t"))
+        # What comes after the first pass expires like what came before it.
+        write(broker, "t", [("next", "x" * 100)], headers={"headrace-ttl-ms": b"200"})
+        write(broker, "t", [("filler", "x" * 200), ("filler", "x" * 200)])
+        assert until(lambda: "next" not in dict(read(broker, "t")))
+        assert "long" in dict(read(broker, "t"))
+
+
+def test_in_memory_a_short_time_to_live_does_not_wait_for_a_long_one() -> None:
+    with Broker(settings=QUICK) as broker:
+        make(broker, "t", headrace_ttl_enable="true")
+        write(broker, "t", [("day", "x")], headers={"headrace-ttl-ms": b"86400000"})
+        assert until(lambda: "day" in dict(read(broker, "t")))
+        write(broker, "t", [("short", "x")], headers={"headrace-ttl-ms": b"200"})
+
+        assert until(lambda: "short" not in dict(read(broker, "t")))
+        assert "day" in dict(read(broker, "t"))
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_expiry_and_compaction_under_load_lose_nothing_that_should_stay(tmp_path: Path, memory: bool) -> None:
+    """Keys are written over and over, some with a time to live that is over at once; the broker is cleaning all the time."""
+    data = {} if memory else {"data": tmp_path / "data"}
+    with Broker(**data, settings=QUICK) as broker:  # type: ignore[arg-type]
+        config = {"cleanup_policy": "compact", "segment_bytes": "20000", "min_cleanable_dirty_ratio": "0.01"}
+        make(broker, "t", headrace_ttl_enable="true", **config)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 1, "enable.idempotence": True})
+        expected: dict[str, str] = {}
+        deadline = time.monotonic() + 2
+        number = 0
+        while time.monotonic() < deadline:
+            for _ in range(50):
+                key, value = f"k{number % 300}", f"v{number}"
+                expires = number % 3 == 0 and number % 300 >= 150
+                producer.produce("t", key=key, value=value, headers={"headrace-ttl-ms": b"50"} if expires else {})
+                if expires:
+                    expected.pop(key, None)
+                else:
+                    expected[key] = value
+                number += 1
+            producer.flush(30)
+
+        def is_as_expected() -> bool:
+            # The active segment is never cleaned: it is closed by what follows.
+            producer.produce("t", key="last", value="x" * 11_000)
+            producer.flush(30)
+            producer.produce("t", key="last", value="x" * 11_000)
+            producer.flush(30)
+            found = {key: value for key, value in read(broker, "t") if key != "last"}
+            assert expected.items() <= found.items()
+            return found == expected and len(read(broker, "t")) < number / 2
+
+        assert until(is_as_expected, 30)
+
+
+def test_a_script_without_a_main_guard_runs_once_when_a_topic_is_compacted(tmp_path: Path) -> None:
+    script = tmp_path / "user.py"
+    script.write_text(
+        "import pathlib, sys, time\n"
+        "from confluent_kafka import Producer\n"
+        "from confluent_kafka.admin import AdminClient, NewTopic\n"
+        "from headrace.testing import Broker\n"
+        "print('begins', flush=True)\n"
+        "settings = {'log.cleaner.backoff.ms': '50'}\n"
+        "with Broker(data=sys.argv[1], memory=False, settings=settings) as broker:\n"
+        "    config = {'cleanup.policy': 'compact', 'segment.bytes': '2000', 'min.cleanable.dirty.ratio': '0.01'}\n"
+        "    topic = NewTopic('t', 1, 1, config=config)\n"
+        "    admin = AdminClient({'bootstrap.servers': broker.bootstrap})\n"
+        "    admin.create_topics([topic])['t'].result()\n"
+        "    producer = Producer({'bootstrap.servers': broker.bootstrap, 'linger.ms': 0})\n"
+        "    for number in range(60):\n"
+        "        producer.produce('t', key='k', value='v' * 100)\n"
+        "        producer.flush()\n"
+        "    deadline = time.monotonic() + 30\n"
+        "    log = pathlib.Path(sys.argv[1]) / 't-0'\n"
+        "    size = lambda: sum(path.stat().st_size for path in log.glob('*.log'))\n"
+        "    while time.monotonic() < deadline and size() > 4000:\n"
+        "        time.sleep(0.05)\n"
+        "    print('compacted' if size() <= 4000 else 'not compacted', flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "data")], stdout=subprocess.PIPE, text=True, timeout=90, check=False
+    )
+
+    assert done.stdout.split("\n") == ["begins", "compacted", ""]

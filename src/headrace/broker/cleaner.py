@@ -6,14 +6,13 @@ What is cleaned is never what producers append to; readers see the old segments 
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.broker.partition import Partition
 from headrace.host.disk import Disk
+from headrace.host.worker import WorkerLost, WorkerProcess
 from headrace.log.compaction import (
     CompactionPlan,
     CompactionResult,
@@ -42,7 +41,9 @@ class Cleaner:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._worker: Executor | None = None
+        self._worker: WorkerProcess | None = None
+        self._starting = threading.Lock()
+        self._closed = False
         # Logs that cannot be cleaned until a person has looked at them.
         self._given_up: set[Partition] = set()
 
@@ -85,7 +86,7 @@ class Cleaner:
             )
         except StorageError as error:
             partition.on_storage_failure(error)
-        except (OSError, BrokenProcessPool) as error:
+        except (OSError, WorkerLost) as error:
             self._end_worker()
             logger.error("%s could not be compacted and is tried again later: %s", partition.identity, error)
         return False
@@ -103,10 +104,16 @@ class Cleaner:
 
     async def _work(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
         if self._broker.host.worker_processes:
-            if self._worker is None:
-                self._worker = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            return await self._broker.loop.run_in_executor(self._worker, work, plan, None)
+            return await self._broker.loop.run_in_executor(None, self._call_worker, work, plan)
         return await self._broker.loop.run_in_executor(None, work, plan, self._broker.host.disk)
+
+    def _call_worker(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
+        # In a thread: a process takes a while to start.
+        with self._starting:
+            if self._closed:
+                raise WorkerLost("the broker is closing")
+            worker = self._worker = self._worker or WorkerProcess()
+        return worker.call(work, plan, None)
 
     async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
         disk = self._broker.host.disk
@@ -125,10 +132,12 @@ class Cleaner:
         )
 
     def _end_worker(self) -> None:
-        worker, self._worker = self._worker, None
+        with self._starting:
+            worker, self._worker = self._worker, None
         if worker is not None:
-            worker.shutdown(wait=False, cancel_futures=True)
+            worker.end()
 
     async def close(self) -> None:
+        self._closed = True
         self._end_worker()
         await asyncio.sleep(0)
