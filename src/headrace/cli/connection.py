@@ -52,7 +52,7 @@ def admin_client(bootstrap: str, properties: list[str] | None = None) -> "AdminC
     """A client for administration.  Fails at once with a sentence when no broker answers."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(client_properties(bootstrap, properties))
+    return _created(AdminClient, client_properties(bootstrap, properties))
 
 
 def consumer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Consumer":

@@ -172,7 +172,7 @@ def _row(letter: Any) -> list[object]:
         _origin(letter),
         letter.cause,
         letter.reason[:VALUE_CHARACTERS_MAX],
-        letter.attempts,
+        letter.attempts if letter.attempts >= 0 else None,
         letter.last_failed_at,
         key[:VALUE_CHARACTERS_MAX] if key else None,
     ]

@@ -176,9 +176,30 @@ def _send(
             producer.poll(0.1)
             continue
         except KafkaException as error:
-            raise Failure(f"writing to {topic} failed: {sentence(error)}") from None
+            raise Failure(f"writing to {topic} failed: {_refused(error.args[0], value, key)}") from None
         producer.poll(0)
         return
+
+
+def _refused(error: Any, value: bytes | None, key: bytes | None) -> str:
+    """Why the client itself refuses a record."""
+    if error.name() != "MSG_SIZE_TOO_LARGE":
+        return sentence(error)
+    size = len(value or b"") + len(key or b"")
+    return f"a record of {size:,} bytes is above message.max.bytes of the client. Raise it with -X message.max.bytes=BYTES."
+
+
+def _reason(tally: Tally) -> str:
+    """Why records were not written: the first error, and the limit that it is about."""
+    from headrace.client.errors import LIMITS
+
+    error = tally.first_error
+    if error is None:
+        return "the broker did not answer in time."
+    if error.name() == "_UNKNOWN_PARTITION":
+        return "the topic has no such partition. `headrace topic describe` shows those it has."
+    limit = LIMITS.get(error.name(), "")
+    return f"{error.str().removeprefix('Broker: ')}{limit}." if limit else sentence(error)
 
 
 def _report(topic: str, tally: Tally, as_json: bool) -> None:
@@ -192,7 +213,7 @@ def _report(topic: str, tally: Tally, as_json: bool) -> None:
             }
         )
     if tally.failed:
-        reason = sentence(tally.first_error) if tally.first_error else "the broker did not answer in time."
-        raise Failure(f"{tally.written} records were written to {topic} and {tally.failed} were not: {reason}")
+        verb = "was" if tally.failed == 1 else "were"
+        raise Failure(f"{tally.written} records were written to {topic} and {tally.failed} {verb} not: {_reason(tally)}")
     if not as_json:
         remark(f"{tally.written:,} {'record' if tally.written == 1 else 'records'} written to {topic}.")

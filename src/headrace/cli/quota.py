@@ -46,6 +46,8 @@ def list_quotas(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
     )
     if as_json:
         show_json([{"entity": entity, "limit": limit, "value": value} for entity, limit, value in rows])
+    elif not rows:
+        remark("No limits are set.")
     else:
         show_table(("entity", "limit", "value"), [(entity, limit, f"{value:,.10g}") for entity, limit, value in rows])
 

@@ -490,6 +490,7 @@ class Consumer(Generic[K, V]):
         """Nothing: what is not committed is read again."""
 
     def after_fork(self) -> None:
+        """In a child of the process that opened it, where it is of no use."""
         self._closed = True
         self._closed_because = "this consumer was opened before a fork, and works only in the process that opened it"
 

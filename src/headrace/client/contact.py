@@ -23,9 +23,10 @@ _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
 class FirstContact:
     """Looks at most once every AGAIN_S, and no more once somebody was there."""
 
-    def __init__(self, bootstrap: str, patience: float) -> None:
+    def __init__(self, bootstrap: str, patience: float, unless_within: float | None = None) -> None:
+        """What is given up by itself within a time that is no longer than our patience needs no looking."""
         self.bootstrap = bootstrap
-        self.made = False
+        self.made = unless_within is not None and unless_within <= patience
         self.why: str | None = None  # nobody was there, when we last looked for as long as our patience lasts
         self._patience = patience
         self._since: float | None = None

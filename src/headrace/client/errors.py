@@ -146,7 +146,7 @@ LIMITS = {
 def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None = None) -> HeadraceError:
     """librdkafka's error as ours.  `action` is what was tried, in words that follow "could not"."""
     name = error.name()
-    said = error.str() or name
+    said = (error.str() or name).removeprefix("Broker: ")
     if name in NOBODY_ANSWERED:
         return BrokerTimeout(f"could not {action}: no answer from {bootstrap} in time ({cause or said})")
     if name in FENCED:

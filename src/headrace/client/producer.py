@@ -157,16 +157,18 @@ class Producer:
         self._unseen = UnseenFailures()
         self._message_bytes_max: int = config["message.max.bytes"]
         self._checked_topics: set[str] = set()
-        self._contact = FirstContact(str(config["bootstrap.servers"]), seconds("connect_timeout", connect_timeout, at_least=0.1))
-        # A record that is to be given up sooner says so itself.
-        self._contact.made = self._delivery_timeout <= seconds("connect_timeout", connect_timeout)
+        self._contact = FirstContact(
+            str(config["bootstrap.servers"]), seconds("connect_timeout", connect_timeout, at_least=0.1), self._delivery_timeout
+        )
         self._client = open_client(config, self._note_error)
         self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
-        self._transactions = (
-            Transactions(self.bootstrap, self._client, seconds("transaction_timeout", transaction_timeout), self._contact)
-            if transactional_id is not None
-            else None
-        )
+        self._transactions: Transactions | None = None
+        if transactional_id is not None:
+            timeout = seconds("transaction_timeout", transaction_timeout)
+            self._transactions = Transactions(self.bootstrap, self._client, timeout, self._contact)
+        self._start_serving()
+
+    def _start_serving(self) -> None:
         self._stopping = threading.Event()
         self._server = threading.Thread(
             target=serve, args=(self._client, self._stopping, self._contact), name="headrace-producer", daemon=True
@@ -381,6 +383,7 @@ class Producer:
             log.error("%s; the process ended before close() could say so", failure)
 
     def after_fork(self) -> None:
+        """In a child of the process that opened it, where it is of no use."""
         self._closed = True
         self._closed_because = (
             "this producer was opened before a fork, and works only in the process that opened it; open one in each"

@@ -174,3 +174,28 @@ def test_reading_a_topic_that_is_not_there_creates_nothing(client: Command, topi
 
     assert outcome.code == 1
     assert topic not in {row["topic"] for row in json.loads(client("topic", "list", "--json").output)}
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("group", "list"), ("consume", "TOPIC"), ("produce", "TOPIC")])
+def test_a_property_that_the_client_does_not_know_is_one_sentence(client: Command, created: str, words: tuple[str, ...]) -> None:
+    refused = client(*(created if word == "TOPIC" else word for word in words), "-X", "nope=1")
+
+    assert refused.code == 1
+    assert refused.remarks == 'headrace: the client refuses its settings: No such configuration property: "nope". (INVALID_ARG)\n'
+
+
+def test_a_line_that_is_too_long_is_told_its_size_and_the_limit(client: Command, created: str) -> None:
+    for_the_client = client("produce", created, given=b"x" * 2_000_000)
+    assert client("topic", "alter", created, "--config", "max.message.bytes=1000").code == 0
+    for_the_topic = client("produce", created, given=b"x" * 5_000)
+
+    assert (for_the_client.code, for_the_topic.code) == (1, 1)
+    assert "a record of 2,000,000 bytes is above message.max.bytes of the client" in for_the_client.remarks
+    assert "max.message.bytes of the topic" in for_the_topic.remarks
+
+
+def test_a_partition_that_does_not_exist_is_named_as_such(client: Command, created: str) -> None:
+    refused = client("produce", created, "--partition", "9", given=b"x")
+
+    assert refused.code == 1
+    assert "1 was not: the topic has no such partition." in refused.remarks
