@@ -44,21 +44,36 @@ class Ownership:
         self.owners: dict[int, str] = {}
         self.clashes: list[str] = []
         self.changes = 0
+        self._stories: dict[int, list[str]] = defaultdict(list)
+        self._began = time.monotonic()
 
     def take(self, name: str, partitions: list[int]) -> None:
         with self._lock:
             self.changes += 1
             for partition in partitions:
                 holder = self.owners.get(partition)
+                self._tell(partition, f"{name} was given it")
                 if holder is not None and holder != name:
-                    self.clashes.append(f"{name} was given {partition} while {holder} had it")
+                    story = "; ".join(self._stories[partition][-6:])
+                    self.clashes.append(f"{name} was given {partition} while {holder} had it: {story}")
                 self.owners[partition] = name
 
-    def give_up(self, name: str, partitions: list[int]) -> None:
+    def give_up(self, name: str, partitions: list[int], how: str) -> None:
         with self._lock:
             for partition in partitions:
+                self._tell(partition, f"{name} {how} it")
                 if self.owners.get(partition) == name:
                     del self.owners[partition]
+
+    def note(self, name: str, what: str) -> None:
+        """Something that happens to all that a member has."""
+        with self._lock:
+            for partition, owner in self.owners.items():
+                if owner == name:
+                    self._tell(partition, f"{name} {what}")
+
+    def _tell(self, partition: int, what: str) -> None:
+        self._stories[partition].append(f"{time.monotonic() - self._began:.2f} s {what}")
 
 
 class Member(threading.Thread):
@@ -93,14 +108,16 @@ class Member(threading.Thread):
         consumer.subscribe(
             [self._topic],
             on_assign=lambda _, partitions: self._ownership.take(name, indexes(partitions)),
-            on_revoke=lambda _, partitions: self._ownership.give_up(name, indexes(partitions)),
-            on_lost=lambda _, partitions: self._ownership.give_up(name, indexes(partitions)),
+            on_revoke=lambda _, partitions: self._ownership.give_up(name, indexes(partitions), "gave up"),
+            on_lost=lambda _, partitions: self._ownership.give_up(name, indexes(partitions), "lost"),
         )
         end = time.monotonic() + self._random.uniform(0.5, 12)
         while not self.stopping.is_set() and (time.monotonic() < end or not self.churning.is_set()):
             consumer.poll(0.1)
+        self._ownership.note(name, "leaves")
         with suppress(KafkaException):
             consumer.close()
+        self._ownership.note(name, "has left, and was never asked to give it up")
 
     def _properties(self) -> dict[str, Any]:
         timeouts = {} if self._protocol == "consumer" else {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300}
