@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import RequestContext
-from headrace.model.errors import ErrorCode
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -25,7 +25,7 @@ def handle(
 
 
 def _refusal(name: str, count: int) -> DescribeUserScramCredentialsResult:
-    code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials."
+    error = RequestError(ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials.")
     if count > 1:
-        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name} stands twice in the request."
-    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message, credential_infos=())
+        error = RequestError(ErrorCode.DUPLICATE_RESOURCE, f"The user {name} stands twice in the request.")
+    return DescribeUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message, credential_infos=())
