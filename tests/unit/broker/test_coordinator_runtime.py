@@ -121,13 +121,13 @@ class TextCodec:
 
 
 def make_runtime(
-    on_committed: Callable[[int, Ledger], None] | None = None, write_timeout_s: float = 5.0
+    on_committed: Callable[[int, Ledger], None] | None = None, write_timeout_s: float = 5.0, clock: SystemClock | None = None
 ) -> CoordinatorRuntime[Ledger]:
     return CoordinatorRuntime(
         topic="ledger",
         codec=TextCodec(),
         make_shard=lambda index: Ledger(),
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         scope=Supervisor(SystemClock()),
         write_timeout_s=write_timeout_s,
         on_committed=on_committed,
@@ -353,9 +353,7 @@ def test_a_wall_clock_that_jumps_does_not_move_the_time_by_which_a_coordinator_g
             return super().wall_ms() + self.ahead_ms
 
     clock = JumpingClock()
-    runtime: CoordinatorRuntime[Ledger] = CoordinatorRuntime(
-        topic="ledger", codec=TextCodec(), make_shard=lambda index: Ledger(), clock=clock
-    )
+    runtime = make_runtime(clock=clock)
     before = runtime.now()
     clock.ahead_ms = 365 * 86_400_000
     after = runtime.now()
