@@ -148,6 +148,8 @@ PROOFS: dict[str, Seen | Told] = {
     "transaction.state.log.replication.factor": HERE,
     "transaction.state.log.min.isr": HERE,
     "transaction.state.log.segment.bytes": Seen("7000000", _internal("__transaction_state", "configs")),
+    "offsets.commit.timeout.ms": Seen("7000", lambda real: real.groups.runtime._write_timeout_s),
+    "request.timeout.ms": Seen("7000", lambda real: real.transactions.runtime._write_timeout_s),
     "transaction.partition.verification.enable": Told("integration/test_transactions_verification.py"),
     **{name: Seen(value, _group(field)) for name, (value, field) in GROUP_FIELDS.items()},
     **{name: Seen(value, _transaction(field)) for name, (value, field) in TRANSACTION_FIELDS.items()},
