@@ -20,7 +20,7 @@ PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SOURCES := src tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint torture bench bench-cluster bench-spark bench-peers compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check lint torture bench bench-cluster bench-spark bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -61,6 +61,10 @@ bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEE
 
 compat-java: $(STAMPS)/test ## The official Java client and Kafka's tools, and its dump tool on our segment files (needs Maven and a JDK)
 	@$(BIN)/python -m tests.compat.java $(ARGS)
+
+compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics (needs Go, and its module proxy once)
+	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers .
+	@$(BIN)/python -m pytest tests/compat/test_compacted.py $(ARGS)
 
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
 	@$(BIN)/headrace demo $(ARGS)

@@ -123,7 +123,7 @@ def test_expiry_and_compaction_under_load_lose_nothing_that_should_stay(tmp_path
     """Keys are written over and over, some with a time to live that is over at once; the broker is cleaning all the time."""
     data = {} if memory else {"data": tmp_path / "data"}
     with Broker(**data, settings=QUICK) as broker:  # type: ignore[arg-type]
-        config = {"cleanup_policy": "compact", "segment_bytes": "20000", "min_cleanable_dirty_ratio": "0.01"}
+        config = {"cleanup_policy": "compact", "internal_segment_bytes": "20000", "min_cleanable_dirty_ratio": "0.01"}
         make(broker, "t", headrace_ttl_enable="true", **config)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 1, "enable.idempotence": True})
         expected: dict[str, str] = {}
@@ -164,7 +164,7 @@ def test_a_script_without_a_main_guard_runs_once_when_a_topic_is_compacted(tmp_p
         "print('begins', flush=True)\n"
         "settings = {'log.cleaner.backoff.ms': '50'}\n"
         "with Broker(data=sys.argv[1], memory=False, settings=settings) as broker:\n"
-        "    config = {'cleanup.policy': 'compact', 'segment.bytes': '2000', 'min.cleanable.dirty.ratio': '0.01'}\n"
+        "    config = {'cleanup.policy': 'compact', 'internal.segment.bytes': '2000', 'min.cleanable.dirty.ratio': '0.01'}\n"
         "    topic = NewTopic('t', 1, 1, config=config)\n"
         "    admin = AdminClient({'bootstrap.servers': broker.bootstrap})\n"
         "    admin.create_topics([topic])['t'].result()\n"
