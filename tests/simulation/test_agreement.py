@@ -9,7 +9,7 @@ from headrace.testing.simulation.client import ClusterClient
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.testing.simulation.topics import TopicSpec, create_topic
-from tests.support.simulated import TOPIC, settled, tell
+from tests.support.simulated import TOPIC, settled, tell, until
 
 PARTITION = TopicPartition(TOPIC, 0)
 VALUES = [f"p/{number}" for number in range(5)]
@@ -22,6 +22,7 @@ def found(cluster: SimulatedCluster) -> list[str]:
 async def follower_of_some(cluster: SimulatedCluster, client: ClusterClient, **configs: str) -> Partition:
     """A follower's replica of a partition with some records, when all is even."""
     await create_topic(client, TopicSpec(name=TOPIC, configs=configs))
+    await until(client, lambda: client.leader(PARTITION))
     for value in VALUES:
         await produce_batch(client, PARTITION, [value], Identity(-1, -1), -1)
     await settled(cluster)

@@ -17,6 +17,7 @@ from headrace.broker.clustering import Clustering
 from headrace.broker.coordinators.group_shell import GroupCoordinator
 from headrace.broker.coordinators.transaction_shell import TransactionCoordinator
 from headrace.broker.coordinators.transaction_verification import TransactionVerification
+from headrace.broker.disk_space import DiskSpace
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.flushing import LANES, Flusher, in_lanes
 from headrace.broker.health import HealthListener, Phase
@@ -195,6 +196,7 @@ class Broker:
         self._take_run_time_settings()
         self.flusher = Flusher(self.loop, report=self.supervisor.report)
         self.log_starts = LogStarts(self.storage, self.loop)
+        self.space = DiskSpace(self.storage.name, lambda: self.config["log.dir.reserved.bytes"], self.loop.time)
         self.replicas = Replicas(
             self.broker_id,
             lambda: self.image,
@@ -203,6 +205,7 @@ class Broker:
             self.topics.config_of,
             self.loop,
             self.supervisor.scope("replicas"),
+            self.space,
         )
         self.groups = GroupCoordinator(self)
         self.groups.start()

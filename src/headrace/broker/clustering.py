@@ -85,8 +85,15 @@ class Clustering:
     def _on_failure(self, partition: Partition) -> None:
         """The disk failed this replica: let others lead it, and let people know."""
         self.fetchers.on_removed(partition)
-        if partition.is_set_aside:
-            return
+        if not partition.is_set_aside:
+            self._leave(partition)
+
+    def step_back(self, partition: Partition) -> None:
+        """A follower cannot keep up, as its disk is full: nobody need find that out by waiting for it."""
+        if not partition.is_leader and self._broker.broker_id in partition.state.isr:
+            self._leave(partition)
+
+    def _leave(self, partition: Partition) -> None:
         self._offline[partition] = None
         if not self._is_resigning:
             self._is_resigning = True

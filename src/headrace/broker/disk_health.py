@@ -1,8 +1,8 @@
-"""How well this broker's disk does, told to the others as reasons for DEGRADED: slow, gone, or partitions that it failed.
+"""How well this broker's disk does, told to the others as reasons for DEGRADED: full, slow, gone, or partitions that it failed.
 
 A flush is slow when it takes longer than `headrace.disk.slow.ms`; the disk is, when one flush in ten was within the last half
 minute, or when one has been under way for ten times as long.  A data directory that vanished takes everything on it offline, and
-the controller then lets others lead all of it.
+the controller then lets others lead all of it.  A full one is only waited for: whatever it refused is tried again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CHECK_S = 2.0
+CHECK_S = 1.0
 WINDOW_S = 30.0
 SHARE = 0.9
 FLUSHES_MIN = 10
@@ -37,12 +37,15 @@ def slow_disk(seconds: list[float], under_way_s: float, slow_s: float) -> str | 
     return f"slow disk: one flush in ten takes {quantile * 1000:.0f} ms or more, and {slow_s * 1000:.0f} is the limit"
 
 
+Look = tuple[StorageError | None, tuple[int, int]]  # why it is not there; its total and its free bytes
+
+
 class DiskHealth:
     """Looks at the disk every few seconds."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._looking: asyncio.Future[StorageError | None] | None = None
+        self._looking: asyncio.Future[Look] | None = None
         self.lost: StorageError | None = None  # the data directory is not there any more
 
     def start(self) -> None:
@@ -54,6 +57,8 @@ class DiskHealth:
             return (f"log directory {self._broker.storage.name} is gone",)
         offline = sum(partition.failure is not None for partition in self._broker.replicas)
         found = [f"{offline} partition(s) offline"] if offline else []
+        if self._broker.space.is_short:
+            found.insert(0, self._broker.space.why_short())
         found += self._broker.supervisor.troubles()
         slow = self._why_slow()
         return (*found, slow) if slow is not None else tuple(found)
@@ -65,21 +70,34 @@ class DiskHealth:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(CHECK_S)
             try:
                 self._look()
+                await asyncio.sleep(CHECK_S)
                 await self.tell()
-            except (StoreUnavailable, RequestError) as error:
+            except (StoreUnavailable, RequestError, StorageError) as error:
                 logger.warning("the others could not be told how the disk does: %s", error)
 
     def _look(self) -> None:
         # A disk that hangs must not hang this: the answer is taken when it comes, and until then nobody asks again.
-        if self._looking is not None and self._looking.done():
-            answer, self._looking = self._looking.result(), None
-            if answer is not None and self.lost is None:
-                self._on_lost(answer)
         if self._looking is None:
-            self._looking = self._broker.loop.run_in_executor(None, self._broker.storage.missing)
+            self._looking = self._broker.loop.run_in_executor(None, self._ask)
+            self._looking.add_done_callback(self._on_looked)
+
+    def _ask(self) -> "Look":
+        """In a thread."""
+        storage = self._broker.storage
+        return storage.missing(), storage.space()
+
+    def _on_looked(self, looking: "asyncio.Future[Look]") -> None:
+        self._looking = None
+        if looking.cancelled() or looking.exception() is not None:
+            return
+        missing, (total, free) = looking.result()
+        if missing is not None and self.lost is None:
+            self._on_lost(missing)
+        if missing is None:
+            self._broker.space.measured(total, free)
+            self._broker.replicas.try_again()
 
     def _on_lost(self, error: StorageError) -> None:
         self.lost = error

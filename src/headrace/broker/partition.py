@@ -9,13 +9,16 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from headrace.broker.disk_space import DiskSpace
 from headrace.broker.flushing import Flusher
 from headrace.broker.waiting import OffsetQueue, Readers
 from headrace.controller.entries import PartitionState
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, Origin, PartitionLog, VerificationGuard
-from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.log.log import Log
+from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import TopicId, TopicPartition
+from headrace.model.names import INTERNAL_TOPICS
 from headrace.model.topic_settings import LogConfig
 from headrace.replication.follower import watermark_after
 
@@ -78,7 +81,14 @@ class Partition:
     """A replica and everything that happens to it on this broker's event loop."""
 
     def __init__(
-        self, identity: TopicPartition, topic_id: TopicId, log: PartitionLog, *, flusher: Flusher, loop: asyncio.AbstractEventLoop
+        self,
+        identity: TopicPartition,
+        topic_id: TopicId,
+        log: PartitionLog,
+        *,
+        flusher: Flusher,
+        loop: asyncio.AbstractEventLoop,
+        space: DiskSpace | None = None,
     ) -> None:
         self.identity = identity
         self.topic_id = topic_id
@@ -100,8 +110,11 @@ class Partition:
         self.on_damage: list[Callable[[Partition], None]] = []
         self.is_set_aside = False
         self.is_retired = False
+        # Something could not be written for want of room, and is to be tried again when there is some.
+        self.waits_for_room = False
         self._flusher = flusher
         self._loop = loop
+        self._space = space or DiskSpace("memory", lambda: 0, loop.time)
         self._interval_timer: asyncio.TimerHandle | None = None
         self.appending = asyncio.Lock()
 
@@ -171,14 +184,18 @@ class Partition:
         What nobody waits for shares the flush of what is appended next, if that comes soon."""
         if self.failure is not None or not self.is_leader:
             self.require_leader()
+        if self._space.left <= 0:
+            self._space.require_room(for_clients=origin is Origin.CLIENT)
         try:
             appended = self.log.append(
                 records, self.state.leader_epoch, origin=origin, guard=guard, transaction_version=transaction_version
             )
         except StorageError as error:
             self.on_storage_failure(error)
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.identity} is offline: {error}") from error
+            self.require_online()
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self._space.why_short()}.") from error
         if not appended.duplicate:
+            self._space.left -= len(records)
             self.after_append(nobody_waits=nobody_waits)
         return appended
 
@@ -196,6 +213,16 @@ class Partition:
             self.advance()
         if self.replica_readers:
             self.replica_readers.wake()
+
+    def require_room(self) -> None:
+        """As follower: raise NoRoom when the leader's records may not be taken."""
+        if not self._space.has_room(for_clients=self.identity.topic not in INTERNAL_TOPICS):
+            raise NoRoom(self.identity, "following")
+
+    def append_as_follower(self, records: Buffer) -> None:
+        self.require_room()
+        self.log.append_as_follower(records)
+        self._space.left -= len(records)
 
     def require_replicas(self) -> None:
         """Raise when a write with acks=all may not begin."""
@@ -246,7 +273,15 @@ class Partition:
         self.advance()
 
     def on_storage_failure(self, error: StorageError) -> None:
-        """The disk failed: this partition is offline until a restart; everybody else goes on."""
+        """The disk failed: this partition is offline until a restart; everybody else goes on.
+
+        One that is full has only refused something, which is tried again when it has room."""
+        if isinstance(error, NoRoom):
+            if error.cause is not None:  # it was tried, and not only left alone
+                self._space.refused()
+                self.waits_for_room = True
+                logger.warning("%s: %s", self.identity, error)
+            return
         if self.failure is not None or self.is_retired:
             # The files of one that goes away go, too, perhaps under a flush.
             return
@@ -258,6 +293,26 @@ class Partition:
         if self.failure is None:
             logger.error("%s is offline: %s; it is tried again", self.identity, error)
             self._go_offline(error)
+
+    def try_again(self) -> None:
+        """The disk may have room again for what it refused."""
+        self.waits_for_room = False
+        if self.failure is not None:
+            return
+        try:
+            if isinstance(self.log, Log):
+                self.log.write_what_waits()
+        except StorageError as error:
+            self.on_storage_failure(error)
+        self.flush_soon()
+
+    def cannot_be_opened(self, reason: StorageError) -> None:
+        """There is no log behind this replica: it is offline until it can be opened."""
+        if isinstance(reason, NoRoom):
+            self._space.refused()
+            self.waits_for_room = True
+        logger.error("%s is offline: %s", self.identity, reason)
+        self._go_offline(reason)
 
     def set_aside(self, reason: StorageError) -> None:
         """Parts of this replica cannot be read, and others have them: it serves nobody until it is mended."""

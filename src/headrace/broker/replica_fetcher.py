@@ -17,7 +17,7 @@ from headrace.broker.peers import PeerUnreachable
 from headrace.broker.replication_throttle import FOLLOWER, ReplicationThrottle
 from headrace.broker.supervision import Rule
 from headrace.log.interface import PartitionLog
-from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import NO_BROKER, TopicPartition
 from headrace.replication.follower import (
     EpochEnd,
@@ -240,6 +240,10 @@ class Fetcher:
                 try:
                     if await self._take(partition, data):
                         grown.append(partition)
+                except NoRoom as error:
+                    partition.on_storage_failure(error)
+                    self._back_off(partition)
+                    self._broker.clustering.step_back(partition)
                 except StorageError as error:
                     partition.on_storage_failure(error)
                 except RequestError as error:
@@ -278,18 +282,25 @@ class Fetcher:
     def _append(self, partition: Partition, data: PartitionData) -> bool:
         log = partition.log
         grown = bool(data.records)
+        refused: NoRoom | None = None
         if data.records:
             self._touch(partition)
             assert not isinstance(data.records, list), "records of a reply that was read are one buffer"
-            log.append_as_follower(data.records)
-            self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
-            partition.after_append()
+            try:
+                partition.append_as_follower(data.records)
+                self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
+                partition.after_append()
+            except NoRoom as error:
+                refused, grown = error, False
         # First what the leader has not any more: it may differ here, and must not lie below a high watermark.
         start = min(data.log_start_offset, watermark_after(data.high_watermark, log.end_offset, partition.high_watermark))
         if start > log.start_offset:
             self._broker.housekeeping.unlink_soon(log.delete_before(start))
             self._moved_starts[partition] = None
         partition.follow_high_watermark(data.high_watermark)
+        if refused is not None:
+            # What the leader deleted may make the room, so that much is taken all the same.
+            raise refused
         return grown
 
     def _truncate(self, partition: Partition, offset: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from headrace.broker.disk_space import DiskSpace
 from headrace.broker.flushing import Flusher, in_lanes
 from headrace.broker.partition import Alone, Leadership, Partition
 from headrace.broker.storage import Opened, Storage, Wanted
@@ -27,7 +28,7 @@ from headrace.controller.changes import (
 )
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
-from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 
@@ -53,7 +54,14 @@ class Reconcile:
     """Something was not carried out, or perhaps not heard of."""
 
 
-Submitted = Change | RightToLeadChanged | Reconcile
+@dataclass(frozen=True, slots=True)
+class RoomToOpen:
+    """The disk may have room for a log that could not be opened."""
+
+    partition: Partition
+
+
+Submitted = Change | RightToLeadChanged | Reconcile | RoomToOpen
 
 
 class Replicas:
@@ -68,7 +76,9 @@ class Replicas:
         config_of: Callable[[str], LogConfig],
         loop: asyncio.AbstractEventLoop,
         scope: Scope,
+        space: DiskSpace,
     ) -> None:
+        self._space = space
         self._broker_id = broker_id
         self._image = image
         self._storage = storage
@@ -204,6 +214,8 @@ class Replicas:
                     self._reconfigure(name)
             case BrokerAdmitted(broker_id, _) if broker_id == self._broker_id:
                 await self._reconsider_roles()
+            case RoomToOpen(partition):
+                await self._open_again(partition)
             case RightToLeadChanged():
                 await self._reconsider_roles()
             case Reconcile():
@@ -253,13 +265,32 @@ class Replicas:
             if isinstance(result, BaseException):
                 continue
             for (name, topic_id, index), (log, failure) in zip(lane, result, strict=True):
-                partition = Partition(TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop)
+                partition = Partition(
+                    TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop, space=self._space
+                )
                 partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
                 if failure is not None:
-                    partition.on_storage_failure(failure)
+                    partition.cannot_be_opened(failure)
                 self._topics.setdefault(name, {})[index] = partition
                 entered.append(partition)
         return entered
+
+    def try_again(self) -> None:
+        """The disk may have room for what it refused: writes, and logs that could not be opened."""
+        for partition in self:
+            if partition.waits_for_room:
+                partition.try_again()
+                if isinstance(partition.failure, NoRoom):
+                    self._changes.put_nowait(RoomToOpen(partition))
+
+    async def _open_again(self, partition: Partition) -> None:
+        name, index = partition.identity.topic, partition.identity.partition
+        if self._topics.get(name, {}).get(index) is not partition:
+            return
+        for listener in self.on_removed:
+            listener(partition)
+        partition.retire()
+        await self._open([(name, partition.topic_id, index)])
 
     def reconsider_roles(self) -> None:
         """Whether this broker may lead has changed: have it take up or give up what it leads, soon.

@@ -1,7 +1,6 @@
 """Where this broker's logs are: a data directory, or memory.  Both offer the same, so nobody else need know which it is."""
 
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -191,10 +190,9 @@ class DiskStorage:
 
     def space(self) -> tuple[int, int]:
         try:
-            usage = shutil.disk_usage(self.directory.path)
+            return self._disk.total_bytes(self.directory.path), self._disk.free_bytes(self.directory.path)
         except OSError:
             return -1, -1
-        return usage.total, usage.free
 
     def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.close_logs(logs)

@@ -78,6 +78,9 @@ class Disk(Protocol):
     def remove_tree(self, path: Path) -> None: ...
     def sync_directory(self, path: Path) -> None: ...
     def free_bytes(self, path: Path) -> int: ...
+    def total_bytes(self, path: Path) -> int:
+        """The size of the file system that a path is on."""
+        ...
 
 
 class SystemFile:
@@ -213,3 +216,6 @@ class SystemDisk:
 
     def free_bytes(self, path: Path) -> int:
         return shutil.disk_usage(path).free
+
+    def total_bytes(self, path: Path) -> int:
+        return shutil.disk_usage(path).total

@@ -124,6 +124,9 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(None, work)
         except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL and not self._connection.in_transaction:
+                # Nothing of it is in the file, and it may be tried again when there is room.
+                raise StoreUnavailable(f"the disk is full: writing the metadata failed on {self._path}") from error
             # Whether a failed commit reached the disk is unknown: only opening the file again can tell.
             self._failure = StorageError(self._path, "writing the metadata", error)
             raise self._failure from error

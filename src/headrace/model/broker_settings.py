@@ -167,6 +167,14 @@ _HOUSEKEEPING = (
     ),
     _fixed("log.flush.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often recovery points are written down.", minimum=1),
     _dynamic(
+        "log.dir.reserved.bytes",
+        Kind.LONG,
+        -1,
+        "How much of the disk stays free: with less, writes are refused, and the broker is DEGRADED, until there is room again."
+        " -1 stands for 1 % of the file system or 1 GiB, whichever is less.",
+        minimum=-1,
+    ),
+    _dynamic(
         "headrace.disk.slow.ms",
         Kind.INT,
         500,

@@ -254,6 +254,9 @@ class SimulatedDisk:
     def free_bytes(self, path: Path) -> int:
         return 2**40 if self.capacity_bytes is None else max(0, self.capacity_bytes - self._used())
 
+    def total_bytes(self, path: Path) -> int:
+        return 2**40 if self.capacity_bytes is None else self.capacity_bytes
+
     # -- inside
 
     def _used(self) -> int:

@@ -25,7 +25,8 @@ def handle(broker: "Broker", request: DescribeLogDirsRequest, context: RequestCo
         if wanted is None or (partition.identity.topic, partition.identity.partition) in wanted:
             by_topic[partition.identity.topic].append(partition)
     lost = broker.clustering.health.lost is not None
-    total, usable = (-1, -1) if lost else broker.storage.space()
+    # As it was when somebody last looked: the disk itself may take its time to say.
+    total, usable = (-1, -1) if lost else (broker.space.total, broker.space.free)
     return DescribeLogDirsResponse(
         results=(
             DescribeLogDirsResult(

@@ -137,7 +137,7 @@ class SimulatedCluster:
         clock = SimulatedClock(self.loop, machine)
         node.machine = machine
         node.serves = False
-        node.needs_restart = node.medium.is_full
+        node.needs_restart = False
         node.disk = SimulatedDisk(node.medium, clock.wall_ms, lambda: self._on_power_failure(node))
         node.broker = SimulatedBroker(self._config(node), self._host(node, machine, node.disk))
         node.broker.observer = self.observer

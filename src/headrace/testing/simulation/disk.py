@@ -206,6 +206,9 @@ class SimulatedDisk:
     def free_bytes(self, path: Path) -> int:
         return 0 if self.is_full else FREE_BYTES
 
+    def total_bytes(self, path: Path) -> int:
+        return FREE_BYTES
+
 
 def _full(path: Path) -> OSError:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

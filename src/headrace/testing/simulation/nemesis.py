@@ -213,18 +213,14 @@ class Nemesis:
             self._later(mend)
 
     def _fill_disk(self) -> None:
-        """Nothing more fits for a while; what went offline meanwhile comes back with a restart, now or when all is healed."""
+        """Nothing more fits for a while; then everything goes on by itself."""
         if node := self._victim():
             node.medium.is_full = True
-            node.needs_restart = True
             self._tell(f"the disk of {node.name} is full")
 
             def mend() -> None:
                 node.medium.is_full = False
                 self._tell(f"the disk of {node.name} has room again")
-                if node.is_running and node.needs_restart and not node.is_paused:
-                    self._cluster.kill(node)
-                    self._start_later(node)
 
             self._later(mend)
 

@@ -1,0 +1,92 @@
+"""Whether the disk of the logs has room for more, and what is refused when it has not.
+
+Below `log.dir.reserved.bytes` of free room, clients' records are refused: with KAFKA_STORAGE_ERROR, which every client takes for
+a passing trouble of the disk, and tries again after a look at who leads.  The coordinators' own records and the markers of
+transactions, which are small and keep groups and readers going, may use the reserve down to a quarter; what is left is for the
+metadata and the checkpoints.  Reads, deletions, retention and compaction go on.
+
+Always: what is appended between two looks at the disk is counted, so the reserve is not overrun while nobody looks.
+"""
+
+from collections.abc import Callable
+
+from headrace.model.errors import ErrorCode, RequestError
+
+GIB = 1024**3
+RESERVED_SHARE = 100  # of the file system, if nobody says how much, and
+RESERVED_BYTES_MAX = GIB
+RESERVED_FOR_METADATA = 4  # a quarter of the reserve
+# Room again is a little more than enough: else a broker at the limit is degraded, and not, with every segment.
+ENOUGH_SHARE = 20
+UNLIMITED = float("inf")
+PAUSE_S = 1.0  # after a write that the disk refused, whatever it says about itself
+
+
+def reserve_of(total: int, wanted: int) -> int:
+    """How many bytes stay free; `wanted` is what was set, -1 for what suits the disk."""
+    return wanted if wanted >= 0 else min(total // RESERVED_SHARE, RESERVED_BYTES_MAX)
+
+
+class DiskSpace:
+    """What is known of the room on the disk.  Belongs to the event loop's thread."""
+
+    def __init__(self, name: str, wanted: Callable[[], int], now: Callable[[], float]) -> None:
+        """`wanted` is `log.dir.reserved.bytes` as it is now."""
+        self._name = name
+        self._wanted = wanted
+        self._now = now
+        self.total = self.free = -1
+        self._reserve = 0
+        # How much clients may still write.
+        self.left = UNLIMITED
+        self._refused_until = float("-inf")
+
+    def measured(self, total: int, free: int) -> None:
+        """Somebody looked at the disk; -1 where that has no meaning."""
+        self.total, self.free = total, free
+        if total < 0:
+            return
+        reserve = self._reserve = reserve_of(total, self._wanted())
+        enough = reserve + reserve // ENOUGH_SHARE if self.is_short else reserve
+        self.left = min(0, free - reserve) if free < enough or self._now() < self._refused_until else free - reserve
+
+    def taken(self, size: int) -> None:
+        """Bytes were appended since."""
+        self.left -= size
+
+    def refused(self) -> None:
+        """The disk had no room for a write, however much it seemed to have."""
+        self._refused_until = self._now() + PAUSE_S
+        self.left = min(self.left, 0)
+
+    @property
+    def is_short(self) -> bool:
+        return self.left <= 0
+
+    def has_room(self, *, for_clients: bool) -> bool:
+        return self.left > 0 or (
+            not for_clients
+            and self._now() >= self._refused_until
+            and self.left + self._reserve - self._reserve // RESERVED_FOR_METADATA > 0
+        )
+
+    def require_room(self, *, for_clients: bool) -> None:
+        if not self.has_room(for_clients=for_clients):
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self.why_short()}.")
+
+    def why_short(self) -> str:
+        """In words for people."""
+        if self.free > self._reserve:
+            return f"disk is full: a write failed in {self._name} for want of room; it is tried again every second"
+        return (
+            f"disk is full: {in_units(self.free)} are free in {self._name} and {in_units(self._reserve)} are reserved "
+            "(log.dir.reserved.bytes); writes are refused until there is room"
+        )
+
+
+def in_units(size: int) -> str:
+    """Bytes as people write them."""
+    for factor, unit in ((GIB, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{max(0, size)} bytes"

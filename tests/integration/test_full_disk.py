@@ -1,0 +1,245 @@
+"""A full disk: writes are refused with a clear error, everything else goes on, and so do writes when there is room."""
+
+import asyncio
+import contextlib
+import errno
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from memory_cluster import MemoryCluster, play
+
+from headrace.broker.app import Host
+from headrace.model.errors import ErrorCode
+from headrace.testing import Broker
+from headrace.testing.disk import SimulatedDisk
+from headrace.wire.produce import PartitionProduceResponse
+from tests.integration.test_deleted_records import delete
+from tests.integration.test_failing_disks import all_offsets
+from tests.integration.test_fetch_and_produce import append, create
+from tests.integration.test_health import ask, settings
+from tests.support.process import BrokerProcess, free_port
+from tests.support.raw import RawClient, batch, produce
+
+SECONDS_MAX = 20.0
+MIB = 1024 * 1024
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def attempt(client: RawClient, topic: str, size: int = 1000) -> PartitionProduceResponse:
+    answer: PartitionProduceResponse = client.call(produce(topic, batch(b"v" * size)), 9).responses[0].partition_responses[0]
+    return answer
+
+
+def is_written(client: RawClient, topic: str) -> bool:
+    return attempt(client, topic).error_code == ErrorCode.NONE
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk(random.Random(3))
+
+
+@pytest.fixture
+def health_port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def broker(disk: SimulatedDisk, tmp_path: Path, health_port: int) -> Iterator[Broker]:
+    # The metadata's file is a real one: only the logs are on the simulated disk.
+    (tmp_path / "data").mkdir()
+    host = Host(disk=disk, worker_processes=False)
+    with Broker(
+        data=tmp_path / "data", host=host, settings={**settings(health_port), "log.dir.reserved.bytes": "200000"}
+    ) as running:
+        yield running
+
+
+def fill(broker: Broker, client: RawClient, disk: SimulatedDisk, topic: str) -> PartitionProduceResponse:
+    """Write until nothing more is taken; the refusal."""
+    disk.capacity_bytes = 1_000_000
+    until(lambda: broker.run(lambda real: real.space.total == disk.capacity_bytes))
+    for _ in range(10_000):
+        answer = attempt(client, topic, 9000)
+        if answer.error_code != ErrorCode.NONE:
+            return answer
+    raise AssertionError("the disk is never full")
+
+
+def test_below_the_reserve_writes_are_refused_with_a_reason_and_go_on_by_themselves_when_there_is_room(
+    broker: Broker, disk: SimulatedDisk, health_port: int
+) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        until(lambda: broker.run(lambda real: real.space.total > 0))
+        broker.run(lambda real: real.space.measured(disk.total_bytes(Path("/")), 10))
+        refusal = attempt(client, "t")
+
+        assert refusal.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "disk is full: 10 bytes are free in" in str(refusal.error_message)
+        assert "195.3 KiB are reserved (log.dir.reserved.bytes)" in str(refusal.error_message)
+        until(lambda: is_written(client, "t"))
+        assert ask(health_port, "/ready") == (200, {"ready": True, "state": "HEALTHY", "reasons": []})
+
+
+def test_a_full_disk_is_read_emptied_and_written_again_without_a_restart(
+    broker: Broker, disk: SimulatedDisk, health_port: int
+) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t", segment_bytes="20000")
+        refusal = fill(broker, client, disk, "t")
+        count = len(all_offsets(client, "t"))
+        status, body = ask(health_port, "/ready")
+
+        assert refusal.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "disk is full" in str(refusal.error_message)
+        assert count > 50
+        assert status == 200
+        assert (body["ready"], body["state"]) == (True, "DEGRADED")
+        assert "disk is full" in body["reasons"][0]
+        assert delete(client, "t", count).low_watermark == count
+        until(lambda: is_written(client, "t"))
+        until(lambda: ask(health_port, "/ready")[1]["state"] == "HEALTHY")
+
+
+def test_retention_goes_on_and_makes_room(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t", segment_bytes="20000", retention_bytes="40000")
+        fill(broker, client, disk, "t")
+        broker.housekeep()
+
+        until(lambda: is_written(client, "t"))
+
+
+def test_groups_commit_offsets_out_of_the_reserve(broker: Broker, disk: SimulatedDisk) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    try:
+        with RawClient(broker.bootstrap) as client:
+            create(client, "t")
+            append(client, "t", b"a", b"b")
+            consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+            fill(broker, client, disk, "t")
+            consumer.commit(offsets=[TopicPartition("t", 0, 2)], asynchronous=False)
+            assert consumer.committed([TopicPartition("t", 0)], timeout=10)[0].offset == 2
+            assert attempt(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    finally:
+        consumer.close()
+
+
+def test_a_write_that_does_not_fit_leaves_nothing_torn_and_the_partition_readable(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        append(client, "t", b"a")
+        disk.fail("write", lambda path: "t-0" in str(path), error=errno.ENOSPC)
+        refusal = attempt(client, "t")
+        read = all_offsets(client, "t")
+        disk.heal()
+
+        assert refusal.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert read == [0]
+        until(lambda: is_written(client, "t"))
+        assert broker.run(lambda real: real.replicas.find("t", 0).failure) is None
+
+
+def test_a_topic_created_on_a_full_disk_comes_to_be_when_there_is_room(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        disk.fail("make_directory", error=errno.ENOSPC)
+        disk.fail("open", lambda path: not disk.exists(path), error=errno.ENOSPC)
+        create(client, "t")
+        assert attempt(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.heal()
+
+        until(lambda: is_written(client, "t"))
+
+
+def test_a_follower_with_a_full_disk_leaves_the_in_sync_set_and_comes_back() -> None:
+    async def story() -> None:
+        media = {broker_id: SimulatedDisk(random.Random(broker_id)) for broker_id in (1, 2)}
+        async with MemoryCluster(2, {"replica.lag.time.max.ms": "60000"}, disks=media) as cluster:
+            await cluster.create_topic("t", factor=2)
+            leader = cluster.image.topics["t"].partitions[0].leader
+            follower = 3 - leader
+            await cluster.produce(leader, "t", "a")
+            await cluster.until(lambda: len(cluster.image.topics["t"].partitions[0].isr) == 2)
+            media[follower].fail("write", lambda path: path.suffix == ".log", error=errno.ENOSPC)
+            alone = await asyncio.wait_for(cluster.produce(leader, "t", "b"), 10)
+            left = cluster.image.topics["t"].partitions[0].isr
+            media[follower].heal()
+            await cluster.until(lambda: len(cluster.image.topics["t"].partitions[0].isr) == 2)
+
+            assert alone.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            assert left == (leader,)
+            assert cluster.brokers[follower].replicas.find("t", 0).log.end_offset == 2
+
+    play(story)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "small"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={32 * MIB}", "headrace-test", str(path)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_disk_of_the_machine_that_has_no_byte_left_stops_nobody_for_good(small_disk: Path, tmp_path: Path) -> None:
+    with BrokerProcess(small_disk / "data") as broker, RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        append(client, "t", b"before")
+        filler = small_disk / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        delivered: list[KafkaError | None] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            delivered.append(error)
+
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+        producer.produce("t", b"x" * 100_000, on_delivery=on_delivery)
+        until(lambda: attempt(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR)
+        written = all_offsets(client, "t")
+        refused = client.call(create_request("u"), 5).topics[0]
+        assert attempt(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert all_offsets(client, "t") == written
+        assert delivered == []
+        filler.unlink()
+
+        assert producer.flush(SECONDS_MAX) == 0
+        assert delivered == [None]
+        assert "Traceback" not in broker.output()
+        assert refused.error_code != ErrorCode.NONE
+        assert "disk is full" in refused.error_message
+        until(
+            lambda: client.call(create_request("u"), 5).topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        )
+        until(lambda: is_written(client, "u"))
+        assert broker.stop() == 0
+        broker.start()
+        with RawClient(broker.bootstrap) as again:
+            assert len(all_offsets(again, "t")) == len(written) + 1
+
+
+def create_request(name: str) -> "object":
+    from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=(), configs=())
+    return CreateTopicsRequest(topics=(topic,), timeout_ms=5000)
