@@ -35,7 +35,7 @@ def log_start(client: RawClient, topic: str) -> int:
 
 def test_deleted_records_stay_deleted_after_kill_minus_nine(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
-        for round_ in range(3):
+        for round_ in range(2):
             with RawClient(broker.bootstrap) as client:
                 if round_ == 0:
                     create(client, "t")
@@ -118,6 +118,22 @@ def test_a_deletion_is_answered_when_it_is_durable_on_every_living_replica() -> 
             # Whatever happens to the follower now, it begins there.
             text = media[follower].read_bytes(Path(f"/data/{follower}/log-start-offset-checkpoint"))
             assert b"t 0 2" in text
+
+    play(story)
+
+
+def test_a_deletion_is_answered_also_where_retention_was_faster_on_a_follower() -> None:
+    async def story() -> None:
+        async with MemoryCluster(2, disks=disks()) as cluster:
+            await cluster.create_topic("t", factor=2)
+            leader = cluster.image.topics["t"].partitions[0].leader
+            follower = cluster.brokers[3 - leader].replicas.find
+            await cluster.produce(leader, "t", "a", "b", "c")
+            await cluster.until(lambda: follower("t", 0).high_watermark == 3)
+            follower("t", 0).log.delete_before(2)
+            done = (await cluster.call(leader, deletion("t", 2), 2)).topics[0].partitions[0]
+
+            assert (done.error_code, done.low_watermark) == (ErrorCode.NONE, 2)
 
     play(story)
 

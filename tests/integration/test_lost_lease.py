@@ -34,3 +34,24 @@ def test_it_leaves_the_store_alone_until_it_is_registered_again() -> None:
             assert asked <= 3
 
     play(story)
+
+
+def test_one_that_leads_again_and_again_does_not_gather_those_who_want_to_hear_of_failures() -> None:
+    async def story() -> None:
+        async with MemoryCluster(1, settings={"offsets.topic.num.partitions": "1"}) as cluster:
+            broker = cluster.brokers[1]
+            await cluster.create_topic("__consumer_offsets", factor=1)
+            await cluster.until(lambda: bool(broker.replicas.of_topic("__consumer_offsets")))
+            (partition,) = broker.replicas.of_topic("__consumer_offsets")
+            may_lead, told = broker.replicas.may_lead, []
+            for _ in range(10):
+                for leads in (False, True):
+                    broker.replicas.may_lead = may_lead if leads else lambda: False
+                    broker.replicas.reconsider_roles()
+                    await broker.replicas.settled()
+                told.append(len(partition._on_failure))
+
+            assert partition.is_leader
+            assert told[-1] == told[0]
+
+    play(story)

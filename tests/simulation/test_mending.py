@@ -32,6 +32,7 @@ def tell(story: Story) -> None:
     async def from_the_start(cluster: SimulatedCluster, client: ClusterClient) -> None:
         configs = {"internal.segment.bytes": "700", "min.insync.replicas": "2"}
         await create_topic(client, TopicSpec(name=PARTITION.topic, configs=configs))
+        await simulated.until(client, lambda: client.leader(PARTITION))
         for value in VALUES:
             await produce_batch(client, PARTITION, [value], Identity(-1, -1), -1)
         await story(cluster, client)

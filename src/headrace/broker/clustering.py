@@ -75,8 +75,7 @@ class Clustering:
         return self._broker.membership.is_valid and self._broker.image.is_admitted(self._broker.broker_id)
 
     def _on_role(self, partition: Partition) -> None:
-        if self._on_failure not in partition.on_failure:
-            partition.on_failure.append(self._on_failure)
+        partition.when_failed(self._on_failure)
         if partition.is_leader:
             self.sessions.remind(partition)
         if partition.failure is not None:

@@ -14,13 +14,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from headrace.broker.cutting import start_over_at, truncate_to
 from headrace.broker.partition import Partition
 from headrace.broker.partition_changes import change_partition
 from headrace.controller.election import Elected, ElectionRules, eligible_in, vouches, without_damaged
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.metadata.store import StoreUnavailable
-from headrace.model.errors import RequestError, StorageError
+from headrace.model.errors import NoRoom, RequestError, StorageError
 from headrace.model.identity import NO_BROKER
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Mending:
                 await asyncio.sleep(RETRY_S)
                 continue
             if partition in self._known and self._may_cut(self._broker.image, partition):
-                self._cut(partition)
+                await self._cut(partition)
         with contextlib.suppress(StoreUnavailable, RequestError):
             await self._tell_degraded()
 
@@ -105,22 +106,30 @@ class Mending:
         state = self._state(image, partition)
         return state is not None and state.leader != NO_BROKER and not vouches(state, self._broker.broker_id)
 
-    def _cut(self, partition: Partition) -> None:
+    async def _cut(self, partition: Partition) -> None:
         if not partition.is_set_aside or (damaged_from := partition.log.damaged_from) is None:
             return
         log = partition.log
         logger.warning("%s: fetches [%d, %d) anew, which is damaged here", partition.identity, damaged_from, log.end_offset)
+
+        def is_wanted() -> bool:
+            return partition.is_set_aside and self._may_cut(self._broker.image, partition)
+
         try:
             if damaged_from <= log.start_offset:
-                removed = log.truncate_fully_and_start_at(log.start_offset)
+                is_done = await start_over_at(self._broker, partition, log.start_offset, is_wanted)
             else:
-                removed = log.truncate_to(damaged_from)
-            self._broker.housekeeping.unlink_soon(removed)
+                is_done = await truncate_to(self._broker, partition, damaged_from, is_wanted)
+        except NoRoom as error:
+            logger.warning("%s waits to be mended: %s", partition.identity, error)
+            await asyncio.sleep(RETRY_S)
+            return
         except StorageError as error:
             partition.take_back()
             partition.on_storage_failure(error)
             return
-        partition.on_truncated()
+        if not is_done:
+            return
         partition.take_back()
         self._broker.replicas.reconsider(partition)
 

@@ -106,7 +106,7 @@ class Partition:
         self.durable_start = log.start_offset
         self.start_readers = Readers()
         self.on_high_watermark: list[Callable[[], None]] = []
-        self.on_failure: list[Callable[[Partition], None]] = []
+        self._on_failure: dict[Callable[[Partition], None], None] = {}
         self.on_damage: list[Callable[[Partition], None]] = []
         self.is_set_aside = False
         self.is_retired = False
@@ -314,6 +314,10 @@ class Partition:
         logger.error("%s is offline: %s", self.identity, reason)
         self._go_offline(reason)
 
+    def when_failed(self, listener: "Callable[[Partition], None]") -> None:
+        """Have somebody told when this replica goes offline: once, however often they ask, with each change of role perhaps."""
+        self._on_failure[listener] = None
+
     def set_aside(self, reason: StorageError) -> None:
         """Parts of this replica cannot be read, and others have them: it serves nobody until it is mended."""
         if self.failure is None:
@@ -329,7 +333,7 @@ class Partition:
     def _go_offline(self, reason: StorageError) -> None:
         self.failure = reason
         self._dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
-        for listener in self.on_failure:
+        for listener in list(self._on_failure):
             listener(self)
 
     def note_damage(self) -> None:

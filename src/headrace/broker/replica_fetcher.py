@@ -7,11 +7,12 @@ same holds for where this replica's log begins.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from headrace.broker.cutting import start_over_at, truncate_to
 from headrace.broker.partition import Partition
 from headrace.broker.peers import PeerUnreachable
 from headrace.broker.replication_throttle import FOLLOWER, ReplicationThrottle
@@ -270,10 +271,10 @@ class Fetcher:
                 return self._append(partition, data)
             case Next.TRUNCATE:
                 self._touch(partition)
-                self._truncate(partition, step.offset)
+                await self._truncate(partition, step.offset)
             case Next.START_OVER:
                 self._touch(partition)
-                self._start_over(partition, step.offset)
+                await self._start_over(partition, step.offset)
             case _:
                 logger.debug("%s: broker %d answers %s", partition.identity, self._leader, answer.error.name)
                 self._back_off(partition)
@@ -296,6 +297,8 @@ class Fetcher:
         start = min(data.log_start_offset, watermark_after(data.high_watermark, log.end_offset, partition.high_watermark))
         if start > log.start_offset:
             self._broker.housekeeping.unlink_soon(log.delete_before(start))
+        # Also where retention was here first, which writes nothing down.
+        if min(data.log_start_offset, log.start_offset) > partition.durable_start:
             self._moved_starts[partition] = None
         partition.follow_high_watermark(data.high_watermark)
         if refused is not None:
@@ -303,21 +306,23 @@ class Fetcher:
             raise refused
         return grown
 
-    def _truncate(self, partition: Partition, offset: int) -> None:
+    async def _truncate(self, partition: Partition, offset: int) -> None:
         log = partition.log
         if offset < log.end_offset:
             logger.info("%s: gives up [%d, %d), which its leader does not have", partition.identity, offset, log.end_offset)
-            self._broker.housekeeping.unlink_soon(log.truncate_to(offset))
-            partition.on_truncated()
+            await truncate_to(self._broker, partition, offset, self._while_followed(partition))
         else:
             # Nothing to cut and yet not a prefix: only a leader that is confused answers so.
             self._back_off(partition)
 
-    def _start_over(self, partition: Partition, offset: int) -> None:
+    async def _start_over(self, partition: Partition, offset: int) -> None:
         logger.info("%s: starts over at offset %d, where its leader's log begins", partition.identity, offset)
-        self._broker.housekeeping.unlink_soon(partition.log.truncate_fully_and_start_at(offset))
-        partition.on_truncated()
-        self._moved_starts[partition] = None
+        if await start_over_at(self._broker, partition, offset, self._while_followed(partition)):
+            self._moved_starts[partition] = None
+
+    def _while_followed(self, partition: Partition) -> Callable[[], bool]:
+        epoch = partition.leader_epoch
+        return lambda: self._still_follows(partition, epoch)
 
     async def _write_log_starts(self) -> None:
         """The leader is told of a log start only once no crash can take it back."""

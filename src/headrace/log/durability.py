@@ -161,10 +161,8 @@ class Durability:
             small_files, self._small_files = self._small_files, []
         self._sync_files(small_files)
         for handle in handles:
-            self.path = handle.path
             if self._disk.exists(handle.path):
                 handle.sync()
-        self.path = self._directory
 
     def _sync_files(self, paths: Iterable[Path]) -> None:
         for self.path in paths:

@@ -72,7 +72,10 @@ class SegmentedLog(LogCore):
         self._durability = Durability(directory, disk)
         # Read when the log is opened.
         self._checksums: Checksums
+        # One sync at a time, and one checkpoint, which a sync does not wait for; small files belong to one of them at a time.
         self._sync_lock = threading.Lock()
+        self._checkpoint_lock = threading.Lock()
+        self._small_files_lock = threading.Lock()
         self._sealed: dict[str, int] = {}
         self._sealed_lock = threading.Lock()
         self._epochs_written = -1
@@ -282,7 +285,7 @@ class SegmentedLog(LogCore):
 
     def checkpoint(self) -> int:
         """In any thread: write down what spares the next start a scan; the offset it may then start from."""
-        with self._sync_lock:
+        with self._checkpoint_lock:
             self._require_working()
             recovery_point = min(self._durability.flushed_offset, self._durability.cut_limit)
             try:
@@ -290,19 +293,23 @@ class SegmentedLog(LogCore):
             except OSError as error:
                 raise self._fail("writing a checkpoint", self._durability.path, error) from error
             try:
-                self._write_small_files(durable=True)
+                with self._small_files_lock:
+                    self._write_small_files(durable=True)
             except OSError as error:
                 raise self._refused("writing a checkpoint", self._durability.path, error) from error
             return recovery_point
 
     def _write_epochs(self) -> None:
         """An epoch is durable with its first record: once that is compacted away, nothing else tells where the epoch began."""
-        version = self.epochs.version
-        if version != self._epochs_written:
-            self._checksums.write({EPOCHS_FILE_NAME: self.epochs.encode()}, durable=False)
-            self._durability.companion_written(self.directory / EPOCHS_FILE_NAME)
-            self._durability.small_file_written(self.directory / CHECKSUMS_FILE_NAME)
-            self._epochs_written = version
+        if self.epochs.version == self._epochs_written:
+            return
+        with self._small_files_lock:
+            version = self.epochs.version
+            if version != self._epochs_written:
+                self._checksums.write({EPOCHS_FILE_NAME: self.epochs.encode()}, durable=False)
+                self._durability.companion_written(self.directory / EPOCHS_FILE_NAME)
+                self._durability.small_file_written(self.directory / CHECKSUMS_FILE_NAME)
+                self._epochs_written = version
 
     def _write_small_files(self, *, durable: bool) -> None:
         version = self.epochs.version
@@ -334,7 +341,7 @@ class SegmentedLog(LogCore):
 
     def write_partition_metadata(self, name: str, data: bytes) -> None:
         """Write a small file of the directory's, with its checksum; durable with the first record that is."""
-        with self._sync_lock:
+        with self._small_files_lock:
             self._checksums.write({name: data}, durable=False)
         self._durability.companion_written(self.directory / name)
         self._durability.small_file_written(self.directory / CHECKSUMS_FILE_NAME)

@@ -10,12 +10,16 @@ still be read, as with a page that the kernel marked clean.
 import errno
 import os
 import random
+import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Buffer = bytes | bytearray | memoryview
+from headrace.host.disk import Buffer, Disk, File
+
 Action = Literal["open", "write", "sync", "read", "truncate", "rename", "remove", "make_directory", "sync_directory"]
 # What a crash leaves of the write it tears: a beginning of it, or some of its pages (the others read as zeros).
 Tearing = Literal["prefix", "pages"]
@@ -289,6 +293,106 @@ class SimulatedDisk:
     def _require_room(self, growth: int, path: Path) -> None:
         if self.capacity_bytes is not None and growth > 0 and self._used() + growth > self.capacity_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+class WatchedDisk:
+    """Any disk, watched: whoever makes it wait on one particular thread is noted, and syncs take as long as one likes.
+
+    `forbidden_thread` is an event loop's: nothing on it may wait for a medium, however fast that is today.
+    """
+
+    def __init__(self, disk: Disk, *, sync_seconds: float = 0.0) -> None:
+        self._disk = disk
+        self.sync_seconds = sync_seconds
+        self.forbidden_thread: int | None = None
+        # What was done on that thread, with the lines that led to it.
+        self.found: list[str] = []
+
+    def waits(self, what: str, path: Path, seconds: float | None = None) -> None:
+        if threading.get_ident() == self.forbidden_thread:
+            self.found.append(f"{what} {path}\n" + "".join(traceback.format_stack(limit=12)[:-2]))
+            return  # the test has its finding, and need not wait for it as well
+        time.sleep(self.sync_seconds if seconds is None else seconds)
+
+    def open(self, path: Path, *, create: bool = False) -> "WatchedFile":
+        return WatchedFile(self, self._disk.open(path, create=create))
+
+    def write_atomically(self, path: Path, data: bytes) -> None:
+        self.waits("write_atomically", path)
+        self._disk.write_atomically(path, data)
+
+    def sync_directory(self, path: Path) -> None:
+        self.waits("sync_directory", path)
+        self._disk.sync_directory(path)
+
+    def remove_tree(self, path: Path) -> None:
+        self.waits("remove_tree", path, 0.0)
+        self._disk.remove_tree(path)
+
+    def free_bytes(self, path: Path) -> int:
+        self.waits("free_bytes", path, 0.0)
+        return self._disk.free_bytes(path)
+
+    def total_bytes(self, path: Path) -> int:
+        return self._disk.total_bytes(path)
+
+    def read_bytes(self, path: Path) -> bytes:
+        return self._disk.read_bytes(path)
+
+    def exists(self, path: Path) -> bool:
+        return self._disk.exists(path)
+
+    def size(self, path: Path) -> int:
+        return self._disk.size(path)
+
+    def modified_ms(self, path: Path) -> int:
+        return self._disk.modified_ms(path)
+
+    def list_names(self, directory: Path) -> list[str]:
+        return self._disk.list_names(directory)
+
+    def make_directory(self, path: Path) -> None:
+        self._disk.make_directory(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._disk.rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        self._disk.remove(path)
+
+
+class WatchedFile:
+    """A file of a watched disk."""
+
+    def __init__(self, disk: WatchedDisk, file: File) -> None:
+        self.path = file.path
+        self._disk = disk
+        self._file = file
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        return self._file.append(parts)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._file.write_at(position, data)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self._file.read_at(position, size)
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.waits("sync", self.path)
+        self._file.sync()
+
+    def descriptor(self) -> int | None:
+        return self._file.descriptor()
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class SimulatedFile:

@@ -3,11 +3,18 @@
 One that is full costs what was to be written and nothing else."""
 
 import errno
+import random
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
 
 import pytest
 from storing import DIRECTORY, TIME, batch_of, end_transaction, open_log, produce, simulated_disk, values_of
 
+from headrace.host.disk import File
 from headrace.log.log import Log
 from headrace.model.errors import NoRoom, StorageError
 from headrace.model.topic_settings import LogConfig
@@ -268,3 +275,51 @@ def test_a_truncation_that_fails_half_way_leaves_a_log_that_opens(operations: in
 
     assert again.end_offset >= 12
     assert len(values_of(again)) == again.end_offset
+
+
+class HeldFile:
+    """A file whose sync takes until the test lets it."""
+
+    def __init__(self, file: File, disk: "HeldDisk") -> None:
+        self._file = file
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+    def sync(self) -> None:
+        self._disk.is_waited_for = True
+        assert self._disk.may_end.wait(60)
+        self._file.sync()
+
+
+class HeldDisk(SimulatedDisk):
+    """Syncs of what a checkpoint writes down take until the test lets them."""
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(1))
+        self.may_end = threading.Event()
+        self.is_waited_for = False
+
+    def open(self, path: Path, *, create: bool = False) -> File:  # type: ignore[override]
+        file = super().open(path, create=create)
+        return cast(File, HeldFile(file, self)) if path.suffix in (".index", ".timeindex") else file
+
+
+def test_a_flush_does_not_wait_for_a_checkpoint() -> None:
+    disk = HeldDisk()
+    log = open_log(disk, CONFIG)
+    produce(log, b"v" * 300)
+    log.roll()
+    log.sync()
+    with ThreadPoolExecutor(2) as threads:
+        checkpoint = threads.submit(log.checkpoint)
+        while not disk.is_waited_for:
+            time.sleep(0.001)
+        produce(log, b"more")
+        try:
+            assert threads.submit(log.sync).result(30) == 2
+            assert not checkpoint.done()
+        finally:
+            disk.may_end.set()
+        checkpoint.result(30)

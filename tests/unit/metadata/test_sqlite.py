@@ -8,7 +8,7 @@ import pytest
 
 from headrace.controller.entries import Put
 from headrace.metadata.sqlite import SqliteStore
-from headrace.metadata.store import RevisionCompacted
+from headrace.metadata.store import RevisionCompacted, StoreUnavailable
 from headrace.model.errors import StorageError
 
 
@@ -99,3 +99,25 @@ def test_a_file_that_is_not_a_database_is_refused_with_its_path(tmp_path: Path) 
 
     with pytest.raises(StorageError, match=r"opening the metadata failed on .*m\.db"):
         asyncio.run(SqliteStore.open(path))
+
+
+def test_a_full_disk_refuses_a_transaction_and_the_next_one_goes_through_when_there_is_room(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path / "m.db")
+        await store.transact([], [Put("a", b"1")])
+        (pages,) = store._connection.execute("pragma page_count").fetchone()
+        store._connection.execute(f"pragma max_page_count={pages}")
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            await store.transact([], [Put("b", bytes(100_000)), Put("a", b"2")])
+        held = await store.get("a")
+        store._connection.execute("pragma max_page_count=100000")
+
+        assert held is not None
+        assert held.value == b"1"
+        assert (await store.transact([], [Put("a", b"3")])).succeeded
+        await store.close()
+        store = await SqliteStore.open(tmp_path / "m.db")
+        assert [item.key for item in (await store.list("")).items] == ["a"]
+        await store.close()
+
+    asyncio.run(story())

@@ -92,8 +92,7 @@ class GroupCoordinator:
         if not partition.is_leader or partition.failure is not None:
             self.runtime.resign(index)
         elif not self.runtime.leads(index):
-            if self._on_removed not in partition.on_failure:
-                partition.on_failure.append(self._on_removed)
+            partition.when_failed(self._on_removed)
             self.runtime.lead(index, LedPartition(partition, self._broker.loop, self._broker.host.disk))
 
     def _on_removed(self, partition: Partition) -> None:

@@ -104,8 +104,7 @@ class TransactionCoordinator:
             return
         # A new term as leader is a new coordinator: its epoch goes into the markers, and others may have written in between.
         if not self.runtime.leads(index) or self._terms.get(index) != partition.leader_epoch:
-            if self._on_removed not in partition.on_failure:
-                partition.on_failure.append(self._on_removed)
+            partition.when_failed(self._on_removed)
             self._terms[index] = partition.leader_epoch
             self._logs[index] = led = LedPartition(partition, self._broker.loop, self._broker.host.disk)
             self.runtime.lead(index, led)

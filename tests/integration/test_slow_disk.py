@@ -1,0 +1,220 @@
+"""Nothing on the event loop waits for a disk, whatever the disk is asked for meanwhile."""
+
+import asyncio
+import contextlib
+import random
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from memory_cluster import MemoryCluster, play
+
+from headrace.broker.partition import Partition
+from headrace.model.errors import ErrorCode
+from headrace.testing.disk import SimulatedDisk, WatchedDisk
+from headrace.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.messages.fetch import EpochEndOffset, PartitionData
+from tests.integration.test_deleted_records import deletion
+
+SLOW_S = 0.5
+SETTINGS = {"log.segment.bytes": "400", "log.index.interval.bytes": "100", "replica.fetch.wait.max.ms": "50"}
+
+
+def watched(sync_seconds: float = 0.0) -> dict[int, WatchedDisk]:
+    disks = {index: WatchedDisk(SimulatedDisk(random.Random(index)), sync_seconds=sync_seconds) for index in (1, 2)}
+    for disk in disks.values():
+        disk.forbidden_thread = threading.get_ident()
+    return disks
+
+
+class Stage:
+    """A partition with a leader and a follower, and all that can be done with it."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.cluster = cluster
+
+    async def set_up(self) -> None:
+        configs = (CreatableTopicConfig(name="retention.bytes", value="3000"),)
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2, assignments=(), configs=configs)
+        await self.cluster.call(1, CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
+        await self.cluster.until(lambda: all("t" in broker.image.topics for broker in self.cluster.brokers.values()))
+        self.leader = self.cluster.image.topics["t"].partitions[0].leader
+        await self.cluster.until(lambda: self._is_open())
+
+    def _is_open(self) -> bool:
+        return all(any(each.identity.topic == "t" for each in broker.replicas) for broker in self.cluster.brokers.values())
+
+    @property
+    def leading(self) -> Partition:
+        return self.cluster.brokers[self.leader].replicas.find("t", 0)
+
+    @property
+    def following(self) -> Partition:
+        return self.cluster.brokers[3 - self.leader].replicas.find("t", 0)
+
+    async def produce(self) -> None:
+        for number in range(6):
+            answer = await self.cluster.produce(self.leader, "t", f"{number}" * 90)
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    async def fetch(self) -> None:
+        await self.cluster.fetch(self.leader, "t", self.leading.log.start_offset)
+
+    async def checkpoint(self) -> None:
+        for broker in self.cluster.brokers.values():
+            await broker.housekeeping.checkpoint()
+
+    async def delete_records(self) -> None:
+        answer = await self.cluster.call(self.leader, deletion("t", self.leading.log.start_offset + 1), 2)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    async def truncate(self) -> None:
+        """The follower hears that its log parted from its leader's, gives up what it has, and fetches it again."""
+        end = max(0, self.following.log.end_offset - 4)
+        parted = EpochEndOffset(epoch=self.leading.leader_epoch, end_offset=end)
+        await self._answer_once(PartitionData(partition_index=0, error_code=0, diverging_epoch=parted))
+
+    async def start_over(self) -> None:
+        await self._answer_once(PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+
+    async def _answer_once(self, answer: PartitionData) -> None:
+        """Let the follower take this for what its leader says next, and then catch up again."""
+        fetcher = self.cluster.brokers[3 - self.leader].clustering.fetchers._fetchers[self.leader]
+        take, cuts = fetcher._take, asyncio.Event()
+
+        async def take_instead(partition: Partition, data: PartitionData) -> bool:
+            if partition is not self.following or cuts.is_set():
+                return await take(partition, data)
+            cuts.set()
+            return await take(partition, answer)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fetcher, "_take", take_instead)
+            await self.cluster.produce(self.leader, "t", "x" * 90)
+            assert cuts.is_set()
+        end = self.leading.log.end_offset
+        await self.cluster.until(lambda: self.following.log.end_offset >= end)
+
+    async def change_roles(self) -> None:
+        for broker in self.cluster.brokers.values():
+            broker.replicas.reconsider_roles()
+            await broker.replicas.settled()
+
+    async def create_and_delete_topics(self) -> None:
+        await self.cluster.create_topic("other", partitions=3, factor=2)
+        await self.cluster.produce(self.leader_of("other"), "other", "a")
+        await self.cluster.call(1, DeleteTopicsRequest(topic_names=("other",), timeout_ms=30_000), 5)
+        for broker in self.cluster.brokers.values():
+            await broker.replicas.settled()
+
+    def leader_of(self, topic: str) -> int:
+        return self.cluster.image.topics[topic].partitions[0].leader
+
+    async def alter_settings(self) -> None:
+        configs = (
+            AlterableConfig(name="retention.bytes", value="2000"),
+            AlterableConfig(name="cleanup.policy", value="compact,delete"),
+        )
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)
+        await self.cluster.call(1, AlterConfigsRequest(resources=(resource,), validate_only=False), 2)
+
+    async def housekeep(self) -> None:
+        for broker in self.cluster.brokers.values():
+            await broker.housekeeping.apply_retention()
+            await broker.housekeeping.cleaner.clean_all()
+
+    def acts(self) -> list[Callable[[], Awaitable[None]]]:
+        return [
+            self.produce,
+            self.fetch,
+            self.checkpoint,
+            self.truncate,
+            self.delete_records,
+            self.start_over,
+            self.change_roles,
+            self.create_and_delete_topics,
+            self.housekeep,
+            self.produce,
+            self.checkpoint,
+            self.truncate,
+        ]
+
+
+def test_no_call_that_waits_for_a_disk_is_made_on_the_event_loop() -> None:
+    disks = watched()
+
+    async def story() -> None:
+        async with MemoryCluster(2, SETTINGS, disks=disks) as cluster:
+            stage = Stage(cluster)
+            await stage.set_up()
+            for act in stage.acts():
+                await act()
+
+    play(story)
+
+    found = [text for disk in disks.values() for text in disk.found]
+    assert not found, f"{len(found)} times, first:\n{found[0]}"
+
+
+def test_the_watched_disk_would_tell() -> None:
+    disk = WatchedDisk(SimulatedDisk(random.Random(1)))
+    disk.forbidden_thread = threading.get_ident()
+    disk.open(Path("/file"), create=True).sync()
+
+    assert [text.splitlines()[0] for text in disk.found] == ["sync /file"]
+
+
+class Gaps:
+    """The longest time for which the loop did not turn."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    @contextlib.asynccontextmanager
+    async def measured(self) -> AsyncIterator[None]:
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.monotonic()
+            self.longest = max(self.longest, now - last)
+            last = now
+
+
+@pytest.mark.slow
+def test_the_loop_turns_while_every_sync_takes_half_a_second() -> None:
+    disks = watched()
+    gaps = Gaps()
+
+    async def story() -> None:
+        async with MemoryCluster(2, SETTINGS, disks=disks) as cluster:
+            stage = Stage(cluster)
+            await stage.set_up()
+            await stage.produce()
+            for disk in disks.values():
+                disk.sync_seconds = SLOW_S
+            async with gaps.measured():
+                await asyncio.gather(stage.checkpoint(), stage.truncate(), stage.fetch())
+                await asyncio.gather(stage.delete_records(), stage.housekeep())
+            for disk in disks.values():
+                disk.sync_seconds = 0.0
+
+    play(story)
+
+    assert not [text for disk in disks.values() for text in disk.found]
+    # A loop that waits for one sync, or for a lock that is held across one, stands still for as long as that takes.
+    assert gaps.longest < SLOW_S * 0.9
