@@ -40,6 +40,6 @@ with Consumer[bytes, str](TOPIC, group=TOPIC, values=str) as consumer:
         print(f"parked: {letter.record.value.decode()!r} because {letter.reason}")
 
     repaired = True
-    print("sent back:", redrive(consumer.bootstrap, f"{TOPIC}.dead-letter"))
+    print("sent back:", redrive(consumer.bootstrap, f"{TOPIC}.dead-letter").sent)
     work_until(5, consumer)
     print("and now handled:", handled[-1])

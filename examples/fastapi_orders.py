@@ -32,7 +32,7 @@ async def add(record: Record[str, Any]) -> None:
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with (
         AsyncProducer(keys=str, values="json", linger=0) as producer,
-        AsyncConsumer("web-orders", group="totals", keys=str, values="json") as consumer,
+        AsyncConsumer("web-orders", group="totals", keys=str, values="json", missing_topics="wait") as consumer,
     ):
         app.state.producer = producer
         async with consumer.on_message(add, workers=8):

@@ -107,19 +107,17 @@ class Reader:
                 record = self._record(message)
             except DecodeFailed as failure:
                 if not self._may_divert:
-                    self._hand_out_first(message)
+                    self.ready.popleft()
+                    self._hand_out_one(message)
                     raise
                 if not self._divert(failure):
                     return None
                 record = None
-            self._hand_out_first(message)
+            self.ready.popleft()
+            self._hand_out_one(message)
             if record is not None:
                 return record
         return None
-
-    def _hand_out_first(self, message: Message) -> None:
-        self.ready.popleft()
-        self._hand_out_one(message)
 
     def _record(self, message: Message) -> Record[Any, Any] | None:
         """None when its time to live has run out."""
