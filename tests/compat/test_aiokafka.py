@@ -8,7 +8,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
+
+from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
 
 WAIT_S = 20
 Result = TypeVar("Result")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compacted_topics import EXPIRED, PLAIN, SETTINGS, TRANSACTIONAL, prepare, visible_keys
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
 from headrace.testing import Broker
+from tests.compat.compacted_topics import EXPIRED, PLAIN, SETTINGS, TRANSACTIONAL, prepare, visible_keys
 
 GO_READERS = Path(__file__).parents[2] / ".cache" / "compat-go" / "readers"
 TOPICS = (PLAIN, TRANSACTIONAL, EXPIRED)

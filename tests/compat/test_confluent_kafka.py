@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import pytest
-from compat_cases import CODECS, LARGE_TOPIC_BYTES, NOTHING, TIMES_MS, WITH_NULL_HEADER, Sent, records
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -16,6 +15,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
+from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, NOTHING, TIMES_MS, WITH_NULL_HEADER, Sent, records
 
 WAIT_S = 15.0
 

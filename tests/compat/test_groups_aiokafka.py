@@ -13,7 +13,8 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.structs import OffsetAndMetadata
-from group_members import WAIT_S
+
+from tests.compat.group_members import WAIT_S
 
 PARTITIONS = 6
 

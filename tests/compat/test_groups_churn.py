@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from group_members import PROTOCOLS, WAIT_S, wait_for
 
+from tests.compat.group_members import PROTOCOLS, WAIT_S, wait_for
 from tests.support.process import BrokerProcess
 
 MEMBERS = 20

@@ -17,7 +17,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from group_members import WAIT_S
+
+from tests.compat.group_members import WAIT_S
 
 PARTITIONS = 6
 

@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from group_members import WAIT_S
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -15,6 +14,8 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import FencedInstanceIdError
 from kafka.structs import OffsetAndMetadata
+
+from tests.compat.group_members import WAIT_S
 
 PARTITIONS = 6
 ASSIGNORS = [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from group_members import WAIT_S, MemberProcess, SteadyProducer, shares, wait_for
 
+from tests.compat.group_members import WAIT_S, MemberProcess, SteadyProducer, shares, wait_for
 from tests.support.process import BrokerProcess
 
 PARTITIONS = 10

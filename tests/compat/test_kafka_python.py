@@ -6,10 +6,11 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
+
+from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
 
 WAIT_S = 15
 CODEC_PACKAGES = {"snappy": "snappy", "lz4": "lz4", "zstd": "zstandard"}

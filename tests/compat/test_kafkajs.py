@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
+
+from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / ".cache" / "kafkajs" / "node_modules"

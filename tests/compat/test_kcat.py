@@ -5,9 +5,10 @@ import shutil
 import subprocess
 
 import pytest
-from compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, mebibyte_of_noise
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, mebibyte_of_noise
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt install kcat")
 

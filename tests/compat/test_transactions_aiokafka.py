@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
-from transaction_readers import WAIT_S, create_topic, read_all
+
+from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:

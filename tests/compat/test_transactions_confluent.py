@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from transaction_readers import WAIT_S, create_topic, read_all
+
+from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
 
 PARTITIONS = 3
 

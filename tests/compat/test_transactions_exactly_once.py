@@ -13,8 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from transaction_readers import WAIT_S, create_topic, read_all
 
+from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
 from tests.support.process import BrokerProcess
 
 ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "6"))

@@ -8,7 +8,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import InvalidProducerEpochError, ProducerFencedError
 from kafka.structs import OffsetAndMetadata
-from transaction_readers import WAIT_S, create_topic, read_all
+
+from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
 
 
 @pytest.fixture

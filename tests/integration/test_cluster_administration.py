@@ -5,8 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from headrace.wire.messages.alter_partition import AlterPartitionRequest, PartitionData, TopicData
@@ -19,6 +17,7 @@ from headrace.wire.messages.describe_client_quotas import ComponentData, Describ
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.integration.memory_cluster import MemoryCluster, play
 
 
 def reassign(replicas: tuple[int, ...] | None, topic: str = "t") -> AlterPartitionReassignmentsRequest:

@@ -7,14 +7,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.broker.app import Host
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_fetch_and_produce import append, create, fetch
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawClient

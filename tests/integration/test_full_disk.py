@@ -15,13 +15,12 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.broker.app import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.produce import PartitionProduceResponse
+from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import delete
 from tests.integration.test_failing_disks import all_offsets
 from tests.integration.test_fetch_and_produce import append, create

@@ -7,8 +7,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -22,6 +20,7 @@ from headrace.wire.messages.offset_commit import (
 )
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.integration.memory_cluster import MemoryCluster, play
 
 SETTINGS = {"offsets.topic.num.partitions": "2", "group.initial.rebalance.delay.ms": "0"}
 GROUP = "readers"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.metadata.memory import MemoryStore
+from tests.integration.memory_cluster import MemoryCluster, play
 
 
 def test_it_leaves_the_store_alone_until_it_is_registered_again() -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 
 import pytest
-from memory_cluster import MemoryCluster, play
 
 from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode
@@ -13,6 +12,7 @@ from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest,
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.integration.memory_cluster import MemoryCluster, play
 
 RECORD = "x" * 10_000
 

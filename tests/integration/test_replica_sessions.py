@@ -8,14 +8,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.broker import replica_fetcher, replica_sessions
 from headrace.broker.app import Broker
 from headrace.broker.replica_sessions import ReplicaSession
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from headrace.wire.messages.fetch import FetchRequest, FetchTopic, ReplicaState
+from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.raw import batch
 
 FETCH_VERSION = 17

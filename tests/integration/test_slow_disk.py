@@ -13,8 +13,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from memory_cluster import MemoryCluster, play
-
 from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.testing.disk import SimulatedDisk, WatchedDisk
@@ -22,6 +20,7 @@ from headrace.wire.messages.alter_configs import AlterableConfig, AlterConfigsRe
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.fetch import EpochEndOffset, PartitionData
+from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import deletion
 
 SLOW_S = 0.5

@@ -4,12 +4,12 @@ import random
 from dataclasses import dataclass
 
 import pytest
-from transaction_wire import Teller
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.records.batch import iterate_batches
 from headrace.testing import Broker
+from tests.integration.transaction_wire import Teller
 
 PRODUCERS = 4
 STEPS = 160

@@ -9,7 +9,6 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from transaction_session import TRANSACTION_TIMEOUT_MS, Session
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
@@ -21,6 +20,7 @@ from headrace.testing.simulation.loop import SimulatedLoop
 from headrace.testing.simulation.machine import Machine
 from headrace.testing.simulation.reading import read_to_end
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.integration.transaction_session import TRANSACTION_TIMEOUT_MS, Session
 
 TOPIC = "events"
 LEFT, RIGHT = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)

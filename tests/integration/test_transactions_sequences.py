@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 from crc32c import crc32c
-from transaction_wire import Teller
 
 from headrace.model.identity import TopicPartition
 from headrace.testing import Broker
+from tests.integration.transaction_wire import Teller
 
 VERSION = 7  # plain lengths, and a reply whose every byte is known: later ones carry a message for people
 NO_THROTTLING = bytes(4)

@@ -10,13 +10,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from transaction_wire import Teller
 
 from headrace.coordination.transaction.requests import Verified, VerifyPartitions
 from headrace.coordination.transaction.state import TransactionState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import TopicPartition
 from headrace.testing import Broker
+from tests.integration.transaction_wire import Teller
 from tests.support.raw import batch
 
 WAIT_S = 10.0

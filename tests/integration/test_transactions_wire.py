@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from transaction_wire import Teller
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
@@ -15,6 +14,7 @@ from headrace.records.record import read_records
 from headrace.testing import Broker
 from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.wire.messages.list_transactions import ListTransactionsRequest
+from tests.integration.transaction_wire import Teller
 
 
 @pytest.fixture

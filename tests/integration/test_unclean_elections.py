@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from memory_cluster import MemoryCluster, SharedStore, play
-
 from headrace.cli.output import iso_time
 from headrace.controller.entries import UNCLEAN_ELECTIONS, Condition, Operation, Put, UncleanElections
 from headrace.metadata.memory import MemoryStore
@@ -20,6 +18,7 @@ from headrace.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.integration.memory_cluster import MemoryCluster, SharedStore, play
 
 
 class ForgetfulStore(SharedStore):

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from images import TOPIC_ID, carry_out, image_of, put
 
 from headrace.controller import balance, fencing, quotas, reassignment
 from headrace.controller.election import ElectionRules
@@ -15,6 +14,7 @@ from headrace.controller.image import ClusterImage
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.controller.placement import place
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.controller.images import TOPIC_ID, carry_out, image_of, put
 
 RULES = ElectionRules(min_insync_replicas=2)
 STATE = PartitionState(replicas=(1, 2, 3), leader=1, leader_epoch=4, isr=(1, 2), partition_epoch=6)

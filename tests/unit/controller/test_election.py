@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from images import image_of
 
 from headrace.controller import election
 from headrace.controller.election import Cleanliness, ElectionRules
 from headrace.controller.entries import Memory, PartitionState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
+from tests.unit.controller.images import image_of
 
 BROKERS = range(1, 6)
 

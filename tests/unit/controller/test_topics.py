@@ -3,7 +3,6 @@
 from uuid import UUID
 
 import pytest
-from images import TOPIC_ID, carry_out, image_of
 
 from headrace.controller.changes import PartitionChanged, TopicConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
 from headrace.controller.entries import Event, KeyValue, PartitionState, TopicEntry, encode_number, partition_key
@@ -18,6 +17,7 @@ from headrace.controller.topics import (
     delete_topic,
 )
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.controller.images import TOPIC_ID, carry_out, image_of
 
 
 def spec(partitions: int = 1, factor: int = 1, name: str = "t", **more: object) -> TopicSpec:

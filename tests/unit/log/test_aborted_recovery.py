@@ -1,7 +1,6 @@
 """Which transactions were aborted is known after any number of crashes: the index is durable with the markers it is made from."""
 
 import pytest
-from storing import DIRECTORY, TIME, LogWalk, ManualClock, batch_of
 
 from headrace.log.aborted_index import decode_aborted
 from headrace.log.checksums import FILE_NAME as CHECKSUMS
@@ -9,6 +8,7 @@ from headrace.log.interface import Origin
 from headrace.log.log import Log
 from headrace.model.topic_settings import LogConfig
 from headrace.records.control import build_end_marker
+from tests.unit.log.storing import DIRECTORY, TIME, LogWalk, ManualClock, batch_of
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 STEPS = 40

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from storing import (
+
+from headrace.log.directory import LogDirectory
+from headrace.log.interface import CorruptBatch
+from headrace.log.log import Log
+from headrace.log.segment import segment_path
+from headrace.model.errors import StorageError
+from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+from headrace.records.record import Record
+from headrace.testing.disk import SimulatedDisk, every_bit
+from tests.unit.log.storing import (
     DIRECTORY,
     TIME,
     ManualClock,
@@ -17,16 +27,6 @@ from storing import (
     simulated_disk,
     values_of,
 )
-
-from headrace.log.directory import LogDirectory
-from headrace.log.interface import CorruptBatch
-from headrace.log.log import Log
-from headrace.log.segment import segment_path
-from headrace.model.errors import StorageError
-from headrace.model.identity import TopicPartition
-from headrace.model.topic_settings import LogConfig
-from headrace.records.record import Record
-from headrace.testing.disk import SimulatedDisk, every_bit
 
 pytestmark = pytest.mark.slow
 

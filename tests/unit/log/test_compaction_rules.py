@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from storing import DIRECTORY, TIME, ManualClock, end_transaction, keyed, offsets_of, open_log, read_all, simulated_disk
 
 from headrace.log.cleaning import KeyMap
 from headrace.log.compaction import compact, discard, plan_compaction, publish, swap_in
@@ -20,6 +19,17 @@ from headrace.records.batch import build_batch, crc_matches, iterate_batches
 from headrace.records.compression import CODEC_NAMES
 from headrace.records.record import Record, read_records
 from headrace.testing.disk import SimulatedCrash, SimulatedDisk
+from tests.unit.log.storing import (
+    DIRECTORY,
+    TIME,
+    ManualClock,
+    end_transaction,
+    keyed,
+    offsets_of,
+    open_log,
+    read_all,
+    simulated_disk,
+)
 
 DAY_MS = 86_400_000
 COMPACTED = LogConfig(

@@ -1,7 +1,12 @@
 """Crashes at any moment: what was synced is there, in order and once, and nothing torn is ever read."""
 
 import pytest
-from storing import (
+
+from headrace.log.segment import segment_path
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.topic_settings import LogConfig
+from headrace.testing.disk import SimulatedCrash
+from tests.unit.log.storing import (
     DIRECTORY,
     TIME,
     LogWalk,
@@ -14,11 +19,6 @@ from storing import (
     simulated_disk,
     values_of,
 )
-
-from headrace.log.segment import segment_path
-from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.topic_settings import LogConfig
-from headrace.testing.disk import SimulatedCrash
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=200)
 PRODUCER = 77

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from storing import DIRECTORY, TIME, batch_of, end_transaction, open_log, produce, simulated_disk, values_of
 
 from headrace.host.disk import File
 from headrace.log.log import Log
 from headrace.model.errors import NoRoom, StorageError
 from headrace.model.topic_settings import LogConfig
 from headrace.testing.disk import Action, SimulatedDisk
+from tests.unit.log.storing import DIRECTORY, TIME, batch_of, end_transaction, open_log, produce, simulated_disk, values_of
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 

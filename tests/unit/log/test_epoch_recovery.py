@@ -1,10 +1,10 @@
 """Where leader epochs began is known after a crash, even of epochs whose records were compacted away."""
 
 import pytest
-from storing import DIRECTORY, batch_of, open_log, simulated_disk
 
 from headrace.log.epoch_recovery import EpochRecovery
 from headrace.log.epochs import EpochCache, EpochStart, decode_epochs
+from tests.unit.log.storing import DIRECTORY, batch_of, open_log, simulated_disk
 
 
 def settled(claims: list[tuple[int, int]], batches: list[tuple[int, int]], sure_below: int = 0) -> list[tuple[int, int]]:

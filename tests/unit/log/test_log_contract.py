@@ -7,7 +7,16 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from storing import (
+
+from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
+from headrace.log.log import Log
+from headrace.log.validation import RecordsRefused, deep
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import build_batch, iterate_batches, read_header
+from headrace.records.control import build_end_marker
+from headrace.records.record import Record, read_records
+from tests.unit.log.storing import (
     TIME,
     ManualClock,
     batch_of,
@@ -19,15 +28,6 @@ from storing import (
     simulated_disk,
     values_of,
 )
-
-from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
-from headrace.log.log import Log
-from headrace.log.validation import RecordsRefused, deep
-from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.topic_settings import LogConfig
-from headrace.records.batch import build_batch, iterate_batches, read_header
-from headrace.records.control import build_end_marker
-from headrace.records.record import Record, read_records
 
 OpenLog = Callable[..., PartitionLog]
 DAY_MS = 86_400_000

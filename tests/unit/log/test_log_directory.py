@@ -5,7 +5,6 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from storing import ManualClock, batch_of, produce, simulated_disk, values_of
 
 from headrace.host.disk import SystemDisk
 from headrace.log.checkpoints import decode_partition_metadata, encode_partition_metadata
@@ -17,6 +16,7 @@ from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.testing.disk import SimulatedCrash, SimulatedDisk
+from tests.unit.log.storing import ManualClock, batch_of, produce, simulated_disk, values_of
 
 DATA = Path("/data")
 ORDERS = TopicPartition("orders", 0)

@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import pytest
-from storing import DIRECTORY, TIME, ManualClock, offsets_of, open_log, produce, read_all, simulated_disk, values_of
 
 from headrace.log.log import Log
 from headrace.log.memory import MemoryLog
@@ -15,6 +14,17 @@ from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
+from tests.unit.log.storing import (
+    DIRECTORY,
+    TIME,
+    ManualClock,
+    offsets_of,
+    open_log,
+    produce,
+    read_all,
+    simulated_disk,
+    values_of,
+)
 
 
 def filled(config: LogConfig, count: int = 10) -> Log:

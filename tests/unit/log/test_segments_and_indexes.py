@@ -7,7 +7,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from storing import DIRECTORY, TIME, ManualClock, batch_of, offsets_of, open_log, produce, read_all, simulated_disk, values_of
 
 from headrace.host.disk import SystemDisk
 from headrace.log.files import FilePool
@@ -20,6 +19,18 @@ from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import iterate_batches, read_header
+from tests.unit.log.storing import (
+    DIRECTORY,
+    TIME,
+    ManualClock,
+    batch_of,
+    offsets_of,
+    open_log,
+    produce,
+    read_all,
+    simulated_disk,
+    values_of,
+)
 
 
 def bases(log: Log) -> list[int]:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wire_strategies import ALL_MESSAGES, kept_by, messages, versions_of
 
 from headrace.wire.codec import WireError, decode, decode_at, encode, encode_versioned, read_version
 from headrace.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData, ReplicaState
@@ -15,6 +14,7 @@ from headrace.wire.messages.metadata import MetadataRequest
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.wire.pieces import pieces_of
 from headrace.wire.schema import Layout, Since, Tagged, array, int32, string
+from tests.unit.wire.wire_strategies import ALL_MESSAGES, kept_by, messages, versions_of
 
 QUICK = settings(max_examples=6, suppress_health_check=list(HealthCheck))
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from wire_strategies import ALL_MESSAGES, kept_by, messages, versions_of
 
 from headrace.wire.codec import ITEMS_MAX, WireError, decode, decode_at, encode
 from headrace.wire.messages.create_topics import CreateTopicsRequest
@@ -15,6 +14,7 @@ from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.metadata import MetadataRequest
 from headrace.wire.messages.produce import ProduceRequest
+from tests.unit.wire.wire_strategies import ALL_MESSAGES, kept_by, messages, versions_of
 
 QUICK = settings(
     max_examples=3,

@@ -10,7 +10,12 @@ from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from wire_referees import (
+
+from headrace.wire.apis import ApiKey, messages_of
+from headrace.wire.codec import decode, encode
+from headrace.wire.messages.api_versions import ApiVersionsResponse
+from headrace.wire.schema import fields_of
+from tests.unit.wire.wire_referees import (
     AIOKAFKA,
     kafka_python_message,
     kio_entity,
@@ -20,12 +25,7 @@ from wire_referees import (
     through_kafka_python,
     through_kio,
 )
-from wire_strategies import ALL_MESSAGES, kept_by, messages, versions_of
-
-from headrace.wire.apis import ApiKey, messages_of
-from headrace.wire.codec import decode, encode
-from headrace.wire.messages.api_versions import ApiVersionsResponse
-from headrace.wire.schema import fields_of
+from tests.unit.wire.wire_strategies import ALL_MESSAGES, kept_by, messages, versions_of
 
 QUICK = settings(
     max_examples=4,

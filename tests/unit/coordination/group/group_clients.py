@@ -3,11 +3,10 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from group_driver import GROUP, Driver, catalog, subscription, topic_id
-
 from headrace.coordination.group.embedded import read_assignment, read_subscription, write_assignment
 from headrace.coordination.group.requests import JoinReply
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, subscription, topic_id
 
 TOPIC = "t"
 PARTITIONS = 6

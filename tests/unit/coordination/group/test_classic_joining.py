@@ -1,10 +1,9 @@
 """The classic protocol: who may join, under which id, with which protocol, and how long a new group waits."""
 
-from group_driver import GROUP, Driver, refusal
-
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.state import TRANSITIONS, ClassicState
 from headrace.model.errors import ErrorCode
+from tests.unit.coordination.group.group_driver import GROUP, Driver, refusal
 
 QUICK = GroupSettings(initial_rebalance_delay_ms=0)
 

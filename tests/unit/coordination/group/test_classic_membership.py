@@ -1,11 +1,11 @@
 """The classic protocol: staying and leaving, and what a crash of the coordinator leaves."""
 
 import pytest
-from group_driver import GROUP, Driver, refusal
 
 from headrace.coordination.group.requests import Heartbeat
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.group.group_driver import GROUP, Driver, refusal
 
 QUICK = GroupSettings(initial_rebalance_delay_ms=0)
 

@@ -1,11 +1,11 @@
 """The classic protocol: rebalances, what ends them and who is left out, and how the leader assigns."""
 
 import pytest
-from group_driver import GROUP, Driver, refusal
 
 from headrace.coordination.group.requests import Sync
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import ErrorCode
+from tests.unit.coordination.group.group_driver import GROUP, Driver, refusal
 
 QUICK = GroupSettings(initial_rebalance_delay_ms=0)
 

@@ -1,11 +1,11 @@
 """The classic protocol: static members keep their place over a restart (KIP-345)."""
 
 import pytest
-from group_driver import Driver, refusal, subscription
 
 from headrace.coordination.group.requests import JoinReply
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.group.group_driver import Driver, refusal, subscription
 
 QUICK = GroupSettings(initial_rebalance_delay_ms=0)
 

@@ -1,12 +1,12 @@
 """The consumer protocol (KIP-848): epochs, assignment by the coordinator, revocation first, fencing, static members."""
 
 import pytest
-from group_driver import GROUP, Driver, catalog, topic_id
 
 from headrace.coordination.group.entries import LegacyTopicsEntry, MemberState
 from headrace.coordination.group.requests import Commit, ConsumerHeartbeatReply, FetchOffsets, Leave, Leaver, OffsetQuery
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, topic_id
 
 T = topic_id("t")
 U = topic_id("u")

@@ -6,8 +6,6 @@ Beside the coordinator stands a model: the members' own belief of what they own,
 import os
 from typing import Any
 
-from group_clients import PARTITIONS, TOPIC, TOPICS, ClassicClient, ConsumerClient
-from group_driver import GROUP, Driver
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -17,6 +15,8 @@ from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.group.group_clients import PARTITIONS, TOPIC, TOPICS, ClassicClient, ConsumerClient
+from tests.unit.coordination.group.group_driver import GROUP, Driver
 
 SETTINGS = GroupSettings(
     initial_rebalance_delay_ms=1_000,

@@ -1,12 +1,12 @@
 """Groups with members that move between the classic and the consumer protocol."""
 
 import pytest
-from group_driver import GROUP, Driver, catalog, refusal, subscription, topic_id
 
 from headrace.coordination.group.embedded import read_assignment, write_assignment
 from headrace.coordination.group.requests import Heartbeat, JoinReply, Leave, Leaver, Sync
 from headrace.coordination.group.settings import GroupSettings, MigrationPolicy
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, refusal, subscription, topic_id
 
 T = topic_id("t")
 BOTH_WAYS = GroupSettings(initial_rebalance_delay_ms=0)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from group_driver import GROUP, Driver, catalog, topic_id
 
 from headrace.coordination.group.entries import CommittedOffset, LegacyTopicsEntry
 from headrace.coordination.group.requests import (
@@ -18,6 +17,7 @@ from headrace.coordination.group.requests import (
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
+from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, topic_id
 
 DAY_MS = 24 * 60 * 60 * 1000
 PRODUCER = ProducerIdentity(9, 0)

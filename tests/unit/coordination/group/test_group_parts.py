@@ -4,7 +4,6 @@ import re
 from uuid import UUID
 
 import pytest
-from group_driver import Driver, catalog, subscription, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from headrace.coordination.group.pattern import InvalidPattern, Pattern
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.timers import Timer, TimerKey, Timers
 from tests.support.subscriptions import write_subscription
+from tests.unit.coordination.group.group_driver import Driver, catalog, subscription, topic_id
 
 T, U, V = (topic_id(name) for name in "tuv")
 
@@ -262,9 +262,8 @@ def test_moved_deadlines_do_not_pile_up() -> None:
 def test_groups_are_listed_by_state_and_kind_whatever_the_case() -> None:
     driver = Driver(GroupSettings(initial_rebalance_delay_ms=0), catalog(t=1))
     driver.stable_group(1)
-    from group_driver import GROUP
-
     from headrace.coordination.group.requests import ConsumerHeartbeat
+    from tests.unit.coordination.group.group_driver import GROUP
 
     joining = ConsumerHeartbeat(
         group_id="modern", member_id="a", member_epoch=0, rebalance_timeout_ms=1, owned={}, topic_names=frozenset({"t"})

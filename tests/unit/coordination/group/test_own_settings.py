@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from group_driver import GROUP, Driver, catalog
 
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import RequestError
+from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog
 
 SETTINGS = GroupSettings()
 

@@ -1,13 +1,13 @@
 """How a transaction begins, grows, ends and times out."""
 
 import pytest
-from transaction_desk import BILLS, OFFSETS, ORDERS, TIMEOUT_MS, Desk
 
 from headrace.coordination.transaction.markers import RETRY_BACKOFF_MS
 from headrace.coordination.transaction.requests import ListFilter, TransactionSettings
 from headrace.coordination.transaction.state import TRANSITIONS, Tombstone, Transaction, TransactionState
 from headrace.coordination.transaction.timeouts import Deadlines
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.transaction.transaction_desk import BILLS, OFFSETS, ORDERS, TIMEOUT_MS, Desk
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 

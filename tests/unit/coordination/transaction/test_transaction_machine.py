@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from transaction_desk import BILLS, OFFSETS, ORDERS, TIMEOUT_MS, Desk
 
 from headrace.coordination.transaction.state import Transaction, TransactionState
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition
+from tests.unit.coordination.transaction.transaction_desk import BILLS, OFFSETS, ORDERS, TIMEOUT_MS, Desk
 
 PARTITIONS = st.sets(st.sampled_from([ORDERS, BILLS, OFFSETS]), min_size=1)
 FAILING = st.sampled_from([set(), set(), {ORDERS}, {BILLS, OFFSETS}, {ORDERS, BILLS, OFFSETS}])

@@ -1,12 +1,12 @@
 """Who a transactional producer is: ids, epochs, and who is fenced by whom."""
 
 import pytest
-from transaction_desk import BILLS, ORDERS, TIMEOUT_MS, Desk
 
 from headrace.coordination.transaction.producer_ids import PREFETCH_BELOW, ProducerIds
 from headrace.coordination.transaction.requests import TransactionSettings
 from headrace.coordination.transaction.state import TIMEOUT_NEVER_MS, TransactionState
 from headrace.model.errors import ErrorCode, RequestError
+from tests.unit.coordination.transaction.transaction_desk import BILLS, ORDERS, TIMEOUT_MS, Desk
 
 
 @pytest.fixture
