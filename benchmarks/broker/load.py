@@ -190,7 +190,13 @@ def arrivals(bootstrap: str, topic: str, count: int, skip: int) -> dict[str, Any
     return {name: measured[int(len(measured) * share)] / 1e6 for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
 
 
-KINDS = {"produce": produce, "in_parts": in_parts, "consume": consume, "pace": pace, "arrivals": arrivals}
+KINDS: dict[str, Callable[..., object]] = {
+    "produce": produce,
+    "in_parts": in_parts,
+    "consume": consume,
+    "pace": pace,
+    "arrivals": arrivals,
+}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ delays.  So this shows what brokers cost each other, and where work piles up; no
 import asyncio
 import random
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class CostedLoop(SimulatedLoop):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.busy_until: Counter[str] = Counter()
+        self.busy_until: defaultdict[str, float] = defaultdict(float)
         self.spent = 0.0
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]

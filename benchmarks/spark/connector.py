@@ -57,7 +57,7 @@ class _Resolver:
         given = os.environ.get("PYSPARK_SUBMIT_ARGS")
         os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 256m pyspark-shell"
         try:
-            self._gateway: Any = launch_gateway()
+            self._gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
         finally:
             os.environ.pop("PYSPARK_SUBMIT_ARGS")
             if given is not None:

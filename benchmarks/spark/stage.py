@@ -122,7 +122,8 @@ def _descendants(root: int) -> list[Path]:
         fields = _read(stat).rpartition(")")[2].split()
         if len(fields) > 1:
             parents[int(stat.parent.name)] = int(fields[1])
-    found, fresh = set(), {root}
+    found: set[int] = set()
+    fresh = {root}
     while fresh:
         fresh = {pid for pid, parent in parents.items() if parent in fresh} - found
         found |= fresh

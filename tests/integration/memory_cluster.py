@@ -126,4 +126,4 @@ class MemoryCluster:
 
 
 def play(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 60))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(story(), 60))

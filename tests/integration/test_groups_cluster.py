@@ -63,7 +63,7 @@ async def stop(cluster: MemoryCluster, broker_id: int) -> None:
 async def join(cluster: MemoryCluster) -> tuple[str, int]:
     """A stable group of one; its member and generation."""
     protocols = (JoinGroupRequestProtocol(name="any", metadata=b""),)
-    request = {"group_id": GROUP, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
+    request: dict[str, Any] = {"group_id": GROUP, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
     asked = JoinGroupRequest(**request, member_id="", protocol_type="test", protocols=protocols)
     member_id = (await ask(cluster, asked, 9)).member_id
     joined = await ask(cluster, JoinGroupRequest(**request, member_id=member_id, protocol_type="test", protocols=protocols), 9)

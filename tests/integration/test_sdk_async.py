@@ -63,7 +63,7 @@ def test_records_are_sent_and_read(bootstrap: str, topic: str) -> None:
             delivery = await producer.send(topic, {"n": 0}, key="k", headers={"a": "b"})
             assert (delivery.topic, delivery.offset) == (topic, 0)
             many = await asyncio.gather(*(producer.send(topic, {"n": number}) for number in range(1, 500)))
-            assert sorted(each.offset for each in many) == list(range(1, 500))
+            assert sorted(each.offset or 0 for each in many) == list(range(1, 500))
             assert len(await producer.send_many(topic, [{"n": number} for number in range(500, 600)])) == 100
         async with AsyncConsumer[bytes, Any](topic, bootstrap=bootstrap, group=topic, values="json") as consumer:
             seen = []

@@ -89,7 +89,7 @@ def test_killed_at_every_step_each_effect_is_there_once(bootstrap: str, topic: s
     assert steps > 30
     counting.close()
 
-    killed = []
+    killed: list[Any] = []
     for first in range(1, steps + 1, LANES):
         threads = [
             threading.Thread(target=kill_once, args=(bootstrap, topic, tmp_path, at, killed))

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -291,7 +291,7 @@ def test_ctrl_c_while_records_are_decoded_loses_none_of_them(bootstrap: str, top
     with grouped(bootstrap, topic, values=(str.encode, decode)) as consumer:
         while len(seen) < 3:
             with contextlib.suppress(KeyboardInterrupt):
-                seen += [record.value for record in (consumer.batch(3, 10) if how == "batch" else [consumer.poll(10)])]
+                seen += [record.value for record in (consumer.batch(3, 10) if how == "batch" else [cast(Any, consumer.poll(10))])]
 
     assert (seen, pressed) == (["1", "2", "3"], [True])
 
@@ -355,7 +355,7 @@ def test_exactly_once_refuses_a_handler_that_has_done_nothing(
         with pytest.raises(InvalidArgument, match="handler returned a"):
             exactly_once(consumer, database).run(handler, dead_letters=letters, timeout=10)
         with pytest.raises(InvalidArgument, match=r"handler=.* is an async function"):
-            exactly_once(consumer, database).run(nobody_awaits)
+            exactly_once(consumer, database).run(cast(Any, nobody_awaits))
 
 
 def test_a_transaction_refuses_a_consumer_that_commits_by_itself(bootstrap: str, topic: str) -> None:

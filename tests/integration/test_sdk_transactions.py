@@ -74,7 +74,7 @@ def test_after_an_abort_the_consumer_reads_the_same_again(bootstrap: str, topic:
         while batch := consumer.batch(3, 2):
             attempts += 1
             try:
-                work(batch)
+                work(list(batch))
             except RuntimeError:
                 continue
 

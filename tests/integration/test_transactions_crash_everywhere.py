@@ -7,6 +7,7 @@ through without; after each crash the broker starts again on what is left.
 import asyncio
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ class Story:
     def _client(self, name: str) -> ClusterClient:
         return ClusterClient(name, self.cluster.addresses, (TOPIC,), History(self.loop), random.Random(1))
 
-    async def _on_client(self, name, work):  # type: ignore[no-untyped-def]
+    async def _on_client(self, name: str, work: Any) -> Any:
         return await self.loop.start_on(Machine(name), work(self._client(name)))
 
     async def _set_up(self, client: ClusterClient) -> Session:

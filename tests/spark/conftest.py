@@ -100,7 +100,16 @@ def delete_topic(admin: AdminClient) -> Callable[[str], None]:
 
 
 class RecordWriter(Protocol):
-    def __call__(self, topic: str, values: Sequence[bytes | None], **extra: Any) -> None: ...
+    def __call__(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        partition: int | Sequence[int] = 0,
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None,
+    ) -> None: ...
 
 
 @pytest.fixture
@@ -114,7 +123,7 @@ def produce(bootstrap: str) -> RecordWriter:
         keys: Sequence[bytes | None] | None = None,
         partition: int | Sequence[int] = 0,
         timestamps: Sequence[int] | None = None,
-        headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None,
+        headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None,
     ) -> None:
         # A producer of its own each time: one that is kept knows nothing of partitions added since.
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})

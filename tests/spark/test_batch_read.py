@@ -49,7 +49,7 @@ def test_all_columns_arrive_whichever_way_they_are_fetched(
     ]
     assert {row.topic for row in rows} == {topic}
     assert {row.timestampType for row in rows} == {0}
-    assert read(topic, fetchWith=way).agg(F.unix_millis(F.min("timestamp"))).first()[0] == NOW
+    assert read(topic, fetchWith=way).agg(F.unix_millis(F.min("timestamp"))).collect()[0][0] == NOW
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

@@ -1,5 +1,7 @@
 """What the options mean, and what a person is told who gets one wrong."""
 
+from typing import Any
+
 import pytest
 
 from headrace.model.identity import TopicPartition
@@ -91,7 +93,7 @@ def test_the_group_to_commit_to_is_given_with_or_without_the_prefix() -> None:
         ({"kafka__bootstrap__servers": " "}, "option 'kafka.bootstrap.servers' is missing"),
     ],
 )
-def test_a_wrong_source_option_is_named_with_what_would_do(given: dict[str, str], said: str) -> None:
+def test_a_wrong_source_option_is_named_with_what_would_do(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError) as told:
         source(**given)
 
@@ -113,7 +115,7 @@ def test_a_stream_has_no_ending_offsets() -> None:
         ({"kafka.transactional.id": "x"}, "set delivery to exactly-once"),
     ],
 )
-def test_a_wrong_sink_option_is_named_with_what_would_do(given: dict[str, str], said: str) -> None:
+def test_a_wrong_sink_option_is_named_with_what_would_do(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError) as told:
         sink_options(BROKER | given)
 

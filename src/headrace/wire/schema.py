@@ -12,11 +12,11 @@ the order of the wire:
 - A nested struct is named by its class, an array by `array(element)`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, cast, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 Buffer = bytes | bytearray | memoryview
@@ -144,9 +144,13 @@ class Field(NamedTuple):
 LAST_VERSION: Final = 32767
 
 
-@cache
-def fields_of(message: type) -> tuple[Field, ...]:
+def fields_of(message: type[Any]) -> tuple[Field, ...]:
     """The declared fields of a message or struct, in wire order."""
+    return _fields_of(cast(Hashable, message))
+
+
+@cache
+def _fields_of(message: Any) -> tuple[Field, ...]:
     hints = get_type_hints(message, include_extras=True)
     return tuple(_read_field(message, item, hints[item.name]) for item in fields(message))
 

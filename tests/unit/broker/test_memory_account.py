@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -278,7 +279,7 @@ def test_whatever_is_sent_and_asked_for_stays_within_the_bound_and_comes_to_an_e
 ) -> None:
     limit, chance = 1000, random.Random(seed)
     memory, loop = account(limit)
-    everyone = [*(Sender(memory, size) for size in requests), *(Reader(memory, size) for size in replies)]
+    everyone: list[Any] = [*(Sender(memory, size) for size in requests), *(Reader(memory, size) for size in replies)]
     steps = 0
     while under_way := [each for each in everyone if not each.is_done]:
         chance.choice(under_way).step()

@@ -19,6 +19,8 @@ from headrace.client.arguments import (
 )
 from headrace.client.record import headers_for_sending
 
+WRONG: Any = 5  # of a type that a checker would not let pass
+
 
 @pytest.mark.parametrize(
     ("arguments", "named", "accepted"),
@@ -112,13 +114,13 @@ def test_dead_letters_name_the_argument_they_do_not_accept(arguments: dict[str, 
         (lambda: Backoff(first=5, longest=1), "longest=1 is not a duration; accepted: seconds of at least 5"),
         (lambda: Backoff(factor=0), "factor=0 is not accepted; accepted: a number of at least 1"),
         (lambda: Backoff(jitter=2), "jitter=2 is not accepted; accepted: a number of at least 0 and at most 1"),
-        (lambda: Salted(2, only=5), "only=5 is not accepted; accepted: a list"),
-        (lambda: exactly_once(5, None), "consumer=5 is not accepted; accepted: a Consumer with delivery='exactly_once'"),
+        (lambda: Salted(2, only=WRONG), "only=5 is not accepted; accepted: a list"),
+        (lambda: exactly_once(WRONG, WRONG), "consumer=5 is not accepted; accepted: a Consumer with delivery='exactly_once'"),
         (lambda: topic_partition("partition", "t"), "partition='t' is not accepted; accepted: TopicPartition(topic, partition)"),
         (lambda: offsets_by_partition("offsets", 5), "offsets=5 is not accepted; accepted: a dict of TopicPartition"),
         (lambda: offsets_by_partition("offsets", {TopicPartition("t", 0): -3}), "offsets=-3"),
         (lambda: several("values", "abc", "values"), "values='abc' is not accepted; accepted: a list"),
-        (lambda: headers_for_sending(5, None), "headers=5 is not accepted; accepted: a list"),
+        (lambda: headers_for_sending(WRONG, None), "headers=5 is not accepted; accepted: a list"),
     ],
 )
 def test_the_others_name_what_they_do_not_accept(use: Any, said: str) -> None:

@@ -100,7 +100,7 @@ def test_the_last_report_resolves_the_future_whenever_the_number_becomes_known(c
     delivered = under_way.future.result(0)
     assert len(delivered) == count
     assert [each.offset for each in delivered] == list(range(count))
-    assert all(each == ("orders", 0, each.offset, each.offset + 7) for each in delivered)
+    assert all(each == ("orders", 0, each.offset, (each.offset or 0) + 7) for each in delivered)
 
 
 @pytest.mark.parametrize("count", [1, GATHERED_MAX, GATHERED_MAX + 1])
@@ -142,7 +142,7 @@ def test_one_that_failed_is_told_beside_those_that_did_not() -> None:
     under_way = receipt()
     under_way.handed_over(3)
     under_way.report(None, message(0))
-    under_way.report("refused", message(-1))  # type: ignore[arg-type]
+    under_way.report("refused", message(-1))
     under_way.complete()
     assert not under_way.future.done()
     under_way.report(None, message(1))
@@ -154,7 +154,8 @@ def test_one_that_failed_is_told_beside_those_that_did_not() -> None:
 
 def test_reports_from_two_threads_resolve_the_future_once() -> None:
     for _ in range(20):
-        under_way, resolved = receipt(), []
+        resolved: list[Any] = []
+        under_way = receipt()
         under_way.future.add_done_callback(resolved.append)
 
         def reports(under_way: BatchReceipt = under_way) -> None:

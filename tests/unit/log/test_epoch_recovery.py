@@ -14,7 +14,7 @@ def settled(claims: list[tuple[int, int]], batches: list[tuple[int, int]], sure_
         recovery.see(epoch, base_offset)
     epochs = EpochCache(lambda: 1000)
     recovery.settle(epochs, sure_below)
-    return [tuple(entry) for entry in epochs]
+    return [(entry[0], entry[1]) for entry in epochs]
 
 
 @pytest.mark.parametrize(

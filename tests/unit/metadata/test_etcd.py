@@ -180,7 +180,8 @@ def test_a_member_without_a_leader_is_not_believed(three: EtcdCluster, monkeypat
 def test_a_transaction_whose_answer_was_lost_is_reported_as_done(etcd: EtcdCluster) -> None:
     async def run() -> None:
         store = open_store(etcd, "lost-answer")
-        real, lost = store._http.call_once, []
+        lost: list[Any] = []
+        real = store._http.call_once
 
         async def call_once(path: str, body: dict[str, Any]) -> dict[str, Any]:
             answer = await real(path, body)

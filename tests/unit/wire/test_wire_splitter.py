@@ -6,6 +6,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,8 @@ def test_a_stream_may_be_cut_anywhere(split: Split) -> None:
 @settings(max_examples=40)
 def test_any_frames_in_any_chunks_come_out_as_they_went_in(frames: list[bytes], sizes: list[int], buffered: bool) -> None:
     stream = framed(*frames)
-    chunks, position = [], 0
+    chunks: list[Any] = []
+    position = 0
     while position < len(stream):
         size = sizes[len(chunks) % len(sizes)]
         chunks.append(stream[position : position + size])
@@ -228,7 +230,7 @@ def test_the_last_bytes_of_a_large_frame_may_come_through_the_shared_buffer(last
     splitter = FrameSplitter(10_000_000)
     body = bytes(range(256)) * 400
     stream = len(body).to_bytes(4, "big") + body
-    frames = []
+    frames: list[Any] = []
     position = 0
     for end in (5000, 21_000, len(stream) - last, len(stream)):
         while position < end:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from dataclasses import is_dataclass as is_kio_entity
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import kio.index
@@ -25,7 +25,7 @@ EPOCH_MS = timedelta(milliseconds=1)
 
 def kio_entity(message: type[Any], version: int) -> type[Any] | None:
     """kio's class for this version of a message, if it has one."""
-    kind = EntityType.request if message.__name__.endswith("Request") else EntityType.response
+    kind: Any = EntityType.request if message.__name__.endswith("Request") else EntityType.response
     try:
         return kio.index.load_payload_module(message.api.key, version, kind).__dict__[message.__name__]  # type: ignore[no-any-return]
     except (kio.index.KioIndexError, KeyError):
@@ -113,9 +113,9 @@ def _without_suffixes(value: Any) -> Any:
 
 
 AIOKAFKA: dict[tuple[int, int, str], type[Any]] = {
-    (kind.API_KEY, kind.API_VERSION, side): kind
+    (getattr(kind, "API_KEY"), getattr(kind, "API_VERSION"), side): kind  # noqa: B009 - no class that mypy knows
     for module in (admin, commit, coordination, fetch, group, metadata, offset, produce, transaction)
-    for name, kind in vars(module).items()
+    for name, kind in cast(dict[str, Any], vars(module)).items()
     if isinstance(kind, type) and getattr(kind, "SCHEMA", None) is not None and hasattr(kind, "API_VERSION")
     for side in ["Response" if "Response" in name else "Request"]
 }

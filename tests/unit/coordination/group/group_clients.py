@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.coordination.group.embedded import read_assignment, read_subscription, write_assignment
 from headrace.coordination.group.requests import JoinReply
@@ -98,7 +99,7 @@ class ClassicClient:
             case _:
                 raise AssertionError(f"a well-behaved member was told {code.name}")
 
-    def _answer(self, token: int | None) -> object:
+    def _answer(self, token: int | None) -> Any:
         assert token is not None
         if self.driver.is_parked(token):
             return None

@@ -1,6 +1,6 @@
 """Drives a group shard as the shell does, with a clock that only moves when told and a log that is a list."""
 
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID, uuid5
 
 from headrace.coordination.decision import Decision
@@ -57,7 +57,7 @@ class Driver:
         self.own_settings: dict[str, GroupSettings] = {}
         self.shard = GroupShard(self.settings, self.topics, self.own_settings)
         self.time_ms = 1_000_000
-        self.log: list[tuple[Entry, ProducerIdentity | None] | tuple[str, ProducerIdentity, bool]] = []
+        self.log: list[tuple[Entry, ProducerIdentity | None] | tuple[Literal["marker"], ProducerIdentity, bool]] = []
         self.replies: dict[int, Any] = {}
         self.parked: set[int] = set()
         self._tokens = 0

@@ -1,5 +1,7 @@
 """The classic protocol: rebalances, what ends them and who is left out, and how the leader assigns."""
 
+from typing import Any
+
 import pytest
 
 from headrace.coordination.group.requests import Sync
@@ -192,7 +194,7 @@ def test_a_leader_that_beats_but_never_syncs_is_out_after_the_rebalance_timeout(
 def test_a_sync_that_does_not_fit_the_group_is_refused(change: dict[str, object], code: ErrorCode) -> None:
     driver = Driver()
     leader, _ = driver.stable_group()
-    fitting = {
+    fitting: dict[str, Any] = {
         "group_id": GROUP,
         "member_id": leader.member_id,
         "generation": 1,

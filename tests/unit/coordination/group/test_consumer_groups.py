@@ -1,5 +1,7 @@
 """The consumer protocol (KIP-848): epochs, assignment by the coordinator, revocation first, fencing, static members."""
 
+from typing import Any
+
 import pytest
 
 from headrace.coordination.group.entries import LegacyTopicsEntry, MemberState
@@ -12,7 +14,7 @@ T = topic_id("t")
 U = topic_id("u")
 
 
-def code(driver: Driver, member_id: str, epoch: int, **more: object) -> ErrorCode:
+def code(driver: Driver, member_id: str, epoch: int, **more: Any) -> ErrorCode:
     try:
         driver.consumer_beat(member_id, epoch, **more)
     except RequestError as error:
@@ -223,7 +225,7 @@ def test_a_heartbeat_that_does_not_fit_is_refused(change: dict[str, object], exp
 
     driver = Driver(topics=catalog(t=4))
     driver.consumer_join("a")
-    fitting: dict[str, object] = {"group_id": GROUP, "member_id": "a", "member_epoch": 1}
+    fitting: dict[str, Any] = {"group_id": GROUP, "member_id": "a", "member_epoch": 1}
 
     with pytest.raises(RequestError) as caught:
         driver.ask("consumer_heartbeat", ConsumerHeartbeat(**{**fitting, **change}))
@@ -308,7 +310,7 @@ def test_commits_and_fetches_are_fenced_by_epoch() -> None:
     driver = Driver(topics=catalog(t=2))
     driver.consumer_join("a")
 
-    def commit(**more: object) -> ErrorCode:
+    def commit(**more: Any) -> ErrorCode:
         try:
             return driver.commit(3, **more)[0]  # type: ignore[no-any-return]
         except RequestError as error:

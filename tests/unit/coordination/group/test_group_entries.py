@@ -1,6 +1,7 @@
 """Entries of the group coordinator are, byte for byte, the records that Kafka writes into `__consumer_offsets`."""
 
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -42,7 +43,7 @@ SAMPLES = {
         line.split() for line in (Path(__file__).parent / "entries_by_kafka.txt").read_text().splitlines() if line[0] != "#"
     )
 }
-COMMITTED = {"offset": 42, "metadata": "note", "commit_timestamp_ms": 1000}
+COMMITTED: dict[str, Any] = {"offset": 42, "metadata": "note", "commit_timestamp_ms": 1000}
 CLASSIC = ClassicGroupValue(
     protocol_type="consumer",
     generation=3,
@@ -193,7 +194,9 @@ def test_offsets_by_hand_are_those_of_the_declared_layout(
     assert key == wire.encode_key(wire.OFFSET_COMMIT, wire.OffsetCommitKey(group=group, topic=topic, partition=partition))
     assert data == (None if value is None else declared_offset_bytes(value))
     assert CODEC.decode(key, data) == entry
-    kind, read_key, read_value = wire.read_entry(key, data) or (None, None, None)
+    read = wire.read_entry(key, data)
+    assert read is not None
+    kind, read_key, read_value = read
     assert declared_offset_entry(read_key, read_value) == entry
     assert kind == wire.OFFSET_COMMIT
 

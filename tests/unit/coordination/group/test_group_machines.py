@@ -29,7 +29,7 @@ SLOTS = 4
 class Groups(RuleBasedStateMachine):
     """Four members of one group; which protocols they speak is drawn."""
 
-    kinds = ("classic", "consumer", "static")
+    kinds: tuple[str, ...] = ("classic", "consumer", "static")
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
 """Committed offsets: who may commit, what comes back, what transactions hide, what expires."""
 
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -23,14 +24,14 @@ DAY_MS = 24 * 60 * 60 * 1000
 PRODUCER = ProducerIdentity(9, 0)
 
 
-def code_of_commit(driver: Driver, **more: object) -> ErrorCode:
+def code_of_commit(driver: Driver, **more: Any) -> ErrorCode:
     try:
         return driver.commit(**more)[0]  # type: ignore[no-any-return]
     except RequestError as error:
         return error.code
 
 
-def commit_in_transaction(driver: Driver, offset: int, producer: ProducerIdentity = PRODUCER, **more: object) -> ErrorCode:
+def commit_in_transaction(driver: Driver, offset: int, producer: ProducerIdentity = PRODUCER, **more: Any) -> ErrorCode:
     offsets = (OffsetToCommit("t", 0, CommittedOffset(offset=offset)),)
     request = TransactionalCommit(group_id=GROUP, producer=producer, offsets=offsets, **more)
     try:
@@ -39,7 +40,7 @@ def commit_in_transaction(driver: Driver, offset: int, producer: ProducerIdentit
         return error.code
 
 
-def fetch(driver: Driver, **more: object) -> list[tuple[str, int, int | None, ErrorCode]]:
+def fetch(driver: Driver, **more: Any) -> list[tuple[str, int, int | None, ErrorCode]]:
     request = FetchOffsets(group_id=GROUP, **{"partitions": (OffsetQuery("t", 0),), **more})
     fetched = driver.shard.fetch_offsets(request)
     return [(each.topic, each.partition, each.value and each.value.offset, each.error) for each in fetched]
