@@ -93,14 +93,15 @@ def test_below_the_reserve_writes_are_refused_with_a_reason_and_go_on_by_themsel
         assert "disk is full: 10 bytes are free in" in str(refusal.error_message)
         assert "195.3 KiB are reserved (log.dir.reserved.bytes)" in str(refusal.error_message)
         until(lambda: is_written(client, "t"))
-        assert ask(health_port, "/ready") == (200, {"ready": True, "state": "HEALTHY", "reasons": []})
+        status, body = ask(health_port, "/ready")
+        assert (status, body["ready"], body["state"], body["reasons"]) == (200, True, "HEALTHY", [])
 
 
 def test_a_full_disk_is_read_emptied_and_written_again_without_a_restart(
     broker: Broker, disk: SimulatedDisk, health_port: int
 ) -> None:
     with RawClient(broker.bootstrap) as client:
-        create(client, "t", segment_bytes="20000")
+        create(client, "t", internal_segment_bytes="20000")
         refusal = fill(broker, client, disk, "t")
         count = len(all_offsets(client, "t"))
         status, body = ask(health_port, "/ready")
@@ -118,7 +119,7 @@ def test_a_full_disk_is_read_emptied_and_written_again_without_a_restart(
 
 def test_retention_goes_on_and_makes_room(broker: Broker, disk: SimulatedDisk) -> None:
     with RawClient(broker.bootstrap) as client:
-        create(client, "t", segment_bytes="20000", retention_bytes="40000")
+        create(client, "t", internal_segment_bytes="20000", retention_bytes="40000")
         fill(broker, client, disk, "t")
         broker.housekeep()
 

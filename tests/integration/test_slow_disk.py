@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from headrace.broker.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.testing.disk import SimulatedDisk, WatchedDisk
-from headrace.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.fetch import EpochEndOffset, PartitionData
@@ -24,7 +23,8 @@ from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import deletion
 
 SLOW_S = 0.5
-SETTINGS = {"log.segment.bytes": "400", "log.index.interval.bytes": "100", "replica.fetch.wait.max.ms": "50"}
+SETTINGS = {"log.index.interval.bytes": "100", "replica.fetch.wait.max.ms": "50"}
+CONFIGS = {"internal.segment.bytes": "400", "retention.bytes": "3000"}
 
 
 def watched(sync_seconds: float = 0.0) -> dict[int, WatchedDisk]:
@@ -41,7 +41,7 @@ class Stage:
         self.cluster = cluster
 
     async def set_up(self) -> None:
-        configs = (CreatableTopicConfig(name="retention.bytes", value="3000"),)
+        configs = tuple(CreatableTopicConfig(name=name, value=value) for name, value in CONFIGS.items())
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2, assignments=(), configs=configs)
         await self.cluster.call(1, CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
         await self.cluster.until(lambda: all("t" in broker.image.topics for broker in self.cluster.brokers.values()))
@@ -116,14 +116,6 @@ class Stage:
 
     def leader_of(self, topic: str) -> int:
         return self.cluster.image.topics[topic].partitions[0].leader
-
-    async def alter_settings(self) -> None:
-        configs = (
-            AlterableConfig(name="retention.bytes", value="2000"),
-            AlterableConfig(name="cleanup.policy", value="compact,delete"),
-        )
-        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)
-        await self.cluster.call(1, AlterConfigsRequest(resources=(resource,), validate_only=False), 2)
 
     async def housekeep(self) -> None:
         for broker in self.cluster.brokers.values():

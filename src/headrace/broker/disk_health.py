@@ -97,6 +97,8 @@ class DiskHealth:
             self._on_lost(missing)
         if missing is None:
             self._broker.space.measured(total, free)
+            if self._broker.space.is_short:
+                self._broker.housekeeping.make_room()
             self._broker.replicas.try_again()
 
     def _on_lost(self, error: StorageError) -> None:

@@ -37,9 +37,10 @@ class DiskSpace:
         self._now = now
         self.total = self.free = -1
         self._reserve = 0
-        # How much clients may still write.
+        # How much clients may still write.  Whoever appends takes it off.
         self.left = UNLIMITED
         self._refused_until = float("-inf")
+        self._was_refused = False
 
     def measured(self, total: int, free: int) -> None:
         """Somebody looked at the disk; -1 where that has no meaning."""
@@ -48,15 +49,16 @@ class DiskSpace:
             return
         reserve = self._reserve = reserve_of(total, self._wanted())
         enough = reserve + reserve // ENOUGH_SHARE if self.is_short else reserve
-        self.left = min(0, free - reserve) if free < enough or self._now() < self._refused_until else free - reserve
-
-    def taken(self, size: int) -> None:
-        """Bytes were appended since."""
-        self.left -= size
+        if free < enough or self._now() < self._refused_until:
+            self.left = min(0, free - reserve)
+        else:
+            self.left = free - reserve
+            self._was_refused = False
 
     def refused(self) -> None:
         """The disk had no room for a write, however much it seemed to have."""
         self._refused_until = self._now() + PAUSE_S
+        self._was_refused = True
         self.left = min(self.left, 0)
 
     @property
@@ -76,10 +78,11 @@ class DiskSpace:
 
     def why_short(self) -> str:
         """In words for people."""
-        if self.free > self._reserve:
+        if self._was_refused and self.free > self._reserve:
             return f"disk is full: a write failed in {self._name} for want of room; it is tried again every second"
+        free = in_units(min(self.free, int(self.left) + self._reserve))
         return (
-            f"disk is full: {in_units(self.free)} are free in {self._name} and {in_units(self._reserve)} are reserved "
+            f"disk is full: {free} are free in {self._name} and {in_units(self._reserve)} are reserved "
             "(log.dir.reserved.bytes); writes are refused until there is room"
         )
 

@@ -130,12 +130,16 @@ class Housekeeping:
             logger.info(
                 "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
             )
-            if segment.delay_ms <= 0:
+            if segment.delay_ms <= 0 or self._broker.space.is_short:
                 self._broker.loop.run_in_executor(None, segment.unlink)
             else:
                 due = self._broker.loop.time() + segment.delay_ms / 1000
                 heappush(self._leaving, (due, next(self._numbers), segment))
                 self._more_leave.set()
+
+    def make_room(self) -> None:
+        """The disk is full: files that wait for their delay to be over go now."""
+        self._more_leave.set()
 
     async def _let_go(self) -> None:
         """Unlink each file when its delay is over.  What is left when the broker stops goes at the next start."""
@@ -143,7 +147,7 @@ class Housekeeping:
         while True:
             self._more_leave.clear()
             left = self._leaving[0][0] - loop.time() if self._leaving else None
-            if left is None or left > 0:
+            if left is None or (left > 0 and not self._broker.space.is_short):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await self._more_leave.wait()

@@ -489,6 +489,9 @@ def _apply(content: bytearray, position: int, data: bytes | None) -> None:
 
 
 def _move(names: dict[Path, _Inode | None], source: Path, target: Path) -> None:
+    if names.get(source) is not None:  # a file, with nothing below it
+        names[target] = names.pop(source)
+        return
     moved = [path for path in names if path == source or source in path.parents]
     for path in moved:
         names[target / path.relative_to(source) if path != source else target] = names.pop(path)
