@@ -30,6 +30,7 @@ RULES = {
     "retention": Rule.RESTART,
     "cleaning": Rule.RESTART,
     "checkpoints": Rule.RESTART,
+    "removal": Rule.RESTART,
     "shard": Rule.RESTART,
     "commit": Rule.RESTART,
 }
