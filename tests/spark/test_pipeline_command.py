@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headrace.cli.main import run as headrace
 from headrace.cli.pipeline_display import short_moment
@@ -23,8 +25,8 @@ from headrace.spark.errors import PipelineError
 from headrace.spark.java import require_java
 from headrace.spark.metrics import figures, lag, prometheus_text
 from headrace.spark.pipeline_catalog import find_pipeline, load_transform, ready_pipelines
+from headrace.spark.pipeline_failure import explained, failed
 from headrace.spark.pipeline_file import load_pipeline_file
-from headrace.spark.pipeline_job import short
 from headrace.spark.pipeline_progress import LinePerBatch
 from headrace.spark.pipeline_session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
@@ -177,11 +179,116 @@ def test_local_masters_try_tasks_again() -> None:
     ]
 
 
-def test_of_sparks_errors_the_sentence_that_matters_is_shown() -> None:
-    ours = "headrace.spark.errors.DataLossError: offsets are gone"
-    text = f"[STREAM_FAILED] Query terminated\nTraceback:\n  File x\n{ours}\n SQLSTATE: 38000"
+class TestFailures:
+    """One sentence of all that Spark says."""
 
-    assert short(text) == "offsets are gone"
+    CODE = Path("/somewhere/copy_transform.py")
+
+    def test_of_sparks_errors_the_sentence_that_matters_is_shown(self) -> None:
+        ours = "headrace.spark.errors.DataLossError: offsets are gone"
+        text = f"[STREAM_FAILED] Query terminated\nTraceback:\n  File x\n{ours}\n SQLSTATE: 38000"
+
+        assert explained(text, self.CODE) == "offsets are gone"
+
+    def test_an_error_of_sparks_own_loses_its_codes(self) -> None:
+        text = (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [A.B] It is wrong. SQLSTATE: 0A000\n=== x ==="
+        )
+
+        assert explained(text, self.CODE) == "It is wrong."
+        assert explained("", self.CODE) == "Spark gave no reason"
+
+    def test_of_several_stacks_the_last_counts_and_code_of_others_is_passed_over(self) -> None:
+        text = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Traceback (most recent call last):
+  File "/cluster/work/7/copy_transform.py", line 4, in early
+    first()
+KeyError: 'x'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/cluster/work/7/copy_transform.py", line 9, in late
+    frame.map(second)
+    ^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3/site-packages/pandas/core.py", line 100, in map
+    func()
+pandas.errors.ParserError: not a number
+
+	at org.apache.spark.api.python.BasePythonRunner"""
+
+        assert explained(text, self.CODE) == "ParserError: not a number (/cluster/work/7/copy_transform.py, line 9, in late)"
+
+    @pytest.mark.parametrize(
+        ("body", "cause", "line"),
+        [
+            ('F.udf(lambda value: str(1 // len(value)))(F.lit(""))', "ZeroDivisionError: integer division or modulo by zero", 4),
+            ('F.col("nowhere")', "A column, variable, or function parameter with name `nowhere` cannot be resolved", 4),
+        ],
+    )
+    def test_the_line_of_the_users_code_is_named_and_where_the_log_is(
+        self, body: str, cause: str, line: int, pipeline_file: Path, spark: SparkSession
+    ) -> None:
+        code = pipeline_file.with_name("copy_transform.py")
+        code.write_text(
+            f"from pyspark.sql import functions as F\n\ndef transform(frame, settings):\n    return frame.select({body})\n"
+        )
+        loaded = load_transform(load_pipeline_file(pipeline_file))
+        with pytest.raises(Exception) as caught:
+            loaded.transform(spark.range(1), {}).collect()
+
+        said = str(failed(caught.value, loaded.file, Path("/there/copy.log")))
+        assert said.startswith(cause)
+        assert re.search(rf"\({re.escape(str(code))}, line {line}, in \S+\); what Spark said is in /there/copy.log$", said)
+        assert "\n" not in said
+
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [
+            (
+                "import nothing_of_that_name",
+                r"ModuleNotFoundError: No module named 'nothing_of_that_name' \(.*copy_transform.py, line 1",
+            ),
+            ("def transform(:", r"SyntaxError: .* \(.*copy_transform.py, line 1\)"),
+        ],
+    )
+    def test_a_transform_that_cannot_be_loaded_is_named_with_its_line(self, code: str, said: str, pipeline_file: Path) -> None:
+        pipeline_file.with_name("copy_transform.py").write_text(code)
+
+        with pytest.raises(PipelineError, match=f"its transform cannot be loaded: {said}"):
+            load_transform(load_pipeline_file(pipeline_file))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.spark_processes
+def test_a_batch_pipeline_on_a_missing_topic_names_it_and_status_says_why_it_failed(
+    pipeline_file: Path, tmp_path: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text of an error of Spark's is to be had only while Spark runs."""
+    missing = f"missing-{uuid.uuid4().hex[:8]}"
+    state = tmp_path / "state"
+    monkeypatch.setenv("HEADRACE_STATE", str(state))
+    pipeline_file.write_text(pipeline_file.read_text().replace("SOURCE", missing))
+    command = [
+        HEADRACE,
+        "pipeline",
+        "run",
+        str(pipeline_file),
+        "-b",
+        bootstrap,
+        "-s",
+        "trigger.batch=true",
+        "--master",
+        "local[1]",
+    ]
+    ended = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=200, check=False)
+    cause = (
+        f"topic {missing} not found at {bootstrap}; create it, or correct it; what Spark said is in {state}/pipelines/copy.log"
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == f"headrace: {cause}"
+    (known,) = json.loads(_output(capsys, "status", "copy", "--json"))
+    assert (known["state"], known["error"]) == ("failed", cause)
 
 
 def test_a_moment_of_today_is_shown_by_its_time_alone_and_none_before_the_first_event() -> None:

@@ -3,6 +3,7 @@
 import difflib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headrace.spark.errors import PipelineError
+from headrace.spark.pipeline_failure import Place, explained
 from headrace.spark.pipeline_file import PipelineFile
 
 Transform = Callable[[DataFrame, Mapping[str, Any]], DataFrame]
@@ -27,6 +29,11 @@ class Loaded:
     transform: Transform
     defaults: Mapping[str, Any]
     module: ModuleType
+
+    @property
+    def file(self) -> Path:
+        """Where the transform's code is."""
+        return Path(self.module.__file__ or self.module.__name__)
 
 
 def ready_pipelines() -> dict[str, Path]:
@@ -79,5 +86,15 @@ def _module(pipeline: PipelineFile) -> ModuleType:
     assert spec is not None and spec.loader is not None, "a .py file always has a loader"  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise PipelineError(f"{pipeline.path}: its transform cannot be loaded: {_told(error, path)}") from None
     return module
+
+
+def _told(error: Exception, path: Path) -> str:
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
+    places = [Place(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(error.__traceback__)]
+    return explained(f"{type(error).__name__}: {error}", path, places)

@@ -21,6 +21,7 @@ from headrace.spark.errors import HeadraceSparkError, PipelineError
 from headrace.spark.java import require_java
 from headrace.spark.metrics import Exposition, Watch, watch
 from headrace.spark.pipeline_catalog import Loaded, find_pipeline, load_transform
+from headrace.spark.pipeline_failure import explained, failed
 from headrace.spark.pipeline_file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline_progress import LinePerBatch, Show
 from headrace.spark.pipeline_run import Running, start
@@ -50,7 +51,7 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metr
         findings = _Job(pipeline, loaded, show, state).run(master, metrics_port)
         state.state = "stopped" if pipeline.trigger.every else "done"
     except BaseException as error:
-        state.state, state.error = "failed", short(str(error) or type(error).__name__)
+        state.state, state.error = "failed", str(error) or type(error).__name__
         raise
     finally:
         state.save()
@@ -67,20 +68,25 @@ class _Job:
         self._state = state
         self._wanted_stop = threading.Event()
         self._figures: Watch | None = None
+        self._log: Path | None = None  # spark-submit writes what Spark says to where it was told to
 
     def run(self, master: str | None, metrics_port: int | None) -> int:
         require_java()
         self._tell("starting Spark")
         self._stop_on_signals()
-        spark = pipeline_session(
-            f"headrace-{self._pipeline.name}", master, self._pipeline.spark, None if master is None else self._state.log
-        )
+        self._log = None if master is None else self._state.log
+        try:
+            spark = pipeline_session(f"headrace-{self._pipeline.name}", master, self._pipeline.spark, self._log)
+        except Exception as error:
+            raise self._failed(error) from None
         self._stop_on_signals()  # Spark has put its own handler there, which would end the session under the queries
         self._state.master = str(spark.sparkContext.master)
         self._figures = watch(spark)
         exposition = Exposition(self._figures, metrics_port) if metrics_port is not None else None
         try:
             return 0 if self._wanted_stop.is_set() else self._run_queries(spark)
+        except Exception as error:
+            raise self._failed(error) from None  # here, since an error of Spark's has no text once Spark has stopped
         finally:
             if exposition is not None:
                 exposition.close()
@@ -95,7 +101,7 @@ class _Job:
             self._wait(running)
             failure = running.failure()
             if failure is not None and not self._wanted_stop.is_set():
-                raise PipelineError(short(failure))
+                raise PipelineError(explained(failure, self._loaded.file))
             return running.findings
         finally:
             if running is not None:
@@ -109,6 +115,9 @@ class _Job:
             self._tell(f"{running.doing()}\n{HOW_TO_STOP}")
             self._state.save(self._heard.snapshot())
             self._wanted_stop.wait(REFRESH_SECONDS)
+
+    def _failed(self, error: Exception) -> PipelineError:
+        return failed(error, self._loaded.file, self._log)
 
     @property
     def _heard(self) -> Watch:
@@ -138,15 +147,6 @@ def _hear_out(running: Running, figures: Watch) -> None:
         if all(heard.get(query_id, -1) >= batch for query_id, batch in last.items()):
             return
         time.sleep(0.05)
-
-
-def short(error: str) -> str:
-    """Spark's error texts carry two stacks; the sentence that matters is the last one of Python's."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("headrace.spark.errors.")]
-    if ours:
-        return ours[-1].split(":", 1)[1].strip()
-    return lines[0] if lines else "the query ended with an error that has no text"
 
 
 def main(arguments: list[str]) -> int:
