@@ -12,9 +12,8 @@ from confluent_kafka import Producer
 
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.process import BrokerProcess
-from tests.support.raw import RawClient, batch, frame, produce
+from tests.support.raw import RawClient, ask_until_created, batch, frame, produce
 
 MIB = 1024 * 1024
 API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
@@ -31,7 +30,7 @@ FETCH_50_MIB = FetchRequest(
 def fill(broker: BrokerProcess, batches: int, size: int = 1_000_000) -> None:
     """Write batches, each with one large record."""
     with RawClient(broker.bootstrap) as client:
-        client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+        ask_until_created(client, "t")
         for _ in range(batches):
             client.call(produce("t", batch(b"x" * size)), 9)
 
@@ -164,7 +163,7 @@ def test_announced_requests_lock_nobody_out_and_are_cut(tmp_path: Path) -> None:
         for client, size in zip(clients, (100 * MIB, 100 * MIB, 56 * MIB), strict=True):
             client.send(struct.pack(">i", size) + b"\0" * 8)
         with RawClient(broker.bootstrap, timeout=1) as honest:
-            honest.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+            ask_until_created(honest, "t")
             assert honest.call(produce("t", batch(b"x" * 150_000)), 9).responses[0].partition_responses[0].error_code == 0
 
         assert all(client.is_closed_by_broker() for client in clients)
@@ -179,7 +178,7 @@ def test_a_trickle_is_cut_and_what_is_sent_fast_enough_is_not(tmp_path: Path) ->
         RawClient(broker.bootstrap, timeout=5) as honest,
         RawClient(broker.bootstrap) as trickling,
     ):
-        honest.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+        ask_until_created(honest, "t")
         trickling.send(whole[:100])
         for start in range(0, len(whole), 1000):
             honest.send(whole[start : start + 1000])

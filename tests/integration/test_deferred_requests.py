@@ -19,8 +19,7 @@ from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.raw import RawClient, batch, produce
+from tests.support.raw import RawClient, ask_until_created, batch, produce
 
 API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 
@@ -29,7 +28,7 @@ API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_ve
 def broker() -> Iterator[Broker]:
     with Broker(memory=False) as running:
         with RawClient(running.bootstrap) as client:
-            client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+            ask_until_created(client, "t")
         yield running
 
 

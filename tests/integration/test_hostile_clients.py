@@ -15,7 +15,7 @@ from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.support.raw import RawClient, batch, frame, produce
+from tests.support.raw import RawClient, ask_until_created, batch, frame, produce
 
 API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 
@@ -24,7 +24,7 @@ API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_ve
 def broker() -> Iterator[Broker]:
     with Broker() as running:
         with RawClient(running.bootstrap) as client:
-            client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), 12)
+            ask_until_created(client, "t")
         yield running
 
 

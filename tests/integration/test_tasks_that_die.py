@@ -27,6 +27,7 @@ RULES = {
     "disk health": Rule.RESTART,
     "follow broker": Rule.RESTART,
     "connection sweeper": Rule.RESTART,
+    "removal": Rule.RESTART,
     "retention": Rule.RESTART,
     "cleaning": Rule.RESTART,
     "checkpoints": Rule.RESTART,

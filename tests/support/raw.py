@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from headrace.records.record import Record
 from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import decode, encode
 from headrace.wire.framing import RequestHeader, read_response_header, request_frame
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_produce_request
 
 
@@ -65,6 +67,15 @@ class RawClient:
             return True
         except TimeoutError:
             return False
+
+
+def ask_until_created(client: RawClient, topic: str) -> Any:
+    """Name a topic until it exists, as clients do; what Metadata says of it then."""
+    deadline = time.monotonic() + 20
+    while (answer := client.call(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 12).topics[0]).error_code:
+        assert time.monotonic() < deadline, f"{topic} was not created"
+        time.sleep(0.005)
+    return answer
 
 
 def frame(request: Any, version: int, correlation_id: int = 1, client_id: str = "raw") -> bytes:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from headrace.broker.auto_creation import AutoCreation
 from headrace.broker.clustering import Clustering
 from headrace.broker.coordinators.group_shell import GroupCoordinator
 from headrace.broker.coordinators.transaction_shell import TransactionCoordinator
@@ -90,6 +91,7 @@ class Broker:
         self.broker_id: int = config["node.id"]
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
         self.topics = Topics(self)
+        self.auto_creation = AutoCreation(self)
         self.housekeeping = Housekeeping(self)
         self.verification: Verification | None = None
         self.listeners = read_listeners(config)
@@ -118,9 +120,9 @@ class Broker:
     def setting_sources(self) -> BrokerSources:
         return BrokerSources(self.config, self.image, self.broker_id)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
         """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
-        self._one_offs.spawn(getattr(work, "__qualname__", "one-off"), work)
+        self._one_offs.spawn(kind or getattr(work, "__qualname__", "one-off"), work)
 
     def _keep(self, kind: str, function: Function) -> Service:
         return self.supervisor.start(kind, function, Rule.RESTART_OR_END)

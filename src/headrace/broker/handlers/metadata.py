@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and who leads their partitions.  Where it is allowed, a topic comes to be when a client names it."""
+"""Metadata: brokers, topics and who leads their partitions.  Where it is allowed, naming a topic has it created."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -9,7 +9,7 @@ from headrace.broker.dispatch import RequestContext
 from headrace.broker.listeners import endpoint_of
 from headrace.controller.entries import BrokerRegistration, PartitionState
 from headrace.controller.image import Topic
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
 from headrace.model.names import INTERNAL_TOPICS, why_not_a_topic_name
 from headrace.wire.messages.metadata import (
@@ -28,14 +28,14 @@ FIRST_VERSION_BY_ID = 12
 FIRST_VERSION_WITH_LISTENER_ERROR = 6
 
 
-async def handle(broker: "Broker", request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(broker: "Broker", request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     # Version 0 has no null array: an empty one asks for all topics.
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     view = _View(broker, context)
     if everything:
         topics = tuple(view.describe(topic) for topic in list(broker.image.topics.values()))
     else:
-        topics = await _answer_all(view, request, context.api_version)
+        topics = _answer_all(view, request, context.api_version)
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=member.broker_id, host=endpoint.host, port=endpoint.port, rack=member.rack)
@@ -60,16 +60,16 @@ def controller_of(broker: "Broker") -> int:
     return known if known != NO_BROKER else broker.broker_id
 
 
-async def _answer_all(view: "_View", request: MetadataRequest, version: int) -> tuple[MetadataResponseTopic, ...]:
+def _answer_all(view: "_View", request: MetadataRequest, version: int) -> tuple[MetadataResponseTopic, ...]:
     asked = request.topics or ()
     if version < FIRST_VERSION_BY_ID and any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in asked):
         # These versions carry ids in replies only, and no null name: as Kafka does, nothing of such a request is answered.
         return tuple(_refusal(topic.name or "", ErrorCode.INVALID_REQUEST, topic) for topic in asked)
     may_create = request.allow_auto_topic_creation and view.broker.config["auto.create.topics.enable"]
-    return tuple([await _answer(view, topic, may_create) for topic in asked])
+    return tuple(_answer(view, topic, may_create) for topic in asked)
 
 
-async def _answer(view: "_View", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+def _answer(view: "_View", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
     broker = view.broker
     # The Java client puts an empty name, not a null one, beside an id.
     if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
@@ -78,16 +78,13 @@ async def _answer(view: "_View", wanted: MetadataRequestTopic, may_create: bool)
             return _refusal(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
         return view.describe(topic)
     topic = broker.image.topics.get(wanted.name)
-    if topic is not None:
+    if topic is not None and not broker.auto_creation.is_under_way(wanted.name):
         return view.describe(topic)
     if why_not_a_topic_name(wanted.name) is not None:
         return _refusal(wanted.name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
-    if not may_create:
-        return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
-    try:
-        return view.describe(await broker.topics.ensure(wanted.name))
-    except RequestError as error:
-        return _refusal(wanted.name, error.code, wanted)
+    if may_create:
+        broker.auto_creation.begin(wanted.name)
+    return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
 
 
 def _refusal(name: str | None, code: ErrorCode, wanted: MetadataRequestTopic) -> MetadataResponseTopic:

@@ -1,0 +1,56 @@
+"""Topics that clients name before they exist: they are created beside the answer, which says that they do not exist yet.
+
+As in Kafka, a client asks again a moment later and finds the topic.  Each name is under way once, and only so many at a time:
+a name beyond that is left for the client's next attempt.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import RequestError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+NAMES_MAX = 1000  # under way at a time
+KIND = "creation of a topic that a client named"
+
+
+class AutoCreation:
+    """The topics under way for clients that named them."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._under_way: set[str] = set()
+        # What was last said of a name that could not be created: clients ask many times a second.
+        self._told: dict[str, str] = {}
+
+    def is_under_way(self, name: str) -> bool:
+        """Whether a topic is still being taken up here; who is told of it too soon writes in vain and rests for longer."""
+        return name in self._under_way
+
+    def begin(self, name: str) -> None:
+        """Have a topic created soon; nothing is said of how it goes but in the log."""
+        if name in self._under_way or len(self._under_way) >= NAMES_MAX:
+            return
+        self._under_way.add(name)
+        self._broker.spawn(self._create(name), KIND)
+
+    async def _create(self, name: str) -> None:
+        try:
+            await self._broker.topics.ensure(name)
+            self._told.pop(name, None)
+        except RequestError as error:
+            self._tell(name, error.message or error.code.name)
+        finally:
+            self._under_way.discard(name)
+
+    def _tell(self, name: str, why: str) -> None:
+        if self._told.get(name) == why:
+            return
+        if len(self._told) >= NAMES_MAX:
+            self._told.clear()
+        self._told[name] = why
+        logger.warning("topic '%s', which a client named, was not created: %s", name, why)
