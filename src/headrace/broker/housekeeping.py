@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.broker.cleaner import Cleaner
 from headrace.broker.partition import Partition
 from headrace.broker.supervision import Rule
+from headrace.broker.turns import in_turns
 from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
 from headrace.log.memory import MemoryLog
-from headrace.log.steps import Steps
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 
@@ -27,9 +27,6 @@ logger = logging.getLogger(__name__)
 
 # Between two partitions the loop gets a turn, so that a thousand of them are not one long silence.
 PARTITIONS_PER_TURN = 20
-# How long the loop may be busy with one log in memory before it turns to others; the steps are for clocks that stand still.
-SLICE_S = 0.002
-STEPS_PER_SLICE = 200
 
 
 class Housekeeping:
@@ -89,7 +86,8 @@ class Housekeeping:
         """Remove whole segments that are too old or too many."""
         for turn, partition in enumerate(list(self._online())):
             if isinstance(partition.log, MemoryLog):
-                await self._in_turns(partition.log.retention_steps(self._broker.clock.wall_ms(), partition.high_watermark))
+                clock = self._broker.clock
+                await in_turns(self._broker.loop, clock, partition.log.retention_steps(clock.wall_ms(), partition.high_watermark))
                 continue
             try:
                 removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
@@ -103,26 +101,6 @@ class Housekeeping:
             self.unlink_soon(removed)
             if turn % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
-
-    async def _in_turns(self, work: Steps[None]) -> None:
-        """Work that has to be done on the loop, in slices between which everybody else gets a turn."""
-        clock, loop = self._broker.clock, self._broker.loop
-        answer: Any = None
-        began, steps = clock.monotonic(), 0
-        while True:
-            try:
-                step = work.send(answer)
-            except StopIteration:
-                return
-            steps += 1
-            if step is not None:
-                answer = await loop.run_in_executor(None, step)
-            else:
-                answer = None
-                if steps < STEPS_PER_SLICE and clock.monotonic() - began < SLICE_S:
-                    continue
-                await asyncio.sleep(0)
-            began, steps = clock.monotonic(), 0
 
     def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
         """Let the files of removed segments go, beside the event loop."""

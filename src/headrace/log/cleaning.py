@@ -178,7 +178,7 @@ class BatchCleaner:
             return batch
         if not kept:
             return self._emptied_or_gone(header)
-        return (yield from _rebuild(header, kept, self._horizon(header) if tombstones else header.delete_horizon_ms))
+        return (yield from rebuild_steps(header, kept, self._horizon(header) if tombstones else header.delete_horizon_ms))
 
     def _clean_control(self, header: BatchHeader, batch: memoryview) -> bytes | memoryview | None:
         if self.keys is None:
@@ -271,13 +271,15 @@ def earlier(one: int | None, other: int | None) -> int | None:
 
 
 def unpack(header: BatchHeader, batch: memoryview) -> Steps[bytes]:
+    """The records' bytes, unpacked."""
     if header.attributes & COMPRESSION_MASK and len(batch) > WHOLE_BYTES_MAX:
         body: bytes = yield partial(unpacked_body, header, batch)
         return body
     return unpacked_body(header, batch)
 
 
-def _rebuild(header: BatchHeader, records: list[Record], delete_horizon_ms: int | None) -> Steps[bytes]:
+def rebuild_steps(header: BatchHeader, records: list[Record], delete_horizon_ms: int | None) -> Steps[bytes]:
+    """A batch with the same identity and these records."""
     template = rebuilt_header(header, records, delete_horizon_ms)
     parts: list[bytes] = []
     for start in range(0, len(records), RECORDS_PER_STEP):

@@ -1,7 +1,8 @@
 """Long work in short steps, so that whoever serves others meanwhile can do it between two turns.
 
 Work is a generator.  It yields None where it may be interrupted, at least every millisecond or so, and a function where it needs
-something computed that cannot be divided (packing, unpacking); it goes on with that function's result, wherever it was run.
+something computed that cannot be divided (packing, unpacking); it goes on with what that function returns or raises, wherever it
+was run.
 """
 
 from collections.abc import Callable, Generator
@@ -24,8 +25,11 @@ def finish(steps: Steps[Result]) -> Result:
     answer: Any = None
     while True:
         try:
-            step = steps.send(answer)
+            step = steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
         except StopIteration as end:
             result: Result = end.value
             return result
-        answer = step() if step is not None else None
+        try:
+            answer = step() if step is not None else None
+        except Exception as error:
+            answer = error

@@ -1,15 +1,18 @@
 """What a batch must be before it enters the log.
 
 `check_batch` looks at the header and the CRC only: it is paid by every batch.  `deep` opens the batch and looks at each record:
-it is paid only by topics that ask for it (`LogConfig.needs_deep_validation`), and may run in an executor before the append.
+it is paid only by topics that ask for it (`LogConfig.needs_deep_validation`), in short steps before the append.
 """
+
+from collections.abc import Sequence
 
 from crc32c import crc32c
 
+from headrace.log.cleaning import rebuild_steps, unpack
+from headrace.log.steps import RECORDS_PER_STEP, Steps, finish
 from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
-from headrace.records.batch import rebuild_batch
 from headrace.records.compression import CODEC_IDS
 from headrace.records.header import (
     ATTRIBUTES_POSITION,
@@ -24,7 +27,7 @@ from headrace.records.header import (
     crc_matches,
     iterate_batches,
 )
-from headrace.records.record import Record, read_records
+from headrace.records.record import Record, parse_in_parts
 
 _CODEC_MAX = max(CODEC_IDS.values())
 
@@ -80,26 +83,41 @@ def _check_client_header(header: BatchHeader, config: LogConfig, now_ms: int) ->
         )
 
 
-def deep(records: Buffer, config: LogConfig, now_ms: int) -> bytes:
+def deep(records: Buffer, config: LogConfig, now_ms: int) -> Buffer:
     """The batches as they may be appended: every record checked, packed anew where the topic names a codec."""
-    return b"".join([_deep_batch(header, batch, config, now_ms) for header, batch in iterate_batches(records)])
+    return finish(deep_steps(records, config, now_ms))
 
 
-def _deep_batch(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> bytes:
+def deep_steps(records: Buffer, config: LogConfig, now_ms: int) -> Steps[Buffer]:
+    """The same, for those who must not be busy for long."""
+    checked: list[Buffer] = []
+    for header, batch in iterate_batches(records):
+        checked.append((yield from _deep_batch(header, batch, config, now_ms)))
+    return checked[0] if len(checked) == 1 else b"".join(checked)
+
+
+def _deep_batch(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> Steps[Buffer]:
     if header.magic != MAGIC:
         raise BatchError(f"batches of format {header.magic} are not supported, only {MAGIC}", ErrorCode.INVALID_RECORD)
     if not crc_matches(batch):
         # Packing it anew would give broken bytes a CRC that matches.
         raise BatchError("the batch's CRC does not match its bytes")
-    items = read_records(batch)
-    if header.attributes & CONTROL_BIT == 0:
-        _check_offsets(header, items)
-        _check_keys(items, config)
-        _check_timestamps(items, config, now_ms)
     codec = _codec_for(config)
-    if codec is None or codec == header.attributes & COMPRESSION_MASK or header.attributes & CONTROL_BIT:
-        return bytes(batch)
-    return rebuild_batch(header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec), items)
+    repacked = codec is not None and codec != header.attributes & COMPRESSION_MASK and not header.attributes & CONTROL_BIT
+    body = yield from unpack(header, batch)
+    items: list[Record] = []
+    inspection = _Inspection(header, config, now_ms) if header.attributes & CONTROL_BIT == 0 else None
+    for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+        if inspection is not None:
+            inspection.look_at(records)
+        if repacked:
+            items += records
+        yield None
+    if inspection is not None:
+        inspection.settle()
+    if not repacked or codec is None:
+        return batch
+    return (yield from rebuild_steps(header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec), items, None))
 
 
 def _codec_for(config: LogConfig) -> int | None:
@@ -112,33 +130,37 @@ def _codec_for(config: LogConfig) -> int | None:
             return CODEC_IDS[name]
 
 
-def _check_offsets(header: BatchHeader, records: list[Record]) -> None:
-    wrong = [
-        (index, f"its offset delta is {record.offset - header.base_offset}")
-        for index, record in enumerate(records)
-        if record.offset != header.base_offset + index
-    ]
-    if wrong:
-        raise RecordsRefused(ErrorCode.INVALID_RECORD, wrong)
+class _Inspection:
+    """What is wrong with single records of a batch, collected over its parts; one kind is told, the worst."""
 
+    def __init__(self, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+        self._next_offset = header.base_offset
+        self._base_offset = header.base_offset
+        self._needs_key = config.is_compacted
+        limits_time = config.message_timestamp_type == "CreateTime"
+        self._earliest = now_ms - config.message_timestamp_before_max_ms if limits_time else None
+        self._latest = now_ms + config.message_timestamp_after_max_ms
+        self._wrong_offsets: list[tuple[int, str]] = []
+        self._without_key: list[tuple[int, str]] = []
+        self._wrong_times: list[tuple[int, str]] = []
 
-def _check_keys(records: list[Record], config: LogConfig) -> None:
-    if not config.is_compacted:
-        return
-    wrong = [(index, "a compacted topic needs a key") for index, record in enumerate(records) if record.key is None]
-    if wrong:
-        raise RecordsRefused(ErrorCode.INVALID_RECORD, wrong)
+    def look_at(self, records: Sequence[Record]) -> None:
+        earliest, latest = self._earliest, self._latest
+        for record in records:
+            index = self._next_offset - self._base_offset
+            if record.offset != self._next_offset:
+                self._wrong_offsets.append((index, f"its offset delta is {record.offset - self._base_offset}"))
+            if record.key is None and self._needs_key:
+                self._without_key.append((index, "a compacted topic needs a key"))
+            if earliest is not None and record.timestamp != -1 and not earliest <= record.timestamp <= latest:
+                self._wrong_times.append((index, f"timestamp {record.timestamp} is not between {earliest} and {latest}"))
+            self._next_offset += 1
 
-
-def _check_timestamps(records: list[Record], config: LogConfig, now_ms: int) -> None:
-    if config.message_timestamp_type != "CreateTime":
-        return
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
-    wrong = [
-        (index, f"timestamp {record.timestamp} is not between {earliest} and {latest}")
-        for index, record in enumerate(records)
-        if record.timestamp != -1 and not earliest <= record.timestamp <= latest
-    ]
-    if wrong:
-        raise RecordsRefused(ErrorCode.INVALID_TIMESTAMP, wrong)
+    def settle(self) -> None:
+        for code, wrong in (
+            (ErrorCode.INVALID_RECORD, self._wrong_offsets),
+            (ErrorCode.INVALID_RECORD, self._without_key),
+            (ErrorCode.INVALID_TIMESTAMP, self._wrong_times),
+        ):
+            if wrong:
+                raise RecordsRefused(code, wrong)

@@ -1,6 +1,8 @@
 """What every log does, on disk and in memory alike."""
 
+import gc
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,7 +12,7 @@ import pytest
 
 from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
 from headrace.log.log import Log
-from headrace.log.validation import RecordsRefused, deep
+from headrace.log.validation import RecordsRefused, deep, deep_steps
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch, iterate_batches, read_header
@@ -239,6 +241,41 @@ def test_records_too_old_for_the_topic_are_refused_one_by_one() -> None:
     with pytest.raises(RecordsRefused, match="record 1") as error:
         deep(batch, config, TIME)
     assert error.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_every_wrong_record_is_named_however_large_the_batch() -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    wrong = {3, 150, 999}
+    batch = build_batch([Record(0, TIME, None if index in wrong else b"k", b"v") for index in range(1000)], compression="gzip")
+    with pytest.raises(RecordsRefused) as error:
+        deep(batch, config, TIME)
+    assert {index for index, _ in error.value.record_errors} == wrong
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_looking_at_each_record_is_never_busy_for_long(codec: str) -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), compression_type="gzip")
+    batch = build_batch([Record(0, TIME, b"key-%d" % index, b"v" * 20) for index in range(20_000)], compression=codec)
+    steps = deep_steps(batch, config, TIME)
+    taken, answer = [], None
+    gc.collect()
+    gc.disable()
+    try:
+        while True:
+            began = time.thread_time()
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                checked = end.value
+                break
+            finally:
+                taken.append(time.thread_time() - began)
+            answer = step() if step is not None else None
+    finally:
+        gc.enable()
+
+    assert read_records(checked) == read_records(batch)
+    assert max(taken) < 0.005
 
 
 def test_deep_validation_does_not_give_broken_bytes_a_good_crc() -> None:

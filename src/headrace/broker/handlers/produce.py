@@ -21,10 +21,11 @@ from headrace.broker.leader_hints import LeaderHint, leader_hint
 from headrace.broker.partition import Partition
 from headrace.broker.pending_reply import PendingReply
 from headrace.broker.throttling import after_produce, require_room
+from headrace.broker.turns import in_turns
 from headrace.broker.waiting import Outcome
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, VerificationGuard
-from headrace.log.validation import RecordsRefused, deep
+from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION
@@ -173,7 +174,7 @@ class _Produce:
             partition.require_leader()
             if partition.log.config.needs_deep_validation:
                 now = self._broker.clock.wall_ms()
-                records = await self._broker.loop.run_in_executor(None, deep, records, partition.config, now)
+                records = await in_turns(self._broker.loop, self._broker.clock, deep_steps(records, partition.config, now))
             self._appended(partition, partition.append(records, guard=guard), result)
 
     def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:
