@@ -26,6 +26,7 @@ from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.listeners import endpoint_of
 from headrace.broker.log_starts import LogStarts
 from headrace.broker.metadata_store import open_store
+from headrace.broker.page_cache import PageCache
 from headrace.broker.peers import PEER, Peers
 from headrace.broker.replicas import Replicas
 from headrace.broker.routes import ROUTES
@@ -43,6 +44,7 @@ from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy
+from headrace.host.memory import page_cache_bytes
 from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
@@ -71,6 +73,8 @@ class Host:
     # Heavy work goes to processes of its own, which know only the real disk; elsewhere it goes to a thread.
     worker_processes: bool = True
     open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
+    # How much of what was written last the system keeps in memory.
+    page_cache_bytes: int = field(default_factory=page_cache_bytes)
 
 
 class NoMetadata(Exception):
@@ -208,6 +212,7 @@ class Broker:
             self.loop,
             self.supervisor.scope("replicas"),
             self.space,
+            PageCache(self.host.page_cache_bytes),
         )
         self.groups = GroupCoordinator(self)
         self.groups.start()

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from headrace.broker.disk_space import DiskSpace
 from headrace.broker.flushing import Flusher
+from headrace.broker.page_cache import WrittenLately
 from headrace.broker.waiting import OffsetQueue, Readers
 from headrace.controller.entries import PartitionState
 from headrace.host.disk import Buffer
@@ -112,6 +113,8 @@ class Partition:
         self.is_retired = False
         # Something could not be written for want of room, and is to be tried again when there is some.
         self.waits_for_room = False
+        # None for a log that is in memory as a whole.
+        self.written_lately: WrittenLately | None = None
         self._flusher = flusher
         self._loop = loop
         self._space = space or DiskSpace("memory", lambda: 0, loop.time)
@@ -201,6 +204,8 @@ class Partition:
 
     def after_append(self, *, nobody_waits: bool = False) -> None:
         """The log has grown: flush as the topic says, and tell who waits."""
+        if self.written_lately is not None:
+            self.written_lately.note(self.log.end_offset, self.log.size_bytes)
         flush = self.log.config.flush
         if flush == "ack" and self.log.unflushed_messages:
             if nobody_waits:

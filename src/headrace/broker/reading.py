@@ -14,19 +14,13 @@ from headrace.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
-# What was written last is still in the page cache; asking a thread for it would cost more than reading it.
-WARM_BYTES = 64 * 1024 * 1024
 # What is read and forgotten is held in pieces of this size: many may read at once.
 PIECE_BYTES = 1024 * 1024
 
 
 def is_warm(partition: Partition, offset: int) -> bool:
-    """Whether what lies at an offset was, by the log's average, written recently enough to be in memory."""
-    log = partition.log
-    if log.size_bytes <= WARM_BYTES:
-        return True
-    records = log.end_offset - log.start_offset
-    return (log.end_offset - offset) * (log.size_bytes / max(1, records)) <= WARM_BYTES
+    """Whether what lies at an offset is in memory, most likely: asking a thread for it would cost more than reading it."""
+    return partition.written_lately is None or partition.written_lately.is_warm(offset)
 
 
 async def warm_up(loop: asyncio.AbstractEventLoop, disk: Disk, partition: Partition, offset: int, size: int) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from headrace.broker.disk_space import DiskSpace
 from headrace.broker.flushing import Flusher, in_lanes
+from headrace.broker.page_cache import PageCache, WrittenLately
 from headrace.broker.partition import Alone, Leadership, Partition
 from headrace.broker.storage import Opened, Storage, Wanted
 from headrace.broker.supervision import PAUSE_S_MAX, Again, Deaths, Rule, Scope, Service, verdict
@@ -28,6 +29,7 @@ from headrace.controller.changes import (
 )
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
+from headrace.log.memory import MemoryLog
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
@@ -77,8 +79,10 @@ class Replicas:
         loop: asyncio.AbstractEventLoop,
         scope: Scope,
         space: DiskSpace,
+        page_cache: PageCache,
     ) -> None:
         self._space = space
+        self._page_cache = page_cache
         self._broker_id = broker_id
         self._image = image
         self._storage = storage
@@ -268,6 +272,8 @@ class Replicas:
                 partition = Partition(
                     TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop, space=self._space
                 )
+                if not isinstance(log, MemoryLog):
+                    partition.written_lately = WrittenLately(self._page_cache, log.start_offset, log.end_offset, log.size_bytes)
                 partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
                 if failure is not None:
                     partition.cannot_be_opened(failure)

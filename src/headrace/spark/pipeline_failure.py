@@ -101,4 +101,4 @@ def _in_user_code(places: Iterable[Place], user_code: Path) -> Place | None:
     found = [place for place in places if not place.file.startswith("<")]
     own = [place for place in found if Path(place.file).name == user_code.name]
     beside = [place for place in found if Path(place.file).parent == user_code.parent]
-    return (own or beside or [None])[-1]
+    return next(reversed(own or beside), None)

@@ -49,6 +49,9 @@ SETTINGS = {
     "leader.imbalance.check.interval.seconds": "7",
 }
 
+# The same on every machine: a seed is one story.
+PAGE_CACHE_BYTES = 64 * 1024 * 1024
+
 
 class SimulatedBroker(Broker):
     """The broker itself, with somebody looking over its shoulder from the start."""
@@ -162,7 +165,14 @@ class SimulatedCluster:
 
         entropy = SimulatedEntropy(random.Random(self.loop.random.getrandbits(64)))
         clock = SimulatedClock(self.loop, machine)
-        return Host(clock=clock, disk=disk, entropy=entropy, worker_processes=False, open_store=open_store)
+        return Host(
+            clock=clock,
+            disk=disk,
+            entropy=entropy,
+            worker_processes=False,
+            open_store=open_store,
+            page_cache_bytes=PAGE_CACHE_BYTES,
+        )
 
     async def _serve(self, node: Node, machine: Machine, broker: Broker) -> None:
         """A broker that cannot start ends, and whoever looks after it starts it again."""
