@@ -31,7 +31,6 @@ RULES = {
     "retention": Rule.RESTART,
     "cleaning": Rule.RESTART,
     "checkpoints": Rule.RESTART,
-    "removal": Rule.RESTART,
     "shard": Rule.RESTART,
     "commit": Rule.RESTART,
 }
