@@ -189,6 +189,32 @@ def test_a_follower_with_a_full_disk_leaves_the_in_sync_set_and_comes_back() -> 
     play(story)
 
 
+def test_a_leader_with_a_full_disk_lets_one_in_sync_lead_that_has_room_and_stays_where_nobody_has() -> None:
+    async def story() -> None:
+        media = {broker_id: SimulatedDisk(random.Random(broker_id)) for broker_id in (1, 2)}
+        async with MemoryCluster(2, disks=media) as cluster:
+            await cluster.create_topic("t", factor=2)
+            leader = cluster.image.topics["t"].partitions[0].leader
+            other = 3 - leader
+            await cluster.produce(leader, "t", "a")
+            await cluster.until(lambda: len(cluster.image.topics["t"].partitions[0].isr) == 2)
+            media[leader].capacity_bytes = 1
+            await cluster.until(lambda: cluster.image.topics["t"].partitions[0].leader == other)
+            moved = await cluster.produce(other, "t", "b")
+            media[other].capacity_bytes = 1
+            await cluster.until(lambda: cluster.brokers[other].space.is_short)
+            refused = await cluster.produce(other, "t", "c")
+
+            assert moved.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            assert refused.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert cluster.image.topics["t"].partitions[0].leader == other
+            for disk in media.values():
+                disk.heal()
+            await cluster.until(lambda: len(cluster.image.topics["t"].partitions[0].isr) == 2)
+
+    play(story)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "small"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.catching_up import CatchingUp
 from headrace.broker.controller_shell import Controller
 from headrace.broker.disk_health import DiskHealth
+from headrace.broker.disk_space import says_full
 from headrace.broker.leadership import Leaderships
 from headrace.broker.mending import Mending
 from headrace.broker.partition import Partition
@@ -92,6 +93,14 @@ class Clustering:
         if not partition.is_leader and self._broker.broker_id in partition.state.isr:
             self._leave(partition)
 
+    def hand_over_for_room(self) -> None:
+        """The disk is full: let those lead who are in sync and have room, so that writes go on there."""
+        for partition in self._broker.replicas:
+            if partition.is_leader and partition.failure is None and not partition.has_room:
+                state = self._broker.image.partition(partition.identity.topic, partition.identity.partition)
+                if state is not None and _others_with_room(self._broker.image, state, self._broker.broker_id):
+                    self._leave(partition)
+
     def _leave(self, partition: Partition) -> None:
         self._offline[partition] = None
         if not self._is_resigning:
@@ -121,6 +130,9 @@ class Clustering:
         def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
             if len(state.replicas) == 1 or (state.leader != broker_id and broker_id not in state.isr):
                 return Elected(state)
+            if partition.failure is None and state.leader == broker_id:
+                others = _others_with_room(image, state, broker_id)
+                return without_broker(state, broker_id, others.__contains__, rules) if others else Elected(state)
             return without_broker(state, broker_id, eligible_in(image), rules)
 
         try:
@@ -150,6 +162,12 @@ class Clustering:
 
     async def close(self) -> None:
         await self.scope.close()
+
+
+def _others_with_room(image: ClusterImage, state: PartitionState, broker_id: int) -> frozenset[int]:
+    """The others in sync that could lead, and whose disks are not full."""
+    eligible = eligible_in(image)
+    return frozenset(b for b in state.isr if b != broker_id and eligible(b) and not says_full(image.brokers[b].degraded))
 
 
 def _could_move(image: ClusterImage, broker_id: int) -> bool:

@@ -99,6 +99,7 @@ class DiskHealth:
             self._broker.space.measured(total, free)
             if self._broker.space.is_short:
                 self._broker.housekeeping.make_room()
+                self._broker.clustering.hand_over_for_room()
             self._broker.replicas.try_again()
 
     def _on_lost(self, error: StorageError) -> None:

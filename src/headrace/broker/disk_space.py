@@ -3,12 +3,13 @@
 Below `log.dir.reserved.bytes` of free room, clients' records are refused: with KAFKA_STORAGE_ERROR, which every client takes for
 a passing trouble of the disk, and tries again after a look at who leads.  The coordinators' own records and the markers of
 transactions, which are small and keep groups and readers going, may use the reserve down to a quarter; what is left is for the
-metadata and the checkpoints.  Reads, deletions, retention and compaction go on.
+metadata and the checkpoints.  Reads, deletions, retention and compaction go on.  What another in-sync replica with room can
+lead is handed to it.
 
 Always: what is appended between two looks at the disk is counted, so the reserve is not overrun while nobody looks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headrace.model.errors import ErrorCode, RequestError
 
@@ -19,6 +20,7 @@ RESERVED_FOR_METADATA = 4  # a quarter of the reserve
 # Room again is a little more than enough: else a broker at the limit is degraded, and not, with every segment.
 ENOUGH_SHARE = 20
 UNLIMITED = float("inf")
+FULL = "disk is full"  # how a reason begins by which the others know it
 PAUSE_S = 1.0  # after a write that the disk refused, whatever it says about itself
 
 
@@ -79,12 +81,17 @@ class DiskSpace:
     def why_short(self) -> str:
         """In words for people."""
         if self._was_refused and self.free > self._reserve:
-            return f"disk is full: a write failed in {self._name} for want of room; it is tried again every second"
+            return f"{FULL}: a write failed in {self._name} for want of room; it is tried again every second"
         free = in_units(min(self.free, int(self.left) + self._reserve))
         return (
-            f"disk is full: {free} are free in {self._name} and {in_units(self._reserve)} are reserved "
+            f"{FULL}: {free} are free in {self._name} and {in_units(self._reserve)} are reserved "
             "(log.dir.reserved.bytes); writes are refused until there is room"
         )
+
+
+def says_full(degraded: Iterable[str]) -> bool:
+    """Whether these are the reasons of a broker whose disk is full."""
+    return any(reason.startswith(FULL) for reason in degraded)
 
 
 def in_units(size: int) -> str:

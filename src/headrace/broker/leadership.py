@@ -6,6 +6,7 @@ Decisions are those of `replication.leader`; this is the shell that feeds them f
 import asyncio
 from typing import TYPE_CHECKING
 
+from headrace.broker.disk_space import says_full
 from headrace.broker.insync_proposals import InSyncProposals
 from headrace.broker.partition import Alone, Leadership, Partition
 from headrace.broker.supervision import Rule
@@ -83,7 +84,8 @@ class Leaderships:
         return broker in self._broker.image.brokers
 
     def may_join(self, broker: int, epoch: int) -> bool:
-        return may_join(self._broker.image, broker, epoch)
+        # One whose disk is full would leave again with the next record.
+        return may_join(self._broker.image, broker, epoch) and not says_full(self._broker.image.brokers[broker].degraded)
 
     def lead(self, partition: Partition, state: PartitionState) -> Leadership:
         """The leadership under this state: the one there is, if the epoch is the same, or a new one."""

@@ -219,13 +219,15 @@ class Partition:
         if self.replica_readers:
             self.replica_readers.wake()
 
-    def require_room(self) -> None:
-        """As follower: raise NoRoom when the leader's records may not be taken."""
-        if not self._space.has_room(for_clients=self.identity.topic not in INTERNAL_TOPICS):
-            raise NoRoom(self.identity, "following")
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk has room for what is written here."""
+        return self._space.has_room(for_clients=self.identity.topic not in INTERNAL_TOPICS)
 
     def append_as_follower(self, records: Buffer) -> None:
-        self.require_room()
+        """Write what the leader sent.  Raises NoRoom also when there is some that is not for this."""
+        if not self.has_room:
+            raise NoRoom(self.identity, "following")
         self.log.append_as_follower(records)
         self._space.left -= len(records)
 
