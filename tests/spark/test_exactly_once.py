@@ -5,17 +5,23 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.spark import delivery as delivery_module
 from headrace.spark import exactly_once
+from headrace.spark.delivery import write_at_least_once
 from headrace.spark.errors import FencedError
 from headrace.spark.exactly_once import Delivery, write_exactly_once
+from headrace.spark.kept import Kept
 from headrace.spark.options import SinkOptions, sink_options
 from headrace.spark.written import Written
-from tests.spark.conftest import TopicMaker
+from headrace.testing import Api, Broker, ErrorCode
+from tests.spark.conftest import TopicMaker, committed_messages
 
 Values = Callable[..., list[bytes]]
 
@@ -194,11 +200,11 @@ def test_a_session_kept_from_the_last_batch_notices_that_it_was_taken_over(
     options: SinkOptions, query: str, topic: str, committed_values: Values
 ) -> None:
     write_exactly_once(rows(b"0"), options, Delivery(name=query, batch_id=0, task=0))
-    kept = dict(exactly_once._sessions)
-    forget()
+    name = Delivery(name=query, batch_id=0, task=0).transactional_id
+    kept = exactly_once._sessions.take(name)
+    assert kept is not None
     write_exactly_once(rows(b"1"), options, Delivery(name=query, batch_id=1, task=0))  # another worker
-    forget()
-    exactly_once._sessions.update(kept)
+    exactly_once._sessions.put(name, kept)
     write_exactly_once(rows(b"2"), options, Delivery(name=query, batch_id=2, task=0))  # the first one again
 
     assert committed_values(topic) == [b"0", b"1", b"2"]
@@ -216,4 +222,81 @@ def test_tasks_beyond_the_ledgers_partitions_do_not_share_a_record(
 
 def test_a_task_without_rows_costs_no_transaction(options: SinkOptions, query: str) -> None:
     assert write_exactly_once(iter([]), options, Delivery(name=query, batch_id=0, task=0)).rows == 0
-    assert exactly_once._sessions == {}
+    assert exactly_once._sessions.keys() == []
+
+
+def test_sessions_are_bounded_and_one_that_was_dropped_is_not_missed(
+    options: SinkOptions, query: str, topic: str, committed_values: Values, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _clients()
+    monkeypatch.setattr(exactly_once._sessions, "most", 2)
+    for batch in range(2):
+        for task in range(4):
+            delivery = Delivery(name=query, batch_id=batch, task=task)
+            assert not write_exactly_once(rows(b"%d of %d" % (batch, task)), options, delivery).skipped
+    again = write_exactly_once(rows(b"0 of 0"), options, Delivery(name=query, batch_id=0, task=0))
+
+    assert again.skipped
+    assert exactly_once._sessions.keys() == [f"{query}-task-3", f"{query}-task-0"]
+    assert _clients() - before == 2
+    assert sorted(committed_values(topic)) == sorted(b"%d of %d" % (batch, task) for batch in range(2) for task in range(4))
+
+
+def _clients() -> int:
+    """How many of librdkafka's clients this process has: each has one main thread."""
+    names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
+    return sum(name.startswith("rdk:main") for name in names)
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_rows_acknowledged_without_an_offset_are_written_once_and_the_task_ends(delivery: str, query: str) -> None:
+    """The reply for a batch is lost, and the answer to the second attempt says only that it is there already."""
+    with Broker() as own:
+        admin = AdminClient({"bootstrap.servers": own.bootstrap})
+        admin.create_topics([NewTopic("out", 1, 1)])["out"].result(30)
+        given = {"kafka.bootstrap.servers": own.bootstrap, "topic": "out", "delivery": delivery}
+        options = sink_options(given | {"kafka.socket.timeout.ms": "1000", "kafka.request.timeout.ms": "1000"})
+
+        def write(batch: int, *values: bytes) -> Written:
+            if delivery == "at-least-once":
+                return write_at_least_once(rows(*values), options)
+            return write_exactly_once(rows(*values), options, Delivery(name=query, batch_id=batch, task=0))
+
+        write(0, b"first")
+        lost = own.faults.on(Api.PRODUCE, drop_reply=True, times=1)
+        again = own.faults.on(Api.PRODUCE, error=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, times=1)
+        written = write(1, b"a", b"b")
+        write(2, b"last")
+
+        assert (lost.hits, again.hits) == (1, 1)
+        assert (written.rows, written.skipped) == (2, False)
+        assert [message.value() for message in committed_messages(own.bootstrap, "out")] == [b"first", b"a", b"b", b"last"]
+        delivery_module._producers.clear()
+        forget()
+
+
+class _Thing:
+    """Counts how often it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_what_nobody_asked_for_in_a_while_is_closed_once() -> None:
+    now = 0.0
+    kept: Kept[str, _Thing] = Kept(most=2, idle_seconds=10.0, clock=lambda: now)
+    idle, used, third, fourth = things = [_Thing() for _ in range(4)]
+    kept.put("idle", idle)
+    now = 5.0
+    kept.put("used", used)
+    now = 10.0
+    assert kept.take("used") is used
+    kept.put("used", used)
+    assert (kept.take("idle"), [one.closed for one in things]) == (None, [1, 0, 0, 0])
+    kept.put("third", third)
+    kept.put("fourth", fourth)
+    assert ([one.closed for one in things], kept.keys()) == ([1, 1, 0, 0], ["third", "fourth"])
+    kept.clear()
+    assert ([one.closed for one in things], kept.keys()) == ([1, 1, 1, 1], [])

@@ -4,19 +4,24 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from headrace.spark.kept import Kept
 from headrace.spark.options import SinkOptions
 from headrace.spark.outgoing import outgoing
 from headrace.spark.producing import RecordProducer
 from headrace.spark.written import Written
 
-_producers: dict[frozenset[tuple[str, str]], RecordProducer] = {}  # kept between the tasks of a worker process
+PRODUCERS_MAX = 8
+IDLE_SECONDS = 600.0
+
+# By their properties.
+_producers: Kept[frozenset[tuple[str, str]], RecordProducer] = Kept(most=PRODUCERS_MAX, idle_seconds=IDLE_SECONDS)
 
 
 def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Written:
     """Write all rows; returns when every one is acknowledged."""
     key = frozenset(options.client.items())
     # Taken out while in use: after a failure its queue may hold rows of a task that is no more.
-    producer = _producers.pop(key, None)
+    producer = _producers.take(key)
     rows = bytes_written = 0
     for batch in batches:
         for run in outgoing(batch):
@@ -29,5 +34,5 @@ def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions)
             bytes_written += run.byte_count
     if producer is not None:
         producer.finish()
-        _producers[key] = producer
+        _producers.put(key, producer)
     return Written(rows=rows, byte_count=bytes_written)

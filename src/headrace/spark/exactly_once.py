@@ -29,6 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import PASSING_ERRORS
 from headrace.spark.errors import DeliveryError, FencedError
+from headrace.spark.kept import Kept
 from headrace.spark.options import SinkOptions
 from headrace.spark.outgoing import Outgoing, outgoing
 from headrace.spark.producing import RecordProducer
@@ -40,6 +41,8 @@ LEDGER_TOPIC = "__headrace_deliveries"
 LEDGER_PARTITIONS = 32  # never changes: it decides where a task looks for its record
 STEP_SECONDS = 120.0  # a transactional step may wait that long for a broker to come back
 REQUEST_SECONDS = 10.0
+SESSIONS_MAX = 32  # each has three threads or more and its own connections
+SESSION_IDLE_SECONDS = 600.0
 UNSTABLE_SECONDS = 2.0  # a record that cannot be read for so long is about to be changed
 TRANSACTION_PROPERTIES = {
     "transaction.timeout.ms": "300000",
@@ -82,8 +85,12 @@ class _Session:
     group_metadata: Any
     recorded_batch: int
 
+    def close(self) -> None:
+        self.producer.close()
 
-_sessions: dict[str, _Session] = {}  # by transactional id, kept between the tasks of a worker process
+
+# By transactional id.  A session that is dropped costs its task a new one, which finds the last batch in the ledger.
+_sessions: Kept[str, _Session] = Kept(most=SESSIONS_MAX, idle_seconds=SESSION_IDLE_SECONDS)
 
 
 def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, delivery: Delivery) -> Written:
@@ -119,7 +126,7 @@ def _write(runs: Iterator[Outgoing], options: SinkOptions, delivery: Delivery) -
         _abandon(session)
         raise
     session.recorded_batch = delivery.batch_id
-    _sessions[delivery.transactional_id] = session
+    _sessions.put(delivery.transactional_id, session)
     return Written(rows=rows, byte_count=bytes_written)
 
 
@@ -145,9 +152,9 @@ def _recorded_by_another(options: SinkOptions, delivery: Delivery) -> bool:
 
 def _begin(options: SinkOptions, delivery: Delivery) -> _Session | None:
     """A session with an open transaction that holds the batch's record; None when the batch is recorded already."""
-    kept = _sessions.pop(delivery.transactional_id, None)
+    kept = _sessions.take(delivery.transactional_id)
     if kept is not None and kept.recorded_batch >= delivery.batch_id:
-        _sessions[delivery.transactional_id] = kept
+        _sessions.put(delivery.transactional_id, kept)
         return None
     if kept is not None:
         try:
@@ -155,10 +162,11 @@ def _begin(options: SinkOptions, delivery: Delivery) -> _Session | None:
             return kept
         except DeliveryError as fenced:
             logger.info("%s was taken over in the meantime: %s", delivery.transactional_id, fenced)
+            kept.close()
     session = _connect(options, delivery)
     if session.recorded_batch >= delivery.batch_id:
         logger.info("batch %d of task %d is written already", delivery.batch_id, delivery.task)
-        _sessions[delivery.transactional_id] = session
+        _sessions.put(delivery.transactional_id, session)
         return None
     _open_transaction(session, delivery)
     return session

@@ -31,6 +31,8 @@ PRODUCER_PROPERTIES: dict[str, Any] = {
     "message.timeout.ms": 120_000,
     # Equal keys go where the Java client, and so Spark's own sink, puts them.
     "partitioner": "murmur2_random",
+    # Whether a row is written is all that counts here, never at which offset.  An acknowledgement may come without one: where
+    # the reply for a batch was lost and a later one shows that it had been written.
     "delivery.report.only.error": True,
     "reconnect.backoff.max.ms": 1000,
 }
@@ -58,6 +60,10 @@ class RecordProducer:
             self.client = Producer(properties, logger=client_logger)
         except KafkaException as error:
             raise wrong_client_property(error.args[0].str()) from None
+
+    def close(self) -> None:
+        """Let go of threads and connections now.  The client refers back to us, so it would otherwise wait for the collector."""
+        del self.client
 
     def require_topic(self, topic: str, timeout_ms: int) -> None:
         """Fail early when a topic is not there and the brokers do not create it when asked for it, as a producer asks."""
