@@ -1,10 +1,12 @@
 """An archive back into a topic: the keys, values, headers, timestamps, partitions and the order that the records had."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+from headrace.spark.target_topic import require_target
 
 DEFAULTS: Mapping[str, Any] = {
     "topic": "",  # which of the archived topics; empty: all
@@ -23,3 +25,10 @@ def transform(frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
         rows = rows.where(F.col("timestamp") < F.to_timestamp(F.lit(settings["to"])))
     together = rows.repartition(int(settings["tasks"]), "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
     return together.select("key", "value", "topic", "partition", "timestamp", "headers")
+
+
+def prepare(
+    rows: DataFrame, settings: Mapping[str, Any], options: Mapping[str, str], say: Callable[[str], None]
+) -> DataFrame | None:
+    """The rows, once there is a topic with room for them; None when there are none."""
+    return rows if require_target(rows, options) else None

@@ -19,6 +19,7 @@ class Pipelines:
         self.spark = spark
         self.bootstrap = bootstrap
         self.folder = folder
+        self.said: list[str] = []
 
     def load(self, name: str, overrides: dict[str, str]) -> PipelineFile:
         given = {"checkpoint": str(self.folder / "checkpoints" / name)} | overrides
@@ -28,7 +29,7 @@ class Pipelines:
 
     def run(self, name: str, overrides: dict[str, str]) -> Running:
         pipeline = self.load(name, overrides)
-        running = start(self.spark, pipeline, load_transform(pipeline))
+        running = start(self.spark, pipeline, load_transform(pipeline), self.said.append)
         try:
             for query in running.queries:
                 assert query.awaitTermination(100)

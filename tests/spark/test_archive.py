@@ -4,14 +4,17 @@ import json
 import random
 import time
 import uuid
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from headrace.spark.errors import PipelineError
 from headrace.spark.file_sink import FileSink, Folder, committed_files
-from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, Transaction, committed_messages
+from tests.spark.conftest import RecordWriter, TopicMaker, Transaction, committed_messages
 from tests.spark.pipelines import Pipelines
 
 NOW = int(time.time() * 1000)
@@ -50,6 +53,43 @@ def test_a_topic_comes_back_from_its_archive_byte_for_byte(
     pipelines.run("replay", {"source.path": archive, "settings.topic": source, "sinks.topic.topic": target})
 
     assert content(bootstrap, target, 3) == content(bootstrap, source, 3)
+    assert pipelines.said == [f"replay: 120 rows written to topic {target}"]
+
+
+def archived(pipelines: Pipelines, topic: str) -> str:
+    """An archive of two records, one of partition 0 and one of partition 2."""
+    rows = [(topic, partition, 0, b"k", b"v", datetime.fromtimestamp(NOW / 1000), None) for partition in (0, 2)]
+    columns = "topic STRING, partition INT, offset LONG, key BINARY, value BINARY, timestamp TIMESTAMP"
+    frame = pipelines.spark.createDataFrame(rows, f"{columns}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
+    frame.write.parquet(str(pipelines.folder / "archive"))
+    return str(pipelines.folder / "archive")
+
+
+@pytest.mark.parametrize("source_exists", [True, False])
+def test_a_replay_creates_its_target_with_the_partitions_of_the_source(
+    source_exists: bool, pipelines: Pipelines, bootstrap: str, make_topic: TopicMaker, admin: AdminClient
+) -> None:
+    source = make_topic(5) if source_exists else f"gone-{uuid.uuid4().hex[:8]}"
+    target = f"{source}.replayed"
+    overrides = {"source.path": archived(pipelines, source), "settings.topic": source, "sinks.topic.topic": target}
+    pipelines.run("replay", overrides | {"settings.to": "2001-01-01T00:00:00Z"})
+    assert target not in admin.list_topics(timeout=30).topics
+    pipelines.run("replay", overrides)
+
+    assert len(admin.list_topics(timeout=30).topics[target].partitions) == (5 if source_exists else 3)
+    assert [message.partition() for message in committed_messages(bootstrap, target, 3)] == [0, 2]
+    assert pipelines.said == [f"replay: {count} rows written to topic {target}" for count in (0, 2)]
+
+
+def test_a_replay_into_a_topic_with_too_few_partitions_writes_nothing_and_says_how_many(
+    pipelines: Pipelines, bootstrap: str, make_topic: TopicMaker
+) -> None:
+    source, target = make_topic(3), make_topic(2)
+    path = archived(pipelines, source)
+
+    with pytest.raises(PipelineError, match=f"topic {target} has 2 of the 3 partitions that the records come from"):
+        pipelines.run("replay", {"source.path": path, "settings.topic": source, "sinks.topic.topic": target})
+    assert committed_messages(bootstrap, target, 2) == []
 
 
 def test_the_archive_has_a_folder_per_topic_date_and_hour(
@@ -177,6 +217,7 @@ class TestAudit:
         assert (of_topic["checksum"], of_topic["content_checksum"]) == (of_files["checksum"], of_files["content_checksum"])
         report = (pipelines.folder / "topic" / "report.md").read_text()
         assert "Nothing is wrong." in report
+        assert pipelines.said[0] == f"audit: nothing is wrong, see {pipelines.folder}/topic/report.md"
         assert (pipelines.folder / "topic" / "over-time.png").stat().st_size > 1000
 
     def test_gaps_duplicates_and_broken_order_are_found_and_listed(
@@ -194,14 +235,24 @@ class TestAudit:
         produce(source, [b"last"])
         found = self.audit(pipelines, "found", {"source.subscribe": source, "source.kafka.isolation.level": "read_committed"})
 
-        assert found["counts"] == {"gap": 1, "duplicate": 1, "order": 1}
+        assert found["counts"] == {"empty": 0, "gap": 1, "duplicate": 1, "order": 1}
+        assert pipelines.said == [f"audit: 3 findings, see {pipelines.folder}/found/report.md"]
         assert [(one["offset"], one["number"]) for one in found["examples"]["gap"]] == [(8, 4)]
-        said = {kind: (one["offset"], one["detail"]) for kind, (one,) in found["examples"].items()}
+        said = {kind: (one["offset"], one["detail"]) for kind, listed in found["examples"].items() for one in listed}
         assert said["duplicate"] == (2, "key k and id 2 as in partition 0, offset 1")
         assert said["order"] == (2, "key k: 4 ms before the record of its key that it follows")
         report = (pipelines.folder / "found" / "report.md").read_text()
         assert "| Offsets that are missing between two that are there | 1 |" in report
         assert f"| {source} | 0 | 2 | key k and id 2 as in partition 0, offset 1 |" in report
+
+    def test_no_records_are_a_finding(self, pipelines: Pipelines, make_topic: TopicMaker) -> None:
+        found = self.audit(pipelines, "empty", {"source.subscribe": make_topic(2)})
+
+        assert (found["findings"], found["counts"]["empty"], found["records"]) == (1, 1, 0)
+        assert pipelines.said == [f"audit: no records were read, see {pipelines.folder}/empty/report.md"]
+        report = (pipelines.folder / "empty" / "report.md").read_text()
+        assert "**No records were read.**" in report
+        assert "Nothing is wrong" not in report
 
     def test_a_changed_byte_changes_the_checksum(
         self, pipelines: Pipelines, make_topic: TopicMaker, produce: RecordWriter
@@ -221,16 +272,16 @@ class TestAudit:
 
 
 def test_dead_letters_go_back_to_their_origin_until_the_limit(
-    pipelines: Pipelines, bootstrap: str, make_topic: TopicMaker, produce: RecordWriter, read: FrameReader
+    pipelines: Pipelines, bootstrap: str, make_topic: TopicMaker, produce: RecordWriter
 ) -> None:
     origin = make_topic(2)
-    letters, parked = make_topic(name=f"{origin}.dead-letter"), make_topic(name=f"{origin}.dead-letter.parked")
+    letters = make_topic(name=f"{origin}.dead-letter")
     facts = [("mine", b"x"), ("headrace-dead-letter-topic", origin.encode()), ("headrace-dead-letter-partition", b"1")]
     produce(
         letters,
-        [b"first", b"second", b"often", b"stray"],
-        keys=[b"k"] * 4,
-        headers=[facts, [*facts, ("headrace-redriven", b"1")], [*facts, ("headrace-redriven", b"2")], [("mine", b"y")]],
+        [b"first", b"second", b"often"],
+        keys=[b"k"] * 3,
+        headers=[facts, [*facts, ("headrace-redriven", b"1")], [*facts, ("headrace-redriven", b"2")]],
     )
     for _ in range(2):  # the second run finds nothing new
         pipelines.run("redrive", {"source.subscribe": letters, "settings.limit": "2"})
@@ -240,5 +291,32 @@ def test_dead_letters_go_back_to_their_origin_until_the_limit(
         (b"first", 1, [("mine", b"x"), ("headrace-redriven", b"1")]),
         (b"second", 1, [("mine", b"x"), ("headrace-redriven", b"2")]),
     ]
-    aside = committed_messages(bootstrap, parked)
-    assert [(one.value(), len(one.headers())) for one in aside] == [(b"often", 4), (b"stray", 1)]
+    aside = committed_messages(bootstrap, f"{letters}.parked")
+    assert [(one.value(), len(one.headers())) for one in aside] == [(b"often", 4)]
+    assert pipelines.said == []
+
+
+def test_foreign_records_among_dead_letters_stop_no_redrive_and_are_counted_and_named(
+    pipelines: Pipelines, bootstrap: str, make_topic: TopicMaker, produce: RecordWriter, admin: AdminClient
+) -> None:
+    origin = make_topic()
+    letters, gone = make_topic(name=f"{origin}.dead-letter"), f"{origin}.gone"
+    produce(
+        letters,
+        [b"stray", b"of no topic", b"of no partition", b"sound"],
+        headers=[
+            [("headrace-redriven", b"-7"), ("mine", b"\xff")],
+            [("headrace-dead-letter-topic", gone.encode())],
+            [("headrace-dead-letter-topic", origin.encode()), ("headrace-dead-letter-partition", b"99")],
+            [("headrace-dead-letter-topic", origin.encode()), ("headrace-dead-letter-partition", b"0")],
+        ],
+    )
+    pipelines.run("redrive", {"source.subscribe": letters})
+
+    assert [one.value() for one in committed_messages(bootstrap, origin)] == [b"of no partition", b"sound"]
+    assert pipelines.said == [
+        f"redrive: {letters}[0]@0: it does not say where it came from; it is not sent back",
+        f"redrive: {letters}[0]@1: it came from topic '{gone}', which does not exist; it is not sent back",
+        "redrive: 2 records stay in the dead-letter topic",
+    ]
+    assert not {gone, f"{letters}.parked"} & set(admin.list_topics(timeout=30).topics)

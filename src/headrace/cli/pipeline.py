@@ -50,10 +50,7 @@ def run(
     from headrace.spark.pipeline_job import FINDINGS_EXIT_CODE, run_pipeline
 
     with Display(pipeline.name) as display:
-        findings = run_pipeline(pipeline, master=master, show=display.show, metrics_port=metrics_port)
-    for sink in pipeline.sinks:
-        if sink.format == "report":
-            remark(f"{pipeline.name}: {f'{findings:,} findings' if findings else 'nothing is wrong'}, see {sink.path}/report.md")
+        findings = run_pipeline(pipeline, master=master, show=display.show, say=display.say, metrics_port=metrics_port)
     raise typer.Exit(FINDINGS_EXIT_CODE if findings else 0)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.output import cell_text
+from headrace.cli.output import cell_text, remark
 
 if TYPE_CHECKING:
     from headrace.spark.metrics import QueryFigures
@@ -67,6 +67,13 @@ class Display:
             self._live.update(self._table(doing, figures), refresh=True)
         else:
             self._show(doing, figures)
+
+    def say(self, text: str) -> None:
+        """Something for the person to keep, above what redraws itself."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            remark(text)
 
     def _table(self, doing: str, figures: "Sequence[QueryFigures]") -> Any:
         from rich import box

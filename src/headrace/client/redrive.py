@@ -7,7 +7,7 @@ is not a parked record at all, say, stops none of the others: it is passed over,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,16 +191,19 @@ def redrive(
 
 def _why_it_stays(letter: Parked, to: str | None, counts: dict[str, int], repeats: int) -> Skipped | None:
     """None for a record that can be sent back."""
-    origin, record = letter.origin_topic, letter.record
+    record = letter.record
     if letter.times_redriven >= repeats:
-        why = f"it has been sent back {letter.times_redriven} times already"
-    elif to is None and not origin:
-        why = "it does not say where it came from"
-    elif to is None and origin not in counts:
-        why = f"it came from topic {origin!r}, which does not exist"
+        why: str | None = f"it has been sent back {letter.times_redriven} times already"
     else:
-        return None
-    return Skipped(record.topic, record.partition, record.offset, why)
+        why = None if to is not None else no_way_back(letter.origin_topic, counts)
+    return None if why is None else Skipped(record.topic, record.partition, record.offset, why)
+
+
+def no_way_back(origin: str, topics: Container[str]) -> str | None:
+    """Why a record cannot go back to the topic that it names; None if it can.  The pipeline `redrive` asks the same."""
+    if not origin:
+        return "it does not say where it came from"
+    return None if origin in topics else f"it came from topic {origin!r}, which does not exist"
 
 
 def _log_skipped(skipped: Skipped) -> None:

@@ -13,11 +13,31 @@ from pyspark.sql import functions as F
 
 from headrace.spark.audit_plots import by_partition, over_time
 
+EMPTY = "empty"
 FINDINGS = {
+    EMPTY: "Nothing to audit: no records were read",
     "gap": "Offsets that are missing between two that are there",
     "duplicate": "Records with the key and id of an earlier one",
     "order": "Records of a key that are behind the one before them",
 }
+
+
+class Verdict(int):
+    """How many findings there are, and the sentence that says so."""
+
+    text: str
+
+    def __new__(cls, findings: int, text: str) -> "Verdict":
+        made = super().__new__(cls, findings)
+        made.text = text
+        return made
+
+
+def verdict_text(found: int) -> str:
+    """What is said of a report's number of findings, which may come from somebody's own report and be a plain number."""
+    if isinstance(found, Verdict):
+        return found.text
+    return f"{found:,} finding{'s' if found > 1 else ''}" if found else "nothing is wrong"
 
 
 @dataclass(slots=True)
@@ -34,8 +54,14 @@ class Report:
     def finding_count(self) -> int:
         return sum(self.counts.values())
 
+    @property
+    def verdict(self) -> Verdict:
+        """No records is a finding: whoever audits expects some, and a check of nothing proves nothing."""
+        nothing = self.counts[EMPTY] > 0
+        return Verdict(self.finding_count, "no records were read" if nothing else verdict_text(self.finding_count))
 
-def write_report(rows: DataFrame, folder: Path, *, examples_max: int) -> int:
+
+def write_report(rows: DataFrame, folder: Path, *, examples_max: int) -> Verdict:
     """Collect and write; the number of findings."""
     report = collect(rows, examples_max)
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +75,7 @@ def write_report(rows: DataFrame, folder: Path, *, examples_max: int) -> int:
     }
     (folder / "report.md").write_text(markdown(report, plots), "utf-8")
     (folder / "report.json").write_text(json.dumps(as_json(report), indent=2) + "\n", "utf-8")
-    return report.finding_count
+    return report.verdict
 
 
 def collect(rows: DataFrame, examples_max: int) -> Report:
@@ -59,6 +85,7 @@ def collect(rows: DataFrame, examples_max: int) -> Report:
     try:
         for row in kept.where(F.col("kind") == "summary").orderBy("topic", "partition").collect():
             report.partitions.append({"topic": row.topic, "partition": row.partition, **json.loads(row.detail)})
+        report.counts[EMPTY] = 0 if report.partitions else 1
         minutes = kept.where(F.col("kind") == "minute").groupBy("topic", F.col("detail").cast("long").alias("minute"))
         for row in minutes.agg(F.sum("number").alias("records")).collect():
             report.minutes[row.topic][row.minute] = row.records
@@ -98,7 +125,8 @@ def _total(partitions: Sequence[dict[str, Any]], name: str) -> str:
 def markdown(report: Report, plots: Mapping[str, str]) -> str:
     """The report as a person reads it."""
     facts = as_json(report)
-    verdict = "Nothing is wrong." if not report.finding_count else f"**{report.finding_count:,} findings.**"
+    text = report.verdict.text.capitalize()
+    verdict = f"**{text}.**" if report.finding_count else f"{text}."
     lines = ["# Audit", "", verdict, ""]
     lines += ["| check | findings |", "|---|---:|"]
     lines += [f"| {text} | {report.counts[kind]:,} |" for kind, text in FINDINGS.items()]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from headrace.model.identity import TopicPartition
 from headrace.spark.client_log import client_logger
@@ -99,6 +99,24 @@ class Cluster:
 
     def _names(self, deadline: float) -> list[str]:
         return sorted(self._ask(lambda seconds: self._admin.list_topics(timeout=seconds), deadline).topics)
+
+    def partition_counts(self, timeout_ms: int) -> dict[str, int]:
+        """Every topic there is, and how many partitions it has."""
+        found = self._ask(lambda seconds: self._admin.list_topics(timeout=seconds), time.monotonic() + timeout_ms / 1000)
+        return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def create(self, topic: str, partitions: int, timeout_ms: int) -> None:
+        """Create a topic, replicated as the brokers do it by themselves; somebody may be quicker."""
+        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=-1)
+
+        def ask(seconds: float) -> None:
+            try:
+                self._admin.create_topics([wanted], request_timeout=seconds)[topic].result()
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+
+        self._ask(ask, time.monotonic() + timeout_ms / 1000)
 
     def edges(self, partitions: Iterable[TopicPartition], edge: Edge, timeout_ms: int) -> dict[TopicPartition, int]:
         """Where each log begins, or ends for a reader of this isolation level."""

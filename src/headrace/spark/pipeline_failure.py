@@ -101,4 +101,5 @@ def _in_user_code(places: Iterable[Place], user_code: Path) -> Place | None:
     found = [place for place in places if not place.file.startswith("<")]
     own = [place for place in found if Path(place.file).name == user_code.name]
     beside = [place for place in found if Path(place.file).parent == user_code.parent]
-    return next(reversed(own or beside), None)
+    candidates = own or beside
+    return candidates[-1] if candidates else None

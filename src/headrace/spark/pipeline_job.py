@@ -24,7 +24,7 @@ from headrace.spark.pipeline_catalog import Loaded, find_pipeline, load_transfor
 from headrace.spark.pipeline_failure import explained, failed
 from headrace.spark.pipeline_file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline_progress import LinePerBatch, Show
-from headrace.spark.pipeline_run import Running, start
+from headrace.spark.pipeline_run import Running, Say, start
 from headrace.spark.pipeline_session import end_session, pipeline_session
 from headrace.spark.pipeline_state import PipelineState, now
 
@@ -35,8 +35,8 @@ HOW_TO_STOP = "Ctrl-C stops it, the next run goes on from there"
 STOPPING = "stopping after the batch that runs; Ctrl-C again ends it at once"
 
 
-def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metrics_port: int | None = None) -> int:
-    """Run until the pipeline ends or a signal ends it; how many findings a report has."""
+def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, say: Say, metrics_port: int | None = None) -> int:
+    """Run until the pipeline ends or a signal ends it; how many findings a report has.  `say` tells a person what came of it."""
     loaded = load_transform(pipeline)  # a mistake in the file is told before Java starts
     state = PipelineState(
         name=pipeline.name,
@@ -48,7 +48,7 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metr
     )
     state.save()
     try:
-        findings = _Job(pipeline, loaded, show, state).run(master, metrics_port)
+        findings = _Job(pipeline, loaded, show, say, state).run(master, metrics_port)
         state.state = "stopped" if pipeline.trigger.every else "done"
     except BaseException as error:
         state.state, state.error = "failed", str(error) or type(error).__name__
@@ -61,10 +61,11 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, metr
 class _Job:
     """One run of a pipeline."""
 
-    def __init__(self, pipeline: PipelineFile, loaded: Loaded, show: Show, state: PipelineState) -> None:
+    def __init__(self, pipeline: PipelineFile, loaded: Loaded, show: Show, say: Say, state: PipelineState) -> None:
         self._pipeline = pipeline
         self._loaded = loaded
         self._show = show
+        self._say = say
         self._state = state
         self._wanted_stop = threading.Event()
         self._figures: Watch | None = None
@@ -97,7 +98,7 @@ class _Job:
         running: Running | None = None
         try:
             self._tell("starting the queries" if self._pipeline.streaming else "running")
-            running = start(spark, self._pipeline, self._loaded)
+            running = start(spark, self._pipeline, self._loaded, self._say)
             self._wait(running)
             failure = running.failure()
             if failure is not None and not self._wanted_stop.is_set():
@@ -160,7 +161,8 @@ def main(arguments: list[str]) -> int:
     try:
         path = _shipped(given.file)
         pipeline = load_pipeline_file(path, overrides, given.bootstrap)
-        findings = run_pipeline(pipeline, master=None, show=LinePerBatch(pipeline.name))
+        lines = LinePerBatch(pipeline.name)
+        findings = run_pipeline(pipeline, master=None, show=lines, say=lines.say)
         return FINDINGS_EXIT_CODE if findings else 0
     except HeadraceSparkError as error:
         print(f"headrace: {error}", file=sys.stderr)

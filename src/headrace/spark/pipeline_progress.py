@@ -25,14 +25,14 @@ class LinePerBatch:
     def __call__(self, doing: str, figures: Sequence[QueryFigures]) -> None:
         if not self._said_first:
             self._said_first = True
-            self._say(f"{self._name}: {doing}")
+            self.say(f"{self._name}: {doing}")
         for one in figures:
             if self._seen.get(one.query_id) != one.batch:
                 self._seen[one.query_id] = one.batch
-                self._say(
+                self.say(
                     f"{one.name}: batch {one.batch}, {one.rows:,} rows, {one.rows_per_second:,.0f} rows/s, {one.batch_ms} ms, "
                     f"lag {one.lag:,}" + (f", watermark {one.watermark}" if one.watermark else "")
                 )
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
         print(line, file=self._out, flush=True)

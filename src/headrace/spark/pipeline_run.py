@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.spark.audit_report import verdict_text
 from headrace.spark.errors import PipelineError
 from headrace.spark.file_sink import FileSink, committed_files
 from headrace.spark.metrics import OBSERVED, observed_columns
@@ -30,6 +31,13 @@ DEAD_LETTER_QUERY = "dead-letters"
 BATCH_GRACE_SECONDS = 15.0
 ORDER = ("topic", "partition", "offset")
 
+Say = Callable[[str], None]
+Prepare = Callable[[DataFrame, Sink], DataFrame | None]
+
+
+def nobody_listens(text: str) -> None:
+    """For runs that no person watches."""
+
 
 @dataclass(slots=True)
 class Running:
@@ -38,6 +46,7 @@ class Running:
     pipeline: PipelineFile
     queries: list[StreamingQuery] = field(default_factory=list)
     findings: int = 0  # what a report found, for the exit code
+    say: Say = nobody_listens
 
     def stop(self, grace_seconds: float = BATCH_GRACE_SECONDS) -> None:
         """End the queries between two batches if that comes soon; else the batch that runs is dropped and will run again."""
@@ -79,13 +88,13 @@ class Running:
         return next((str(error) for error in found if error is not None), None)
 
 
-def start(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded) -> Running:
-    """Start a pipeline's queries, or run it as a batch job to its end."""
+def start(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, say: Say = nobody_listens) -> Running:
+    """Start a pipeline's queries, or run it as a batch job to its end.  `say` gets what a person should hear of its work."""
     settings = {**loaded.defaults, **pipeline.settings}
     if not pipeline.streaming:
-        return _run_batch(spark, pipeline, loaded, settings)
+        return _run_batch(spark, pipeline, loaded, settings, say)
     source = _source(spark, pipeline, group=f"pipeline-{pipeline.name}").observe(OBSERVED, *observed_columns())
-    running = Running(pipeline)
+    running = Running(pipeline, say=say)
     if pipeline.schema is None:
         frame = source
     else:
@@ -96,8 +105,20 @@ def start(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded) -> Runnin
     if pipeline.watermark is not None:
         frame = frame.withWatermark(pipeline.watermark.column, pipeline.watermark.delay)
     results = loaded.transform(frame, settings)
-    running.queries.append(_start_main(spark, results, pipeline))
+    running.queries.append(_start_main(spark, results, pipeline, _preparer(pipeline, loaded, settings, say)))
     return running
+
+
+def _preparer(pipeline: PipelineFile, loaded: Loaded, settings: Mapping[str, Any], say: Say) -> Prepare | None:
+    """The pipeline's own step between its rows and a topic, for what `transform` cannot do: ask the brokers, tell a person."""
+    prepare: Callable[..., DataFrame | None] | None = getattr(loaded.module, "prepare", None)
+    if prepare is None:
+        return None
+
+    def prepared(rows: DataFrame, sink: Sink) -> DataFrame | None:
+        return prepare(rows, settings, sink.options, lambda text: say(f"{pipeline.name}: {text}"))
+
+    return prepared
 
 
 def _source(spark: SparkSession, pipeline: PipelineFile, *, group: str | None) -> DataFrame:
@@ -140,14 +161,15 @@ def _same_brokers(pipeline: PipelineFile) -> dict[str, str]:
     return options
 
 
-def _start_main(spark: SparkSession, results: DataFrame, pipeline: PipelineFile) -> StreamingQuery:
+def _start_main(spark: SparkSession, results: DataFrame, pipeline: PipelineFile, prepare: Prepare | None) -> StreamingQuery:
     sinks = pipeline.sinks
     mode = sinks[0].output_mode
-    if len(sinks) == 1 and sinks[0].format == "headrace":
+    # Spark takes "update" for rows that are handed over batch by batch, and not for a sink written in Python: see sink_modes.py.
+    if len(sinks) == 1 and sinks[0].format == "headrace" and prepare is None and mode != "update":
         options = {"delivery": "exactly-once"} | dict(sinks[0].options)
         writer = encoded(results, sinks[0]).writeStream.format("headrace").options(**options)
     else:
-        writer = results.writeStream.foreachBatch(_to_all(spark, pipeline))
+        writer = results.writeStream.foreachBatch(_to_all(spark, pipeline, prepare))
     return _begin(writer.outputMode(mode), pipeline, "main")
 
 
@@ -158,7 +180,7 @@ def _begin(writer: DataStreamWriter, pipeline: PipelineFile, part_name: str) -> 
     return writer.trigger(processingTime=pipeline.trigger.every or "4 minutes").start()
 
 
-def _to_all(spark: SparkSession, pipeline: PipelineFile) -> Callable[[DataFrame, int], None]:
+def _to_all(spark: SparkSession, pipeline: PipelineFile, prepare: Prepare | None) -> Callable[[DataFrame, int], None]:
     """Write a batch to every sink; each remembers by itself what it has."""
     file_sinks = {sink.name: _file_sink(spark, sink) for sink in pipeline.sinks if sink.format == "parquet"}
     for one in file_sinks.values():
@@ -172,7 +194,9 @@ def _to_all(spark: SparkSession, pipeline: PipelineFile) -> Callable[[DataFrame,
                 if sink.name in file_sinks:
                     file_sinks[sink.name].write(kept, query, batch)
                 else:
-                    _write_topic(kept, sink, delivery_id=f"{pipeline.name}-{sink.name}")
+                    ready = kept if prepare is None else prepare(kept, sink)
+                    if ready is not None:
+                        _write_topic(ready, sink, delivery_id=f"{pipeline.name}-{sink.name}")
         finally:
             kept.unpersist()
 
@@ -201,9 +225,10 @@ def encoded(rows: DataFrame, sink: Sink) -> DataFrame:
     return rows.select(value) if sink.key is None else rows.select(F.col(sink.key).cast("string").alias("key"), value)
 
 
-def _run_batch(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, settings: Mapping[str, Any]) -> Running:
+def _run_batch(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, settings: Mapping[str, Any], say: Say) -> Running:
     source = _source(spark, pipeline, group=None)
-    running = Running(pipeline)
+    running = Running(pipeline, say=say)
+    prepare = _preparer(pipeline, loaded, settings, say)
     frame = source
     if pipeline.schema is not None:
         parted = part(source, pipeline.schema)
@@ -214,9 +239,28 @@ def _run_batch(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, sett
     for sink in pipeline.sinks:
         match sink.format:
             case "report":
-                running.findings += int(loaded.module.report(results, settings, sink.path))
+                verdict = loaded.module.report(results, settings, sink.path)
+                running.findings += int(verdict)
+                say(f"{pipeline.name}: {verdict_text(verdict)}, see {sink.path}/report.md")
             case "parquet":
-                _file_sink(spark, sink).write(results, f"batch-{spark.sparkContext.applicationId}", 0)
+                rows, count = _counted(results)
+                _file_sink(spark, sink).write(rows, f"batch-{spark.sparkContext.applicationId}", 0)
+                say(f"{pipeline.name}: {count():,} rows written to {sink.path}")
             case _:
-                _write_topic(results, sink, delivery_id=None)
+                ready = results if prepare is None else prepare(results, sink)
+                rows, count = _counted(results if ready is None else ready)
+                if ready is not None:
+                    _write_topic(rows, sink, delivery_id=None)
+                written = 0 if ready is None else count()
+                say(f"{pipeline.name}: {written:,} rows written to {_target(sink)}")
     return running
+
+
+def _counted(rows: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """The rows, and how many of them went through once they are written."""
+    seen = Observation()
+    return rows.observe(seen, F.count(F.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
+
+
+def _target(sink: Sink) -> str:
+    return f"topic {sink.options['topic']}" if "topic" in sink.options else "the topics they name"
