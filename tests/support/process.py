@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-READY_SECONDS_MAX = 20.0
+READY_SECONDS_MAX = 60.0
 
 
 def free_port(in_a_row: int = 1) -> int:
@@ -62,7 +62,12 @@ class BrokerProcess:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        self._wait_until_ready()
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            # Nobody leaves a `with` that was never entered.
+            self.kill()
+            raise
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_SECONDS_MAX
