@@ -2,8 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,6 +17,7 @@ from headrace.broker.partition import Alone, Partition
 from headrace.controller.entries import PartitionState
 from headrace.host.clock import SystemClock
 from headrace.log.log import Log
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
@@ -84,3 +89,67 @@ def test_a_looser_flush_mode_flushes_nothing() -> None:
         partition.retire()
 
     asyncio.run(scenario())
+
+
+class AtOnce(ThreadPoolExecutor):
+    """Does everything in the caller's thread: the simulated disk knows only one."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **more: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments, **more))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_modes_are_switched_under_load_and_a_power_failure_takes_nothing_that_was_promised(seed: int) -> None:
+    """Whatever the mode was before and after: what was acknowledged while it was `ack`, and all that was there then, stays."""
+    randomness = random.Random(seed)
+    disk = SimulatedDisk(random.Random(seed))
+    promised = 0
+
+    async def scenario() -> None:
+        nonlocal promised
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(AtOnce(1))
+        flusher = Flusher(loop)
+        log = open_log(disk)
+        partition = Partition(TopicPartition("t", 0), UUID(int=1), log, flusher=flusher, loop=loop)
+        partition.lead(PartitionState(replicas=(1,), leader=1), Alone())
+        modes = [config("os"), config("interval"), config("interval", flush_ms=1), config("ack")]
+
+        def acknowledged(offset: int, code: ErrorCode) -> None:
+            nonlocal promised
+            assert code is ErrorCode.NONE
+            promised = max(promised, offset)
+
+        for _ in range(400):
+            if randomness.random() < 0.1:
+                partition.reconfigure(randomness.choice(modes))
+            appended = partition.append(build_batch([Record(0, 1, b"k", b"v" * 50)]))
+            offset = appended.last_offset + 1
+            is_strict = partition.config.flush == "ack"
+            if partition.when_durable(offset, 1, partial(acknowledged, offset)) and is_strict:
+                promised = max(promised, offset)
+            assert partition.high_watermark <= log.end_offset
+            if randomness.random() < 0.3:
+                await asyncio.sleep(0)
+        partition.reconfigure(config("ack"))
+        await flusher.drain()
+        promised = max(promised, log.end_offset)
+        partition.reconfigure(config("interval", flush_ms=1))
+        partition.append(build_batch([Record(0, 1, b"k", b"v")]))
+        while log.unflushed_messages:
+            await asyncio.sleep(0.001)
+        promised = log.end_offset
+        partition.reconfigure(config("os"))
+        partition.append(build_batch([Record(0, 1, b"k", b"not promised")]))
+        partition.retire()
+
+    asyncio.run(scenario())
+    disk.crash()
+
+    assert promised == 401
+    assert open_log(disk).end_offset >= promised
