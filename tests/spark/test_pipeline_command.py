@@ -30,6 +30,7 @@ from headrace.spark.pipeline_file import load_pipeline_file
 from headrace.spark.pipeline_progress import LinePerBatch
 from headrace.spark.pipeline_session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
+from tests.spark.pipelines import Pipelines
 from tests.support.process import free_port
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
@@ -256,6 +257,31 @@ pandas.errors.ParserError: not a number
 
         with pytest.raises(PipelineError, match=f"its transform cannot be loaded: {said}"):
             load_transform(load_pipeline_file(pipeline_file))
+
+
+def test_a_pipeline_whose_output_mode_is_update_appends_what_changed(
+    pipelines: Pipelines,
+    pipeline_file: Path,
+    make_topic: TopicMaker,
+    produce: RecordWriter,
+    committed_values: Callable[..., list[bytes]],
+) -> None:
+    source, sink = make_topic(), make_topic()
+    text = pipeline_file.read_text().replace("SOURCE", source).replace("SINK", sink)
+    pipeline_file.write_text(f'{text}output_mode = "update"\n')
+    pipeline_file.with_name("copy_transform.py").write_text(
+        """
+def transform(frame, settings):
+    from pyspark.sql import functions as F
+    counts = frame.groupBy(F.col("value").cast("string").alias("word")).count()
+    return counts.select(F.concat_ws("=", "word", "count").alias("value"))
+"""
+    )
+    for values in ([b"a", b"b"], [b"a"]):
+        produce(source, values)
+        pipelines.run(str(pipeline_file), {"checkpoint": str(pipelines.folder / "checkpoint")})
+
+    assert sorted(committed_values(sink)) == [b"a=1", b"a=2", b"b=1"]
 
 
 @pytest.mark.timeout(240)

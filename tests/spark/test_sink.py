@@ -10,7 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.readwriter import DataFrameWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.spark.sink_modes import take_kafka_modes
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, committed_messages
 
 Values = Callable[..., list[bytes]]
@@ -227,3 +230,78 @@ def test_two_writes_within_one_foreach_batch_both_arrive(
             (tmp_path / "c" / "commits" / name).unlink()
 
     assert sorted(committed_values(sink)) == [b"a", b"a", b"b", b"b"]
+
+
+class TestModes:
+    """Those of Spark's own Kafka sink: rows are appended in all of them."""
+
+    @pytest.fixture(autouse=True)
+    def taught(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # So that it is undone: other tests see Spark as it is.
+        monkeypatch.setattr(DataFrameWriter, "save", DataFrameWriter.save)
+        monkeypatch.setattr(DataStreamWriter, "start", DataStreamWriter.start)
+        for _ in range(2):
+            take_kafka_modes()
+
+    @pytest.mark.parametrize("mode", [None, "append", "error", "errorifexists"])
+    def test_a_batch_is_appended(
+        self, mode: str | None, spark: SparkSession, bootstrap: str, make_topic: TopicMaker, committed_values: Values
+    ) -> None:
+        topic = make_topic()
+        frame = spark.createDataFrame([("a",)], "value STRING")
+        for _ in range(2):
+            writer = frame.write.format("headrace").option("kafka.bootstrap.servers", bootstrap)
+            writer.save(mode=mode, topic=topic)
+
+        assert committed_values(topic) == [b"a", b"a"]
+
+    @pytest.mark.parametrize("mode", ["overwrite", "ignore"])
+    def test_a_batch_in_another_mode_is_refused(
+        self, mode: str, spark: SparkSession, bootstrap: str, make_topic: TopicMaker, committed_values: Values
+    ) -> None:
+        topic = make_topic()
+        writer = spark.createDataFrame([("a",)], "value STRING").write.format("headrace").mode(mode)
+        with pytest.raises(Exception, match=r"(?i)append"):
+            writer.options(**{"kafka.bootstrap.servers": bootstrap, "topic": topic}).save()
+        assert committed_values(topic) == []
+
+    def test_files_are_saved_as_ever(self, spark: SparkSession, tmp_path: Path) -> None:
+        frame = spark.range(3)
+        frame.write.format("json").save(str(tmp_path / "rows"))
+        with pytest.raises(Exception, match="already exists"):
+            frame.write.format("json").save(str(tmp_path / "rows"))
+
+    @pytest.mark.parametrize("mode", ["update", "complete"])
+    def test_a_stream_of_counts_is_appended(
+        self,
+        mode: str,
+        tmp_path: Path,
+        bootstrap: str,
+        make_topic: TopicMaker,
+        produce: RecordWriter,
+        read_stream: FrameReader,
+        committed_values: Values,
+    ) -> None:
+        source, sink = make_topic(), make_topic()
+
+        def run(query_name: str) -> None:
+            counts = read_stream(source).groupBy(F.col("value").cast("string").alias("word")).count()
+            writer = counts.select(F.concat_ws("=", "word", "count").alias("value")).writeStream.format("headrace")
+            writer = writer.options(**{"kafka.bootstrap.servers": bootstrap, "topic": sink, "delivery": "exactly-once"})
+            writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+            query = writer.start(outputMode=mode, queryName=query_name)
+            assert query.name == query_name
+            assert query.awaitTermination(90)
+
+        produce(source, [b"a", b"b"])
+        run("first")
+        produce(source, [b"a"])
+        run("second")
+        # The driver died after the tasks of the last batch had committed, before it wrote that down.
+        last = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+        for name in (f"{last}", f".{last}.crc"):
+            (tmp_path / "checkpoint" / "commits" / name).unlink()
+        run("again")
+
+        again = [b"a=2"] if mode == "update" else [b"a=2", b"b=1"]
+        assert sorted(committed_values(sink)) == sorted([b"a=1", b"b=1", *again])
