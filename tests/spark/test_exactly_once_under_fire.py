@@ -26,8 +26,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.spark_proc
 class Job:
     """The query in a process group of its own."""
 
+    script = JOB
+    query = ""  # the query's folder below the checkpoint
+
     def __init__(self, bootstrap: str, source: str, sink: str, checkpoint: Path, *master: str) -> None:
-        self._arguments = [sys.executable, str(JOB), bootstrap, source, sink, str(checkpoint), *master]
+        self._arguments = [sys.executable, str(self.script), bootstrap, source, sink, str(checkpoint), *master]
         self._process: subprocess.Popen[bytes] | None = None
         self._checkpoint = checkpoint
         self._log = checkpoint.with_suffix(".log")
@@ -57,16 +60,19 @@ class Job:
         self.kill()
 
     def _last(self, what: str) -> int:
-        names = (path.name for path in (self._checkpoint / what).glob("*"))
+        names = (path.name for path in (self._checkpoint / self.query / what).glob("*"))
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def finish(self) -> None:
         assert self._process is not None
         try:
-            assert self._process.wait(200) == 0, self._log.read_text(errors="replace")[-3000:]
+            assert self._process.wait(200) == 0, self.said()
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"the query did not end: {self._log.read_text(errors='replace')[-3000:]}") from None
+            raise AssertionError(f"the query did not end: {self.said()}") from None
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
 
     @property
     def running(self) -> bool:
@@ -78,8 +84,13 @@ class Job:
 
     def workers(self) -> list[int]:
         """The Python processes that run tasks: children of pyspark.daemon in this job's session."""
+        forks = self.members(lambda command: b"pyspark.daemon" in command and b"pyspark.worker" in command)
+        return [pid for pid, parent in forks.items() if _command(parent).count(b"pyspark.daemon") == 1]
+
+    def members(self, wanted: Callable[[list[bytes]], bool]) -> dict[int, int]:
+        """The processes of this job's session, by what they were started with, each with its parent."""
         assert self._process is not None
-        found = []
+        found = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 command = (stat.parent / "cmdline").read_bytes().split(b"\0")
@@ -87,9 +98,8 @@ class Job:
             except OSError:
                 continue
             parent, session = int(fields[1]), int(fields[3])
-            is_fork = b"pyspark.daemon" in command and _command(parent).count(b"pyspark.daemon") == 1
-            if session == self._process.pid and is_fork and b"pyspark.worker" in command:
-                found.append(int(stat.parent.name))
+            if session == self._process.pid and wanted(command):
+                found[int(stat.parent.name)] = parent
         return found
 
 

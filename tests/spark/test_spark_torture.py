@@ -1,7 +1,9 @@
-"""`make torture`: what takes too long for every day: Spark's own speculation on a cluster, a broker away for half a minute."""
+"""`make torture`: what takes too long for every day: Spark's own speculation on a cluster, a broker away for half a minute, files
+written by jobs that are killed again and again."""
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -18,9 +20,11 @@ from tests.spark.test_exactly_once_under_fire import (
     fill,
     wait_until_written,
 )
+from tests.spark.test_files_under_fire import FilesJob, assert_every_row_once_in_files, fill_hours, kill_all
 from tests.support.process import BrokerProcess, free_port
 
 AWAY_SECONDS = 30.0
+FILE_ROUNDS_MAX = 10  # a minute each
 SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
 
 pytestmark = [
@@ -86,3 +90,66 @@ def test_a_broker_that_is_away_for_half_a_minute_costs_no_row(tmp_path: Path) ->
             job.stop()
 
         assert_every_row_once(broker.bootstrap, sink)
+
+
+def test_files_hold_every_row_once_though_executors_are_killed(bootstrap: str, standalone: str, tmp_path: Path) -> None:
+    job = FilesJob(bootstrap, fill_hours(bootstrap), tmp_path, standalone)
+    job.start()
+    killed = 0
+    try:
+        for moment in (lambda: job.writes, lambda: job.commits, lambda: job.writes):
+            job.wait_until(moment)
+            job.wait_until(lambda: len(_executors(tmp_path)) >= 1)
+            killed += kill_all(_executors(tmp_path))
+        job.finish()
+    finally:
+        job.stop()
+
+    assert killed >= 3
+    assert_every_row_once_in_files(job.files)
+
+
+def _executors(folder: Path) -> list[int]:
+    """The processes that a Spark worker has started: their working directories lie below its own."""
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            ours = folder in (command.parent / "cwd").readlink().parents
+            executes = b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in command.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += [int(command.parent.name)] if ours and executes else []
+    return found
+
+
+@pytest.mark.timeout(7200)
+def test_files_written_by_jobs_that_are_killed_at_any_moment_hold_every_row_once(bootstrap: str, tmp_path: Path) -> None:
+    seed = int(time.time())
+    dice = random.Random(seed)
+    for number in range(min(FILE_ROUNDS_MAX, int(os.environ["HEADRACE_TORTURE_ROUNDS"]))):
+        print(f"round {number}, seed {seed}")
+        job = FilesJob(bootstrap, fill_hours(bootstrap), tmp_path / str(number))
+        job.files.parent.mkdir()
+        for _ in range(3):
+            job.start()
+            try:
+                _kill_somewhere(job, dice)
+            finally:
+                job.stop()
+        job.start()
+        job.finish()
+
+        assert_every_row_once_in_files(job.files)
+
+
+def _kill_somewhere(job: FilesJob, dice: random.Random) -> None:
+    """A worker at one moment, then everything at another; or nothing any more, if the job came to its end before."""
+    moments = [lambda: job.writes, lambda: job.commits, lambda: job.merges]
+    try:
+        job.wait_until(dice.choice(moments))
+        kill_all(job.workers())
+        later = time.monotonic() + dice.random() * 3
+        job.kill_when(dice.choice([*moments, lambda: time.monotonic() >= later]))
+    except AssertionError:
+        if job.running:
+            raise
