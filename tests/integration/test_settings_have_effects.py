@@ -1,14 +1,14 @@
-"""Every setting does what it says, or says that it does nothing.
-
-`PROOFS` has a row for each broker and topic setting: a value and a look at the running broker that sees it, or the tests that
-show its effect.  A setting without a row fails, and so does one that claims an effect nobody sees.
-"""
+"""Settings, each with a value that makes a difference, and the difference that somebody sees."""
 
 import asyncio
+import base64
+import importlib
+import json
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,272 +16,44 @@ from typing import Any
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
-from headrace.broker.coordinators.group_settings import group_settings
-from headrace.broker.coordinators.transaction_shell import transaction_settings
-from headrace.broker.metadata_store import etcd_address
-from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig
+from headrace.broker.metadata_store import etcd_address, open_store
+from headrace.host.entropy import SystemEntropy
+from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
-from headrace.model.settings import Setting
-from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 from headrace.testing import Broker
+from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headrace.wire.messages.fetch import FetchRequest
+from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_request_limits import create
-from tests.support.raw import RawClient, batch, produce
+from tests.support.raw import RawClient, ask_until_created, batch, produce
 
 TESTS = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True)
-class Seen:
-    """With this value a broker shows something else than without."""
-
-    value: str
-    look: Callable[[RealBroker], Any]
-
-
-@dataclass(frozen=True)
-class Told:
-    """A file of tests is about it."""
-
-    path: str
-
-
-HERE = Told("integration/test_settings_have_effects.py")
-GROUP_FIELDS = {
-    "group.min.session.timeout.ms": ("50", "min_session_timeout_ms"),
-    "group.max.session.timeout.ms": ("1000000", "max_session_timeout_ms"),
-    "group.initial.rebalance.delay.ms": ("7", "initial_rebalance_delay_ms"),
-    "group.max.size": ("7", "max_size"),
-    "group.consumer.session.timeout.ms": ("46000", "consumer_session_timeout_ms"),
-    "group.consumer.heartbeat.interval.ms": ("6000", "consumer_heartbeat_interval_ms"),
-    "group.consumer.max.size": ("7", "consumer_max_size"),
-    "group.consumer.assignors": ("range", "consumer_assignors"),
-    "group.consumer.assignment.interval.ms": ("70", "consumer_assignment_interval_ms"),
-    "group.consumer.migration.policy": ("disabled", "migration_policy"),
-    "group.consumer.regex.refresh.interval.ms": ("7000", "consumer_regex_refresh_interval_ms"),
-    "offset.metadata.max.bytes": ("7", "offset_metadata_max_bytes"),
-    "offsets.retention.minutes": ("7", "offsets_retention_ms"),
-    "offsets.retention.check.interval.ms": ("7000", "offsets_retention_check_interval_ms"),
-}
-TRANSACTION_FIELDS = {
-    "transaction.max.timeout.ms": ("7000", "max_timeout_ms"),
-    "transactional.id.expiration.ms": ("7000", "transactional_id_expiration_ms"),
-    "transaction.two.phase.commit.enable": ("true", "two_phase_commit_enable"),
-}
-ETCD_FIELDS = {
-    "headrace.metadata": ("etcd://h:1", "endpoints"),
-    "headrace.metadata.user": ("ann", "user"),
-    "headrace.metadata.password": ("secret", "password"),
-}
-
-
-def _internal(name: str, field: str) -> Callable[[RealBroker], Any]:
-    return lambda real: getattr(real.topics._as_broker_is_set(name), field)
-
-
-def _group(field: str) -> Callable[[RealBroker], Any]:
-    return lambda real: getattr(group_settings(real.config), field)
-
-
-def _transaction(field: str) -> Callable[[RealBroker], Any]:
-    return lambda real: getattr(transaction_settings(real.config), field)
-
-
-PROOFS: dict[str, Seen | Told] = {
-    # -- the broker's place
-    "node.id": Seen("7", lambda real: real.membership.registration.broker_id),
-    "broker.rack": Seen("a", lambda real: real.membership.registration.rack),
-    "listeners": Told("integration/test_listeners.py"),
-    "advertised.listeners": Told("unit/model/test_listener_settings.py"),
-    "listener.security.protocol.map": Told("integration/test_listeners.py"),
-    "inter.broker.listener.name": Told("integration/test_listeners.py"),
-    "headrace.health.listener": Told("integration/test_health.py"),
-    "log.dirs": Told("integration/memory_cluster.py"),
-    "headrace.memory": Told("integration/memory_cluster.py"),
-    "headrace.metadata": HERE,
-    "headrace.metadata.namespace": Told("unit/metadata/conftest.py"),
-    "headrace.metadata.user": HERE,
-    "headrace.metadata.password": HERE,
-    "headrace.metadata.ca": HERE,
-    "headrace.metadata.certificate": HERE,
-    "headrace.metadata.key": HERE,
-    "broker.session.timeout.ms": Told("integration/test_lost_lease.py"),
-    # -- limits
-    "socket.request.max.bytes": Seen("70000", lambda real: real.server.frame_bytes_max),
-    "connections.max.idle.ms": Seen("7000", lambda real: real.server._idle_seconds),
-    "max.connections": Seen("7", lambda real: real.server._connections_max),
-    "headrace.connection.requests.max": Seen("7", lambda real: real.server.requests_max),
-    "headrace.connection.reply.bytes.max": Seen("7000", lambda real: real.server.reply_bytes_max),
-    "headrace.connections.bytes.max": Told("integration/test_bounded_memory.py"),
-    "queued.max.request.bytes": Told("integration/test_bounded_memory.py"),
-    "headrace.connection.bytes.per.second.min": Told("integration/test_bounded_memory.py"),
-    "headrace.connection.slow.ms": Told("integration/test_bounded_memory.py"),
-    "fetch.max.bytes": Seen("7000", lambda real: real.fetch_bytes_max),
-    "headrace.partitions.max": Told("integration/test_request_limits.py"),
-    "producer.id.expiration.ms": Seen("7000", lambda real: real.topics.config_of("t").producer_id_expiration_ms),
-    "headrace.disk.slow.ms": Told("integration/test_degraded.py"),
-    # -- topics
-    "auto.create.topics.enable": Told("integration/test_sdk_faults.py"),
-    "num.partitions": Told("integration/test_sdk_faults.py"),
-    "default.replication.factor": Seen("2", lambda real: real.topics._default_factor(real.config)),
-    "delete.topic.enable": HERE,
-    # -- housekeeping
-    "log.retention.check.interval.ms": Told("integration/test_cleaning.py"),
-    "log.cleaner.enable": HERE,
-    "log.cleaner.backoff.ms": HERE,
-    "log.flush.offset.checkpoint.interval.ms": HERE,
-    # -- coordinators
-    "offsets.topic.num.partitions": Seen("7", _internal("__consumer_offsets", "partition_count")),
-    "offsets.topic.replication.factor": Told("integration/test_tasks_that_die.py"),
-    "offsets.topic.segment.bytes": Seen("7000000", _internal("__consumer_offsets", "configs")),
-    "transaction.state.log.num.partitions": Seen("7", _internal("__transaction_state", "partition_count")),
-    "transaction.state.log.replication.factor": HERE,
-    "transaction.state.log.min.isr": HERE,
-    "transaction.state.log.segment.bytes": Seen("7000000", _internal("__transaction_state", "configs")),
-    "offsets.commit.timeout.ms": Seen("7000", lambda real: real.groups.runtime._write_timeout_s),
-    "request.timeout.ms": Seen("7000", lambda real: real.transactions.runtime._write_timeout_s),
-    "transaction.partition.verification.enable": Told("integration/test_transactions_verification.py"),
-    **{name: Seen(value, _group(field)) for name, (value, field) in GROUP_FIELDS.items()},
-    **{name: Seen(value, _transaction(field)) for name, (value, field) in TRANSACTION_FIELDS.items()},
-    "group.consumer.min.session.timeout.ms": Told("integration/test_group_settings.py"),
-    "group.consumer.max.session.timeout.ms": Told("integration/test_group_settings.py"),
-    "group.consumer.min.heartbeat.interval.ms": Told("integration/test_group_settings.py"),
-    "group.consumer.max.heartbeat.interval.ms": Told("integration/test_group_settings.py"),
-    "group.consumer.min.assignment.interval.ms": HERE,
-    "group.consumer.max.assignment.interval.ms": Told("integration/test_group_settings.py"),
-    # -- replication
-    "replica.lag.time.max.ms": Seen("7000", lambda real: real.clustering.leaderships._lag_time_max_s),
-    "replica.fetch.wait.max.ms": HERE,
-    "replica.fetch.min.bytes": HERE,
-    "replica.fetch.max.bytes": HERE,
-    "replica.fetch.response.max.bytes": HERE,
-    "replica.fetch.backoff.ms": HERE,
-    "replica.selector.class": Told("integration/test_cluster_administration.py"),
-    "auto.leader.rebalance.enable": HERE,
-    "leader.imbalance.check.interval.seconds": HERE,
-    "controlled.shutdown.enable": HERE,
-    "leader.replication.throttled.rate": Told("integration/test_cluster_administration.py"),
-    "follower.replication.throttled.rate": Told("integration/test_cluster_administration.py"),
-    # -- topic settings
-    "cleanup.policy": Told("integration/test_cleaning.py"),
-    "compression.type": Told("unit/log/test_log_contract.py"),
-    "delete.retention.ms": Told("integration/test_cleaning.py"),
-    "file.delete.delay.ms": HERE,
-    "flush.messages": HERE,
-    "flush.ms": HERE,
-    "follower.replication.throttled.replicas": Told("integration/test_cluster_administration.py"),
-    "headrace.flush": Told("integration/test_groups_restart.py"),
-    "headrace.ttl.enable": Told("integration/test_cleaning.py"),
-    "index.interval.bytes": Told("unit/log/test_segments_and_indexes.py"),
-    "leader.replication.throttled.replicas": Told("integration/test_cluster_administration.py"),
-    "max.compaction.lag.ms": Told("unit/log/test_compaction_rules.py"),
-    "max.message.bytes": Told("unit/log/test_log_contract.py"),
-    "memory.full.policy": Told("unit/log/test_retention_rules.py"),
-    "memory.max.bytes": Told("unit/log/test_retention_rules.py"),
-    "memory.max.messages": Told("unit/log/test_retention_rules.py"),
-    "message.timestamp.after.max.ms": Told("unit/log/test_log_contract.py"),
-    "message.timestamp.before.max.ms": Told("unit/log/test_log_contract.py"),
-    "message.timestamp.type": Told("unit/log/test_log_contract.py"),
-    "min.cleanable.dirty.ratio": Told("unit/log/test_compaction_rules.py"),
-    "min.compaction.lag.ms": Told("unit/log/test_compaction_rules.py"),
-    "min.insync.replicas": Told("integration/test_cluster_failures.py"),
-    "retention.bytes": Told("unit/log/test_retention_rules.py"),
-    "retention.ms": Told("unit/log/test_retention_rules.py"),
-    "segment.bytes": Told("unit/log/test_segments_and_indexes.py"),
-    "internal.segment.bytes": Told("integration/test_cleaning.py"),
-    "segment.index.bytes": Told("unit/log/test_segments_and_indexes.py"),
-    "segment.jitter.ms": Told("unit/log/test_segments_and_indexes.py"),
-    "segment.ms": Told("unit/log/test_segments_and_indexes.py"),
-    "unclean.leader.election.enable": Told("integration/test_unclean_elections.py"),
-}
-# The defaults of topic settings: they are proven by what a topic that sets nothing works with.
-SYNONYMS = {synonym: setting for setting in TOPIC_SETTINGS for synonym in setting.synonyms}
-
-
-def settings() -> Iterator[Setting]:
-    yield from (setting for setting in BROKER_SETTINGS if setting.name not in SYNONYMS)
-    yield from TOPIC_SETTINGS
-
-
-def test_every_setting_has_a_proof_or_is_marked_as_of_no_effect() -> None:
-    unproven = {setting.name for setting in settings() if not setting.compatibility and setting.name not in PROOFS}
-    marked = {setting.name for setting in settings() if setting.compatibility and setting.name in PROOFS}
-    gone = PROOFS.keys() - {setting.name for setting in settings()}
-
-    assert not unproven, "add a row to PROOFS, or mark it as taken for compatibility only"
-    assert not marked, "what has a proof is not of no effect"
-    assert not gone
-
-
-@pytest.mark.parametrize("name", sorted(name for name, proof in PROOFS.items() if isinstance(proof, Told)))
-def test_the_tests_that_are_named_are_about_the_setting(name: str) -> None:
-    proof = PROOFS[name]
-    assert isinstance(proof, Told)
-    text = (TESTS / proof.path).read_text()
-
-    field = {"headrace.ttl.enable": "message_ttl_enable", "headrace.metadata.namespace": "namespace"}.get(name)
-    forms = {f'"{name}"', name.replace(".", "_"), f"{name}=", field or name}
-    assert any(re.search(re.escape(form), text) for form in forms), f"{proof.path} says nothing of {name}"
-
-
-def test_a_running_broker_shows_every_setting_that_it_was_given() -> None:
-    rows = {name: proof for name, proof in PROOFS.items() if isinstance(proof, Seen)}
-    given = {name: proof.value for name, proof in rows.items()}
-    with Broker() as plain, Broker(settings=given) as other:
-        before = {name: plain.run(proof.look) for name, proof in rows.items()}
-        after = {name: other.run(proof.look) for name, proof in rows.items()}
-
-    assert not [name for name in rows if before[name] == after[name]]
-
-
-@pytest.mark.parametrize("name", sorted(name for name in SYNONYMS if not BROKER_SETTINGS[name].compatibility))
-def test_a_default_for_topics_is_what_a_topic_works_with_that_sets_nothing(name: str) -> None:
-    setting = BROKER_SETTINGS[name]
-    default = BrokerConfig().topic_defaults()
-    if setting.choices:
-        text = next(choice for choice in setting.choices if choice not in str(setting.default))
-    elif isinstance(setting.default, bool):
-        text = str(not setting.default).lower()
-    else:
-        text = "0.7" if isinstance(setting.default, float) else "2000000"
-
-    assert BrokerConfig({name: text}).topic_defaults() != default
-
-
-@pytest.mark.parametrize(("name", "field"), [(name, field) for name, (_, field) in ETCD_FIELDS.items()])
-def test_where_the_metadata_lives_is_as_it_is_set(name: str, field: str) -> None:
-    plain = etcd_address(BrokerConfig({"headrace.metadata": "etcd://other:1"}))
-
-    changed = etcd_address(BrokerConfig({"headrace.metadata": "etcd://other:1", name: ETCD_FIELDS[name][0]}))
-
-    assert getattr(changed, field) != getattr(plain, field)
-
-
 def test_the_certificates_for_etcd_are_those_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("headrace.metadata.etcd_http")  # which makes contexts of its own when it is loaded
     context = SimpleNamespace(load_cert_chain=lambda *files: loaded.append(files))
     loaded: list[tuple[str | None, ...]] = []
-    monkeypatch.setattr("ssl.create_default_context", lambda cafile: loaded.append((cafile,)) or context)
+    monkeypatch.setattr("ssl.create_default_context", lambda cafile=None: loaded.append((cafile,)) or context)
     files = {"headrace.metadata.ca": "a", "headrace.metadata.certificate": "c", "headrace.metadata.key": "k"}
 
     etcd_address(BrokerConfig({"headrace.metadata": "etcds://h:1", **files}))
 
     assert loaded == [("a",), ("c", "k")]
-
-
-def test_a_group_cannot_set_less_than_the_broker_allows() -> None:
-    with Broker(settings={"group.consumer.min.assignment.interval.ms": 100}) as broker, RawClient(broker.bootstrap) as client:
-        assert alter(client, "consumer.assignment.interval.ms", "99", of=(32, "g")) == ErrorCode.INVALID_CONFIG
-        assert alter(client, "consumer.assignment.interval.ms", "100", of=(32, "g")) == ErrorCode.NONE
 
 
 def test_topics_stay_where_delete_topic_enable_is_false() -> None:
@@ -439,19 +211,6 @@ def test_a_follower_rests_after_a_failed_fetch_for_as_long_as_is_set() -> None:
     play(story)
 
 
-def test_the_topic_of_transactions_has_as_many_replicas_as_is_set_and_there_are_brokers() -> None:
-    given = {"transaction.state.log.replication.factor": "2", "transaction.state.log.min.isr": "2"}
-
-    async def story() -> None:
-        async with MemoryCluster(3, given) as cluster:
-            await cluster.call(1, FindCoordinatorRequest(key_type=1, coordinator_keys=("pay",)), 4)
-            topic = cluster.image.topics["__transaction_state"]
-            assert topic.replication_factor == 2
-            assert topic.configs["min.insync.replicas"] == "2"
-
-    play(story)
-
-
 @pytest.mark.parametrize(
     ("enabled", "seconds", "balances"), [("true", "1", True), ("false", "1", False), ("true", "1000000", False)]
 )
@@ -482,10 +241,332 @@ def test_a_stopping_broker_hands_over_where_controlled_shutdown_says_so(enabled:
     play(story)
 
 
-def test_log_config_has_no_field_that_nobody_reads() -> None:
-    source = "".join(path.read_text() for path in (TESTS.parent / "src" / "headrace").rglob("*.py") if "model" not in path.parts)
-    derived = {"segment_ms", "segment_jitter_ms", "max_compaction_lag_ms", "cleanup_policy", "message_timestamp_before_max_ms"}
+# -- the broker's place
 
-    unread = [name for name in LogConfig.__dataclass_fields__ if name not in derived and f".{name}" not in source]
 
-    assert unread == ["preallocate"]
+def test_clients_are_told_the_number_and_the_rack_that_are_set() -> None:
+    with Broker(settings={"node.id": 7, "broker.rack": "a"}) as broker, RawClient(broker.bootstrap) as client:
+        (told,) = client.call(MetadataRequest(topics=()), 12).brokers
+
+        assert (told.node_id, told.rack) == (7, "a")
+
+
+def test_clients_are_told_what_is_advertised() -> None:
+    with Broker(settings={"advertised.listeners": "broker.example:77"}) as broker, RawClient(broker.bootstrap) as client:
+        (told,) = client.call(MetadataRequest(topics=()), 12).brokers
+
+        assert (told.host, told.port) == ("broker.example", 77)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_records_are_on_the_disk_where_it_is_set_or_nowhere(tmp_path: Path, memory: bool) -> None:
+    async def story() -> None:
+        given = {"log.dirs": str(tmp_path / "logs"), "headrace.memory": str(memory).lower(), "listeners": "127.0.0.1:0"}
+        real = RealBroker(BrokerConfig(given))
+        await real.start()
+        await real.topics.ensure("t")
+        await real.stop()
+
+    play(story)
+
+    assert (tmp_path / "logs" / "t-0").exists() != memory
+
+
+def test_etcd_is_asked_where_it_is_by_whom_and_for_what_is_set() -> None:
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                size = re.search(r"content-length: (\d+)", head, re.I)
+                asked.append((head.split()[1], json.loads(await reader.readexactly(int(size[1]))) if size else {}))
+                reply = json.dumps({"token": "t", "etcdserver": "3.6.0"}).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(reply))
+                writer.write(reply)
+
+    async def story() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        given = {
+            "headrace.metadata": f"etcd://127.0.0.1:{port}",
+            "headrace.metadata.namespace": "other",
+            "headrace.metadata.user": "ann",
+            "headrace.metadata.password": "secret",
+            "log.dirs": "/does/not/exist",
+        }
+        store = await open_store(BrokerConfig(given), SystemEntropy())
+        await store.get("key")
+        await store.close()
+        server.close()
+
+    play(story)
+
+    assert ("/v3/auth/authenticate", {"name": "ann", "password": "secret"}) in asked
+    assert ("/v3/kv/range", {"key": base64.b64encode(b"other/key").decode()}) in asked
+
+
+# -- limits
+
+
+def test_a_larger_request_than_is_allowed_ends_its_connection() -> None:
+    with Broker(settings={"socket.request.max.bytes": 20_000}) as broker, RawClient(broker.bootstrap) as client:
+        ask_until_created(client, "t")
+        assert client.call(produce("t", batch(b"x" * 19_000)), 9).responses[0].partition_responses[0].error_code == 0
+
+        client.send_request(produce("t", batch(b"x" * 20_000)), 9)
+
+        assert client.is_closed_by_broker()
+
+
+def test_a_silent_connection_is_closed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.broker.server.SWEEP_SECONDS", 0.05)
+    with Broker(settings={"connections.max.idle.ms": 1000}) as broker, RawClient(broker.bootstrap, timeout=5) as client:
+        client.call(MetadataRequest(topics=()), 12)
+
+        assert client.is_closed_by_broker()
+
+
+def test_one_connection_too_many_is_refused() -> None:
+    with Broker(settings={"max.connections": 3}) as broker:
+        clients = [RawClient(broker.bootstrap) for _ in range(3)]
+        for client in clients:
+            client.call(MetadataRequest(topics=()), 12)
+
+        with RawClient(broker.bootstrap) as another:
+            assert another.is_closed_by_broker()
+        for client in clients:
+            client.socket.close()
+
+
+def fetch(offset: int, *, max_wait_ms: int = 0) -> FetchRequest:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(wanted,)),))
+
+
+def is_written_behind(requests: list[tuple[Any, int]], settings: dict[str, Any]) -> bool:
+    """Whether a client's write is done that it sends behind these requests, while it takes no reply."""
+    with Broker(settings=settings) as broker, RawClient(broker.bootstrap) as client:
+        ask_until_created(client, "t")
+        client.call(produce("t", batch(b"x" * 900_000)), 9)
+        for request, version in requests:
+            client.send_request(request, version)
+            time.sleep(0.02)
+        client.send_request(produce("t", batch(b"behind")), 9)
+        deadline = time.monotonic() + 0.5
+        while not (is_written := broker.run(end_offset) == 2) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return is_written
+
+
+def end_offset(real: RealBroker) -> int:
+    (partition,) = real.replicas.of_topic("t")
+    return partition.log.end_offset
+
+
+def test_a_connection_with_too_many_requests_under_way_is_not_read() -> None:
+    waiting = [(fetch(1, max_wait_ms=60_000), 12)] * 10
+
+    assert is_written_behind(waiting, {})
+    assert not is_written_behind(waiting, {"headrace.connection.requests.max": 7})
+
+
+def test_a_connection_with_too_many_bytes_held_for_it_is_not_read() -> None:
+    # Replies leave in the order of their requests: those to the later ones are held behind one that waits.
+    every = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
+    large = [(fetch(1, max_wait_ms=60_000), 12), *[(DescribeConfigsRequest(resources=(every,)), 4)] * 3]
+
+    assert is_written_behind(large, {})
+    assert not is_written_behind(large, {"headrace.connection.reply.bytes.max": 2000})
+
+
+def test_one_reply_carries_no_more_than_is_set() -> None:
+    def sizes(settings: dict[str, int]) -> int:
+        with Broker(settings=settings) as broker, RawClient(broker.bootstrap) as client:
+            ask_until_created(client, "t")
+            for _ in range(10):
+                client.call(produce("t", batch(b"x" * 1000)), 9)
+            wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+            request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(wanted,)),))
+            return len(client.call(request, 12).responses[0].partitions[0].records)
+
+    assert 1000 < sizes({"fetch.max.bytes": 3000}) <= 3000
+    assert sizes({}) > 10_000
+
+
+# -- topics
+
+
+def test_no_topic_is_created_by_naming_it_where_that_is_switched_off() -> None:
+    with Broker(settings={"auto.create.topics.enable": False}) as broker, RawClient(broker.bootstrap) as client:
+        named = MetadataRequest(topics=(MetadataRequestTopic(name="t"),))
+        assert client.call(named, 12).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        assert alter(client, "auto.create.topics.enable", "true") == ErrorCode.NONE
+        assert "t" not in broker.run(lambda real: real.image.topics)
+        ask_until_created(client, "t")
+
+
+def test_a_topic_that_does_not_say_gets_the_replicas_that_are_set() -> None:
+    async def story() -> None:
+        async with MemoryCluster(3, {"default.replication.factor": "2"}) as cluster:
+            await cluster.create_topic("t", 1, -1)
+            assert cluster.image.topics["t"].replication_factor == 2
+
+    play(story)
+
+
+# -- coordinators
+
+
+def test_the_topic_of_offsets_is_made_as_it_is_set() -> None:
+    given = {
+        "offsets.topic.num.partitions": "7",
+        "offsets.topic.replication.factor": "2",
+        "offsets.topic.segment.bytes": "7000000",
+    }
+
+    async def story() -> None:
+        async with MemoryCluster(3, given) as cluster:
+            await cluster.call(1, FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+            topic = cluster.image.topics["__consumer_offsets"]
+            assert (topic.partition_count, topic.replication_factor) == (7, 2)
+            assert topic.configs["segment.bytes"] == "7000000"
+
+    play(story)
+
+
+def test_the_topic_of_transactions_is_made_as_it_is_set() -> None:
+    given = {
+        "transaction.state.log.num.partitions": "7",
+        "transaction.state.log.replication.factor": "2",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.segment.bytes": "7000000",
+    }
+
+    async def story() -> None:
+        async with MemoryCluster(3, given) as cluster:
+            await cluster.call(1, FindCoordinatorRequest(key_type=1, coordinator_keys=("pay",)), 4)
+            topic = cluster.image.topics["__transaction_state"]
+            assert (topic.partition_count, topic.replication_factor) == (7, 2)
+            assert (topic.configs["min.insync.replicas"], topic.configs["segment.bytes"]) == ("1", "7000000")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "beyond"),
+    [
+        ("group.consumer.min.session.timeout.ms", "40000", "39999"),
+        ("group.consumer.max.session.timeout.ms", "70000", "70001"),
+        ("group.consumer.min.heartbeat.interval.ms", "4000", "3999"),
+        ("group.consumer.max.heartbeat.interval.ms", "16000", "16001"),
+        ("group.consumer.min.assignment.interval.ms", "100", "99"),
+        ("group.consumer.max.assignment.interval.ms", "14000", "14001"),
+    ],
+)
+def test_a_group_sets_nothing_outside_of_what_the_broker_allows(limit: str, value: str, beyond: str) -> None:
+    name = limit.replace("group.", "").replace(".min", "").replace(".max", "")
+    needed = {"group.consumer.assignment.interval.ms": 1000}
+    with Broker(settings={**needed, limit: value}) as broker, RawClient(broker.bootstrap) as client:
+        assert alter(client, name, beyond, of=(32, "g")) == ErrorCode.INVALID_CONFIG
+        assert alter(client, name, value, of=(32, "g")) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("least", [True, False])
+def test_a_member_may_ask_for_sessions_within_the_limits_that_are_set(least: bool) -> None:
+    given = {"group.min.session.timeout.ms": 7000} if least else {"group.max.session.timeout.ms": 7000}
+    with Broker(settings=given) as broker, RawClient(broker.bootstrap) as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        protocols = (JoinGroupRequestProtocol(name="range", metadata=b""),)
+        ask = partial(JoinGroupRequest, group_id="g", member_id="", protocol_type="consumer", protocols=protocols)
+
+        beyond = client.call(ask(session_timeout_ms=6999 if least else 7001), 5)
+        assert beyond.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        assert client.call(ask(session_timeout_ms=7000), 5).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_an_assignor_that_is_not_set_is_refused() -> None:
+    def joining(settings: dict[str, str]) -> int:
+        with Broker(settings=settings) as broker, RawClient(broker.bootstrap) as client:
+            client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id="m",
+                member_epoch=0,
+                rebalance_timeout_ms=1000,
+                subscribed_topic_names=("t",),
+                server_assignor="uniform",
+                topic_partitions=(),
+            )
+            return int(client.call(request, 0).error_code)
+
+    assert joining({"group.consumer.assignors": "range"}) == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert joining({}) == ErrorCode.NONE
+
+
+def test_a_producer_may_ask_for_no_longer_transactions_than_is_set() -> None:
+    with Broker(settings={"transaction.max.timeout.ms": 7000}) as broker, RawClient(broker.bootstrap) as client:
+        client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",)), 4)
+        ask = partial(InitProducerIdRequest, transactional_id="x")
+
+        assert client.call(ask(transaction_timeout_ms=7001), 4).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert client.call(ask(transaction_timeout_ms=7000), 4).error_code == ErrorCode.NONE
+
+
+async def held(cluster: MemoryCluster, key_type: int, topic: str, request: Any, version: int) -> tuple[int, float]:
+    """What a coordinator answers whose replicas confirm nothing, and after how long."""
+    await cluster.call(1, FindCoordinatorRequest(key_type=key_type, coordinator_keys=("x",)), 4)
+    for partition in cluster.brokers[1].replicas.of_topic(topic):
+        partition.advance = lambda: None  # type: ignore[method-assign]
+    began = time.monotonic()
+    answer = await cluster.call(1, request, version)
+    code = answer.topics[0].partitions[0].error_code if key_type == 0 else answer.error_code
+    return code, time.monotonic() - began
+
+
+def test_a_commit_that_no_replica_confirms_is_refused_in_time() -> None:
+    async def story() -> None:
+        async with MemoryCluster(1, {"offsets.commit.timeout.ms": "50", "offsets.topic.num.partitions": "1"}) as cluster:
+            await cluster.create_topic("t", 1, 1)
+            partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+            topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+            commit = OffsetCommitRequest(group_id="x", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+            code, seconds = await held(cluster, 0, "__consumer_offsets", commit, 8)
+            assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert seconds < 5
+
+    play(story)
+
+
+def test_a_transaction_that_no_replica_confirms_is_refused_in_time() -> None:
+    async def story() -> None:
+        async with MemoryCluster(1, {"request.timeout.ms": "50", "transaction.state.log.num.partitions": "1"}) as cluster:
+            request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
+            code, seconds = await held(cluster, 1, "__transaction_state", request, 4)
+            assert code != ErrorCode.NONE
+            assert seconds < 5
+
+    play(story)
+
+
+# -- replication
+
+
+def test_a_follower_that_lags_for_longer_than_is_set_leaves_the_in_sync_set() -> None:
+    async def story() -> None:
+        async with MemoryCluster(2, {"replica.lag.time.max.ms": "300"}) as cluster:
+            await cluster.create_topic("t", 1, 2)
+            state = cluster.image.topics["t"].partitions[0]
+            await cluster.until(lambda: len(cluster.image.topics["t"].partitions[0].isr) == 2)
+
+            async def fail(*_: Any, **__: Any) -> Any:
+                raise OSError("no")
+
+            cluster.brokers[3 - state.leader].peers.call = fail  # type: ignore[method-assign]
+            async with asyncio.timeout(8):
+                written = await cluster.produce(state.leader, "t", "x")
+            assert written.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            assert cluster.image.topics["t"].partitions[0].isr == (state.leader,)
+
+    play(story)

@@ -281,7 +281,7 @@ _GROUPS = (
         "group.consumer.regex.refresh.interval.ms",
         Kind.INT,
         600_000,
-        "How often subscriptions by pattern are resolved anew.",
+        "How often subscriptions by pattern are resolved anew when no new topic has come meanwhile.",
         minimum=10,
     ),
 )

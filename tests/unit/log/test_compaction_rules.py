@@ -159,6 +159,10 @@ def test_too_little_dirt_is_not_worth_it_unless_it_is_overdue() -> None:
     assert plan_compaction(log, TIME + 10_000, log.end_offset) is None
     log.reconfigure(LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=9_999))
     assert plan_compaction(log, TIME + 10_000, log.end_offset) is not None
+    log.reconfigure(LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.5))
+    assert plan_compaction(log, TIME + 10_000, log.end_offset) is None
+    log.reconfigure(LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.001))
+    assert plan_compaction(log, TIME + 10_000, log.end_offset) is not None
 
 
 def test_nothing_above_the_high_watermark_or_an_open_transaction_is_touched() -> None:

@@ -119,7 +119,7 @@ def test_only_the_leader_is_told_who_is_there() -> None:
 
 
 def test_a_new_group_waits_the_initial_delay_for_more_members() -> None:
-    driver = Driver()
+    driver = Driver(GroupSettings(initial_rebalance_delay_ms=3_000))
     _, token = driver.enter()
 
     driver.pass_time(2_999)

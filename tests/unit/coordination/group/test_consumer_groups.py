@@ -7,6 +7,7 @@ import pytest
 from headrace.coordination.group.entries import LegacyTopicsEntry, MemberState
 from headrace.coordination.group.requests import Commit, ConsumerHeartbeatReply, FetchOffsets, Leave, Leaver, OffsetQuery
 from headrace.coordination.group.settings import GroupSettings
+from headrace.coordination.group.topics import Topic, TopicCatalog
 from headrace.model.errors import ErrorCode, RequestError
 from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, topic_id
 
@@ -445,6 +446,20 @@ def test_a_pattern_finds_topics_that_are_made_later() -> None:
     driver.pass_time(10_001)
 
     assert driver.consumer_beat("a", 1).assignment == {T: frozenset({0}), U: frozenset({0})}
+
+
+def test_a_pattern_forgets_topics_that_are_gone_at_the_interval_that_is_set() -> None:
+    settings = {"often": GroupSettings(consumer_regex_refresh_interval_ms=20_000), "seldom": GroupSettings()}
+    found = {}
+    for name, each in settings.items():
+        driver = Driver(each, catalog(t=1, u=1))
+        driver.consumer_join("a", topic_names=None, topic_regex="[tu]")
+        driver.set_topics(TopicCatalog([Topic("t", T, 1)], version=2), set(), {"u": U})
+        driver.pass_time(20_001)
+        driver.consumer_beat("a", driver.consumer().members["a"].epoch)
+        found[name] = driver.consumer().regexes["[tu]"].topics
+
+    assert found == {"often": {"t"}, "seldom": {"t", "u"}}
 
 
 def test_a_pattern_nobody_has_any_more_is_forgotten() -> None:

@@ -374,6 +374,17 @@ def test_offsets_do_not_expire_under_an_open_transaction() -> None:
     assert driver.committed() is None
 
 
+def test_expired_offsets_are_looked_for_as_often_as_is_set() -> None:
+    often = Driver(replace(RETENTION, offsets_retention_ms=1000, offsets_retention_check_interval_ms=2000))
+    seldom = Driver(replace(RETENTION, offsets_retention_ms=1000))
+    for driver in (often, seldom):
+        driver.commit(1)
+        driver.pass_time(5000)
+
+    assert often.committed() is None
+    assert seldom.committed() == 1
+
+
 def test_a_very_old_client_names_its_own_retention() -> None:
     driver = Driver(RETENTION)
     driver.commit(1, retention_ms=1_000_000)

@@ -394,6 +394,16 @@ def test_an_open_transaction_keeps_its_transactional_id(desk: Desk) -> None:
     assert desk.state == TransactionState.PREPARE_ABORT
 
 
+def test_a_transactional_id_is_remembered_for_as_long_as_is_set() -> None:
+    desk = Desk(settings=TransactionSettings(transactional_id_expiration_ms=5000))
+    desk.init()
+    desk.pass_time(4999)
+    assert desk.shard.get("t") is not None
+    desk.pass_time(1)
+
+    assert desk.shard.get("t") is None
+
+
 def test_many_expiries_are_spread_over_several_writes(desk: Desk) -> None:
     for number in range(1200):
         desk.init(f"t{number}")
