@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing import Broker
+from tests.compat import compacted_topics
 from tests.compat.java import tools_story
 
 HERE = Path(__file__).parent
@@ -42,14 +43,26 @@ def main() -> int:
             stories = subprocess.run(["java", "-cp", client, "Compat", broker.bootstrap], check=False)
             failed = play_tools(broker.bootstrap)
             write_many_segments(broker.bootstrap)
+        stuck = read_compacted(client)
         complaints = dump_all(dump, Path(data))
         blind = dump_misses_a_flipped_bit(dump, Path(data) / "many-0")
-    return 1 if stories.returncode or failed or complaints or blind else 0
+    return 1 if stories.returncode or failed or stuck or complaints or blind else 0
 
 
 def play_tools(bootstrap: str, *, is_kafka: bool = False) -> int:
     with tempfile.TemporaryDirectory(prefix="headrace-tools-") as files:
         return tools_story.play(class_path("tools", "compile"), bootstrap, Path(files), is_kafka=is_kafka)
+
+
+def read_compacted(class_path: str) -> int:
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-compacted-") as data,
+        Broker(data=data, settings=compacted_topics.SETTINGS) as broker,
+    ):
+        compacted_topics.prepare(broker, Path(data))
+        topics = (compacted_topics.PLAIN, compacted_topics.TRANSACTIONAL, compacted_topics.EXPIRED)
+        wanted = [f"{topic}={','.join(compacted_topics.visible_keys(topic))}" for topic in topics]
+        return subprocess.run(["java", "-cp", class_path, "Compacted", broker.bootstrap, *wanted], check=False).returncode
 
 
 def write_many_segments(bootstrap: str) -> None:
