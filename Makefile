@@ -17,7 +17,7 @@ ROUNDS ?= 50
 ARGS   ?=
 
 PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks simulation
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check lint torture bench bench-cluster bench-spark bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
@@ -79,10 +79,10 @@ package: $(STAMPS)/docs ## Build wheel and sdist into ./dist, and try each in a 
 	@sh .ci/package $(BIN)/python
 
 simulate: $(STAMPS)/test ## Replay one simulated cluster and tell its story: SEED=7 (ARGS=--all: what clients did, too; ARGS="--about events-0")
-	@$(BIN)/python -m headrace.testing.simulation --seed $(SEED) $(ARGS)
+	@$(BIN)/python -m simulation --seed $(SEED) $(ARGS)
 
 simulate-long: $(STAMPS)/test ## Simulate seed after seed, on all cores, from SEED on, until stopped; those of make test come first
-	@$(BIN)/python -m headrace.testing.simulation --forever --keep-going --jobs $$(nproc) --seed $(SEED) $(ARGS)
+	@$(BIN)/python -m simulation --forever --keep-going --jobs $$(nproc) --seed $(SEED) $(ARGS)
 
 clean: ## Remove what was built, not ./data
 	rm -rf $(VENV) $(CACHE) build dist site .mypy_cache .ruff_cache .hypothesis

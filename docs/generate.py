@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-from headrace.broker.routes import ROUTES
-from headrace.cli.serve_settings import variable_of
+from headrace.broker.network.routes import ROUTES
+from headrace.cli.node.settings import variable_of
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Setting, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS

@@ -5,7 +5,7 @@ import uuid
 from collections import Counter
 
 from headrace import Backoff, Consumer, DeadLetters, Producer, Record, Reject
-from headrace.client.redrive import parked, redrive
+from headrace.client.deadletter.redrive import parked, redrive
 
 TOPIC = f"invoices-{uuid.uuid4().hex[:6]}"
 attempts: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from headrace.spark.audit_report import write_report
+from headrace.spark.audit.report import write_report
 
 DEFAULTS: Mapping[str, Any] = {
     "id_header": "id",  # the header that tells records of one key apart; without it a record is no duplicate

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.client.deadletter import PREFIX
-from headrace.client.redrive import REDRIVEN_HEADER
-from headrace.spark.redriving import ORIGIN, ORIGIN_PARTITION, PARKED, send_back
+from headrace.client.deadletter.deadletter import PREFIX
+from headrace.client.deadletter.redrive import REDRIVEN_HEADER
+from headrace.spark.pipeline.redriving import ORIGIN, ORIGIN_PARTITION, PARKED, send_back
 
 DEFAULTS: Mapping[str, Any] = {
     "limit": 3,  # send a record back at most so often

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.spark.target_topic import require_target
+from headrace.spark.pipeline.target_topic import require_target
 
 DEFAULTS: Mapping[str, Any] = {
     "topic": "",  # which of the archived topics; empty: all

@@ -17,14 +17,14 @@ from typing import Any
 from headrace.model.identity import TopicPartition
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
-from headrace.testing.simulation.client import ClusterClient, Unavailable
-from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.history import History
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine, current_machine
-from headrace.testing.simulation.network import SimulatedNetwork, SimulatedTransport
-from headrace.testing.simulation.topics import TopicSpec, create_topic
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from simulation.clients.client import ClusterClient, Unavailable
+from simulation.clients.topics import TopicSpec, create_topic
+from simulation.rules.history import History
+from simulation.world.cluster import SimulatedCluster
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine, current_machine
+from simulation.world.network import SimulatedNetwork, SimulatedTransport
 
 COLUMNS = ("brokers", "factor", "MB/s", "to the fewest", "cores busy", "of each")
 POINTS = ((1, 1), (2, 1), (4, 1), (8, 1), (3, 3), (6, 3), (12, 3), (24, 3))

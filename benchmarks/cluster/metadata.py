@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.broker.target import data_directory
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.client.errors import BrokerError, BrokerTimeout
-from headrace.client.wire_admin import WireAdmin
 from headrace.model.errors import ErrorCode
 from headrace.testing.cluster import ProcessCluster
 from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest

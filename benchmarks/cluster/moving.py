@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from benchmarks.broker.target import data_directory
 from benchmarks.broker.throughput import run_client
-from headrace.cli.cluster_moves import begin_moves, image_of, wait_for_moves
-from headrace.client.wire_admin import WireAdmin
+from headrace.cli.cluster.moves import begin_moves, image_of, wait_for_moves
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.controller.balance import replace_broker
 from headrace.testing.cluster import ProcessCluster
 from headrace.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest

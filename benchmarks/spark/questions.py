@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from benchmarks.spark.stage import Stage, WorkerMemory, cpu_seconds
-from headrace.spark.options import source_options
-from headrace.spark.rows import source_schema
-from headrace.spark.stream import StreamReader
+from headrace.spark.options.options import source_options
+from headrace.spark.source.rows import source_schema
+from headrace.spark.source.stream import StreamReader
 
 Row = tuple[str, str, str, str]
 SIZES = (100, 1024)

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from headrace.spark.pipeline_session import LOCAL_SETTINGS, SETTINGS
+from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
 
 PARTITIONS = 4
 KEYS = 1000

@@ -6,11 +6,11 @@ What a name stands for is imported when it is first used: `import headrace` itse
 TYPE_CHECKING = False  # checkers take this name for True; to import it from `typing` would cost more than all the rest
 
 if TYPE_CHECKING:
-    from headrace.client.admin import Admin
+    from headrace.client.admin.admin import Admin
     from headrace.client.aio import AsyncAdmin, AsyncConsumer, AsyncProducer
-    from headrace.client.backoff import Backoff
-    from headrace.client.consumer import Consumer
-    from headrace.client.deadletter import DeadLetters
+    from headrace.client.consumer.consumer import Consumer
+    from headrace.client.deadletter.backoff import Backoff
+    from headrace.client.deadletter.deadletter import DeadLetters
     from headrace.client.errors import (
         BatchFailed,
         BrokerError,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
         TransactionAborted,
         WrongState,
     )
-    from headrace.client.exactly_once import exactly_once
-    from headrace.client.partitioners import KeyHash, RoundRobin, Salted, Sticky
-    from headrace.client.producer import Producer
-    from headrace.client.record import Delivery, Record
+    from headrace.client.exactly_once.exactly_once import exactly_once
+    from headrace.client.producer.partitioners import KeyHash, RoundRobin, Salted, Sticky
+    from headrace.client.producer.producer import Producer
+    from headrace.client.records.record import Delivery, Record
     from headrace.model.identity import TopicPartition
 
 _ERRORS = (
@@ -60,22 +60,22 @@ _ERRORS = (
     "WrongState",
 )
 _HOMES = {
-    "Admin": "headrace.client.admin",
+    "Admin": "headrace.client.admin.admin",
     "AsyncAdmin": "headrace.client.aio",
     "AsyncConsumer": "headrace.client.aio",
     "AsyncProducer": "headrace.client.aio",
-    "Backoff": "headrace.client.backoff",
-    "Consumer": "headrace.client.consumer",
-    "DeadLetters": "headrace.client.deadletter",
-    "Delivery": "headrace.client.record",
-    "KeyHash": "headrace.client.partitioners",
-    "Producer": "headrace.client.producer",
-    "Record": "headrace.client.record",
-    "RoundRobin": "headrace.client.partitioners",
-    "Salted": "headrace.client.partitioners",
-    "Sticky": "headrace.client.partitioners",
+    "Backoff": "headrace.client.deadletter.backoff",
+    "Consumer": "headrace.client.consumer.consumer",
+    "DeadLetters": "headrace.client.deadletter.deadletter",
+    "Delivery": "headrace.client.records.record",
+    "KeyHash": "headrace.client.producer.partitioners",
+    "Producer": "headrace.client.producer.producer",
+    "Record": "headrace.client.records.record",
+    "RoundRobin": "headrace.client.producer.partitioners",
+    "Salted": "headrace.client.producer.partitioners",
+    "Sticky": "headrace.client.producer.partitioners",
     "TopicPartition": "headrace.model.identity",
-    "exactly_once": "headrace.client.exactly_once",
+    "exactly_once": "headrace.client.exactly_once.exactly_once",
     **dict.fromkeys(_ERRORS, "headrace.client.errors"),
 }
 

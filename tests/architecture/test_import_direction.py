@@ -34,13 +34,13 @@ MAY_IMPORT = {
 
 # The commands that are the node itself, or open its files, and so may know what the client commands may not.
 EXCEPTIONS = {
-    "headrace/cli/serve.py": {"broker"},
-    "headrace/cli/log.py": {"log"},
-    "headrace/cli/carry_out.py": {"controller"},
-    "headrace/cli/cluster.py": {"controller"},
-    "headrace/cli/cluster_moves.py": {"wire", "controller"},
-    "headrace/cli/quota.py": {"wire"},
-    "headrace/cli/transaction.py": {"wire"},
+    "headrace/cli/node/serve.py": {"broker"},
+    "headrace/cli/node/log.py": {"log"},
+    "headrace/cli/cluster/reassigning.py": {"controller"},
+    "headrace/cli/cluster/cluster.py": {"controller"},
+    "headrace/cli/cluster/moves.py": {"wire", "controller"},
+    "headrace/cli/cluster/quota.py": {"wire"},
+    "headrace/cli/groups/transaction.py": {"wire"},
 }
 
 # Decisions are functions of (state, input, now): nothing in there may wait, look at a clock, or reach a disk or a network.

@@ -1,4 +1,4 @@
-"""Every task has a parent: `broker/supervision.py` alone makes them, but for those that are waited for where they are made."""
+"""Every task has a parent: the supervision alone makes them, but for those that are waited for where they are made."""
 
 import ast
 from pathlib import Path
@@ -10,13 +10,11 @@ MAKERS = {"create_task", "ensure_future", "TaskGroup"}
 
 # file -> why it may.
 EXCEPTIONS = {
-    "headrace/broker/supervision.py": "this is where tasks are made",
+    "headrace/broker/supervision/supervision.py": "this is where tasks are made",
     "headrace/metadata/sqlite.py": "a write goes on when its caller goes away, and is waited for by whoever closes the store",
     "headrace/metadata/etcd_http.py": "calls that race each other, all of them ended by the one who started them",
     "headrace/client/aio.py": "the client's, which runs on the user's loop",
-    "headrace/client/async_push.py": "the client's, which runs on the user's loop",
-    "headrace/testing/simulation/loop.py": "the event loop itself",
-    "headrace/testing/simulation/nemesis.py": "no broker's: the hand that pulls the plug",
+    "headrace/client/push/tasks.py": "the client's, which runs on the user's loop",
 }
 
 

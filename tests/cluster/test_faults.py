@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from headrace.cli.cluster_moves import broker_statuses
-from headrace.client.wire_admin import WireAdmin
+from headrace.cli.cluster.moves import broker_statuses
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.testing.etcd import etcd_program
 from headrace.testing.histories import (
     Load,

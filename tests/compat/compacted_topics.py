@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.host.disk import SystemDisk
-from headrace.log.scanning import Scanner
+from headrace.log.segments.scanning import Scanner
 from headrace.testing import Broker
 
 SETTINGS = {"log.cleaner.backoff.ms": "50", "log.segment.delete.delay.ms": "0"}

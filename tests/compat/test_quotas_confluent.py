@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.client.wire_admin import WireAdmin
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData

@@ -5,7 +5,7 @@ import time
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from headrace.client.wire_admin import WireAdmin
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData

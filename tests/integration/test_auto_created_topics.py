@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from headrace.broker import auto_creation
+from headrace.broker.administration import auto_creation
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -21,7 +21,7 @@ from tests.support.raw import RawClient
 BROKER_LOGGER = 8
 OF_A_LOGGER = 6
 SET, DELETE, APPEND = 0, 1, 2
-DISPATCH = "headrace.broker.dispatch"
+DISPATCH = "headrace.broker.network.dispatch"
 
 
 @pytest.fixture

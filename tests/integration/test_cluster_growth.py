@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.peers import Peers
+from headrace.broker.cluster.peers import Peers
 from headrace.model.errors import ErrorCode
 from headrace.testing.cluster import BrokerProcess, ProcessCluster
 from headrace.testing.etcd import etcd_program, free_port

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
-from headrace.broker.connection import Connection
 from headrace.broker.handlers import fetch as fetch_handler
-from headrace.broker.partition import Partition
-from headrace.broker.pending_reply import PendingReply
+from headrace.broker.network.connection import Connection
+from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.partitions.partition import Partition
 from headrace.host.disk import Buffer
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker

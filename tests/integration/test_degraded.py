@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.app import Host
-from headrace.cli.cluster_moves import BrokerStatus, broker_statuses
-from headrace.client.wire_admin import WireAdmin
+from headrace.cli.cluster.moves import BrokerStatus, broker_statuses
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.host.disk import File, SystemDisk, SystemFile
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker

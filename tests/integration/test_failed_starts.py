@@ -12,9 +12,9 @@ import pytest
 
 from headrace.broker.app import Broker as RealBroker
 from headrace.broker.app import Host
-from headrace.broker.health import Phase
+from headrace.broker.health.health import Phase
 from headrace.host.entropy import Entropy
-from headrace.log.checkpoints import CLEAN_SHUTDOWN
+from headrace.log.durability.checkpoints import CLEAN_SHUTDOWN
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import MetadataStore, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
@@ -28,7 +28,7 @@ BATCHES = 300
 # A broker whose recovery takes a tenth of a second for each batch, and says when it has begun.
 SLOW_RECOVERY = """
 import sys, time
-from headrace.log import recovery
+from headrace.log.recovery import recovery
 
 class Slow(recovery.Scanner):
     def __iter__(self):

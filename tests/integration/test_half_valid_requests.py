@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.routes import ROUTES
+from headrace.broker.network.routes import ROUTES
 from headrace.testing import Broker
 from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import decode, encode

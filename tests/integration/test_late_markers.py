@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from headrace.broker.coordinators import transaction_partitions
-from headrace.broker.coordinators.transaction_markers import LANE, LATE_LANE
-from headrace.broker.coordinators.transaction_verification import _Question
+from headrace.broker.coordinators.transactions import marker_writes as transaction_partitions
+from headrace.broker.coordinators.transactions.markers import LANE, LATE_LANE
+from headrace.broker.coordinators.transactions.verification import _Question
 from headrace.coordination.transaction.markers import Marker
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition

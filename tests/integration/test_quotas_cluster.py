@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from headrace.broker.partition import Partition
+from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData

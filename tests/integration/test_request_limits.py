@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.partition import Partition
+from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.testing import Broker

@@ -24,7 +24,7 @@ from headrace import (
     RoundRobin,
     TopicPartition,
 )
-from headrace.client import redrive
+from headrace.client.deadletter import redrive
 from headrace.testing import Api, Broker
 
 NOWHERE = "127.0.0.1:1"

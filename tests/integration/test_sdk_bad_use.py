@@ -24,7 +24,7 @@ from headrace import (
     TopicPartition,
     WrongState,
 )
-from headrace.client.transaction import Transactions
+from headrace.client.producer.transaction import Transactions
 
 NOWHERE = "127.0.0.1:1"
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace import Admin, Consumer, DeadLetters, InvalidArgument, Producer, Record, Reject
-from headrace.cli.dead_letter import app
-from headrace.client import redrive
+from headrace.cli.topics.dead_letter import app
+from headrace.client.deadletter import redrive
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> None:

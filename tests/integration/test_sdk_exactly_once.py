@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from headrace import Admin, Consumer, DeadLetters, DecodeFailed, InvalidArgument, Producer, Record, exactly_once
-from headrace.client import redrive
-from headrace.client.offset_table import Overtaken
+from headrace.client.deadletter import redrive
+from headrace.client.exactly_once.offset_table import Overtaken
 
 WALLET = Path(__file__).with_name("sdk_wallet.py")
 ENTRIES = 10

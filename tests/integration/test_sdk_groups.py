@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace import Admin, Consumer, Producer, TopicPartition, exactly_once
-from headrace.client import membership
+from headrace.client.consumer import membership
 from headrace.testing import Broker
 
 

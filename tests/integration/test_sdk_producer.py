@@ -23,7 +23,7 @@ from headrace import (
     Salted,
     Sticky,
 )
-from headrace.client.partitioners import partition_of_key
+from headrace.client.producer.partitioners import partition_of_key
 from headrace.testing import Api, Broker
 
 
@@ -201,10 +201,10 @@ def test_a_partition_that_was_added_is_written_to_at_once(bootstrap: str, three:
 
 
 def test_a_partitioner_goes_by_what_it_knew_while_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.client.partition_counts.AGE_S", -1.0)
+    monkeypatch.setattr("headrace.client.producer.partition_counts.AGE_S", -1.0)
     with Broker() as broker, Producer(broker.bootstrap, partitioner=RoundRobin()) as producer:
         producer.send("t", "v").result(10)
-        monkeypatch.setattr("headrace.client.partition_counts.ASK_S", 0.05)
+        monkeypatch.setattr("headrace.client.producer.partition_counts.ASK_S", 0.05)
         monkeypatch.setattr(producer._partition_counts, "_patience", 0.05)
         with broker.faults.on(Api.METADATA, delay=0.5) as late:
             delivery = producer.send("t", "v").result(10)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
-from headrace.broker.metadata_store import etcd_address, open_store
+from headrace.broker.cluster.metadata_store import etcd_address, open_store
 from headrace.host.entropy import SystemEntropy
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
@@ -320,7 +320,7 @@ def test_a_larger_request_than_is_allowed_ends_its_connection() -> None:
 
 
 def test_a_silent_connection_is_closed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.broker.server.SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr("headrace.broker.network.server.SWEEP_SECONDS", 0.05)
     with Broker(settings={"connections.max.idle.ms": 1000}) as broker, RawClient(broker.bootstrap, timeout=5) as client:
         client.call(MetadataRequest(topics=()), 12)
 

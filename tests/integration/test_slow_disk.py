@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from headrace.broker.partition import Partition
+from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.testing.disk import SimulatedDisk, WatchedDisk
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

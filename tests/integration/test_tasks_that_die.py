@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from headrace.broker import disk_health, supervision
 from headrace.broker.app import Broker
-from headrace.broker.health import Phase, condition
-from headrace.broker.supervision import BrokerFailed, Rule, Service
+from headrace.broker.health import disk_health
+from headrace.broker.health.health import Phase, condition
+from headrace.broker.supervision import supervision
+from headrace.broker.supervision.supervision import BrokerFailed, Rule, Service
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest

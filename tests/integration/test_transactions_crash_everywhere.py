@@ -14,13 +14,13 @@ import pytest
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.model.names import TRANSACTION_STATE
-from headrace.testing.simulation.client import ClusterClient, Unavailable
-from headrace.testing.simulation.cluster import Node, SimulatedCluster
-from headrace.testing.simulation.history import History
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine
-from headrace.testing.simulation.reading import read_to_end
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from simulation.clients.client import ClusterClient, Unavailable
+from simulation.clients.reading import read_to_end
+from simulation.rules.history import History
+from simulation.world.cluster import Node, SimulatedCluster
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine
 from tests.integration.transaction_session import TRANSACTION_TIMEOUT_MS, Session
 
 TOPIC = "events"

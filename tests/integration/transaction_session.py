@@ -6,8 +6,6 @@ from typing import Any
 
 from headrace.model.errors import RETRIABLE, ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.client import GROUP, TRANSACTION, ClusterClient, Unavailable
-from headrace.testing.simulation.producing import Identity, produce_batch
 from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headrace.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from headrace.wire.messages.end_txn import EndTxnRequest
@@ -18,6 +16,8 @@ from headrace.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from simulation.clients.client import GROUP, TRANSACTION, ClusterClient, Unavailable
+from simulation.clients.producing import Identity, produce_batch
 
 TRANSACTION_TIMEOUT_MS = 20_000
 # Answers that send a client to another broker.

@@ -1,14 +1,14 @@
 """That replicas hold the same in the end is looked at byte by byte, or key by key: a difference is found and told."""
 
-from headrace.broker.partition import Partition
+from headrace.broker.partitions.partition import Partition
 from headrace.model.identity import TopicPartition
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
-from headrace.testing.simulation.agreement import disagreements
-from headrace.testing.simulation.client import ClusterClient
-from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.producing import Identity, produce_batch
-from headrace.testing.simulation.topics import TopicSpec, create_topic
+from simulation.clients.client import ClusterClient
+from simulation.clients.producing import Identity, produce_batch
+from simulation.clients.topics import TopicSpec, create_topic
+from simulation.rules.agreement import disagreements
+from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, settled, tell, until
 
 PARTITION = TopicPartition(TOPIC, 0)

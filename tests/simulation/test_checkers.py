@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.checkers import FinalState, check
-from headrace.testing.simulation.history import (
+from simulation.rules.checkers import FinalState, check
+from simulation.rules.history import (
     Acknowledged,
     Assigned,
     Ended,
@@ -22,8 +22,8 @@ from headrace.testing.simulation.history import (
     Sent,
     Took,
 )
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.observer import Committed, CommittedBatch
+from simulation.rules.observer import Committed, CommittedBatch
+from simulation.world.loop import SimulatedLoop
 
 PARTITION, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 Records = list[tuple[int, str]]

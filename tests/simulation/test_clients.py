@@ -1,9 +1,9 @@
 """Simulated clients do what real ones do, so that what they meet is the cluster's doing."""
 
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.client import ClusterClient
-from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.topics import TopicSpec, create_topic
+from simulation.clients.client import ClusterClient
+from simulation.clients.topics import TopicSpec, create_topic
+from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, tell, until
 
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(2)]

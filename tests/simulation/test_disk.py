@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.simulation.disk import SimulatedDisk
-from headrace.testing.simulation.machine import PowerFailure
-from headrace.testing.simulation.medium import PAGE_BYTES, Medium
+from simulation.world.disk import SimulatedDisk
+from simulation.world.machine import PowerFailure
+from simulation.world.medium import PAGE_BYTES, Medium
 
 FILE = Path("data/file")
 

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.flushing import Flusher
-from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.partition import Partition
-from headrace.broker.replica_fetcher import Fetcher
+from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.partitions.flushing import Flusher
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.replicas.fetcher import Fetcher
 from headrace.controller.entries import PartitionState, Put, TopicEntry, partition_key, topic_key
 from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory
@@ -24,22 +24,22 @@ from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.replication.leader import LeaderState
-from headrace.testing.simulation.client import TRANSACTION, ClusterClient
-from headrace.testing.simulation.cluster import Node, SimulatedCluster
-from headrace.testing.simulation.disk import SimulatedDisk
-from headrace.testing.simulation.host import SimulatedClock
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine
-from headrace.testing.simulation.medium import PAGE_BYTES, Medium
-from headrace.testing.simulation.producing import Identity, produce_batch
-from headrace.testing.simulation.reading import fetch
-from headrace.testing.simulation.store import NAME as STORE_NAME
-from headrace.testing.simulation.topics import TopicSpec
-from headrace.testing.simulation.topics import create_topic as create
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.fetch import PartitionData
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+from simulation.clients.client import TRANSACTION, ClusterClient
+from simulation.clients.producing import Identity, produce_batch
+from simulation.clients.reading import fetch
+from simulation.clients.topics import TopicSpec
+from simulation.clients.topics import create_topic as create
+from simulation.world.cluster import Node, SimulatedCluster
+from simulation.world.disk import SimulatedDisk
+from simulation.world.host import SimulatedClock
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine
+from simulation.world.medium import PAGE_BYTES, Medium
+from simulation.world.store import NAME as STORE_NAME
 from tests.support.simulated import TOPIC, tell, until
 
 PARTITIONS = [TopicPartition(TOPIC, index) for index in range(3)]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.testing.simulation.history import History, StoryHandler
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine, PowerFailure
-from headrace.testing.simulation.scenario import run_seed
+from simulation.rules.history import History, StoryHandler
+from simulation.scenario import run_seed
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine, PowerFailure
 
 
 async def die(error: BaseException) -> None:
@@ -109,7 +109,7 @@ def test_what_a_broker_logs_and_did_not_expect_breaks_a_rule(error: Exception, c
 
 
 def test_a_broker_whose_background_work_dies_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headrace.broker.replica_fetcher import Fetcher
+    from headrace.broker.replicas.fetcher import Fetcher
 
     async def run(self: Fetcher) -> None:
         await asyncio.sleep(3)

@@ -7,13 +7,13 @@ import pytest
 
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.agreement import disagreements
-from headrace.testing.simulation.client import ClusterClient, Unavailable
-from headrace.testing.simulation.cluster import DATA, Node, SimulatedCluster
-from headrace.testing.simulation.medium import Inode
-from headrace.testing.simulation.producing import Identity, produce_batch
-from headrace.testing.simulation.reading import fetch, read_to_end
-from headrace.testing.simulation.topics import TopicSpec, create_topic
+from simulation.clients.client import ClusterClient, Unavailable
+from simulation.clients.producing import Identity, produce_batch
+from simulation.clients.reading import fetch, read_to_end
+from simulation.clients.topics import TopicSpec, create_topic
+from simulation.rules.agreement import disagreements
+from simulation.world.cluster import DATA, Node, SimulatedCluster
+from simulation.world.medium import Inode
 from tests.support import simulated
 from tests.support.simulated import TOPIC, Story, settled
 

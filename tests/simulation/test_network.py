@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine
-from headrace.testing.simulation.network import DEAD_PEER_S, SimulatedNetwork
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine
+from simulation.world.network import DEAD_PEER_S, SimulatedNetwork
 
 
 class Recorder(asyncio.Protocol):

@@ -6,23 +6,24 @@ from typing import Any
 
 import pytest
 
-from headrace.broker import replica_sessions
-from headrace.broker.coordinators import runtime, transaction_markers
+from headrace.broker.cluster.leadership import FollowedLeadership
+from headrace.broker.coordinators import runtime
 from headrace.broker.coordinators.runtime import CoordinatorRuntime
+from headrace.broker.coordinators.transactions import markers as transaction_markers
 from headrace.broker.handlers import fetch
-from headrace.broker.leadership import FollowedLeadership
-from headrace.broker.partition import Partition
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.replicas import sessions as replica_sessions
 from headrace.controller import election
 from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState
 from headrace.log.log import Log
-from headrace.log.producer_state import ProducerStates
-from headrace.log.segment import LOG_SUFFIX
+from headrace.log.producers.producer_state import ProducerStates
+from headrace.log.segments.segment import LOG_SUFFIX
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
-from headrace.testing.simulation.disk import MountedFile
-from headrace.testing.simulation.scenario import Outcome, run_seed
+from simulation.scenario import Outcome, run_seed
+from simulation.world.disk import MountedFile
 
 SEEDS_MAX = 60
 # Long enough for a bug to do harm, short enough for the cluster to come to rest with it.

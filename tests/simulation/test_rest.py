@@ -4,10 +4,10 @@ import asyncio
 
 from headrace.model.identity import TopicPartition
 from headrace.model.names import CONSUMER_OFFSETS
-from headrace.testing.simulation.client import ClusterClient
-from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.consuming import Reader
-from headrace.testing.simulation.topics import TopicSpec, create_topic
+from simulation.clients.client import ClusterClient
+from simulation.clients.consuming import Reader
+from simulation.clients.topics import TopicSpec, create_topic
+from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, tell, until
 
 PARTITION = TopicPartition(TOPIC, 0)

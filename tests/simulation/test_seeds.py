@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.testing.simulation.scenario import run_seed
-from headrace.testing.simulation.tally import Tally
+from simulation.rules.tally import Tally
+from simulation.scenario import run_seed
 from tests.support.tallying import SEEDS, note
 
 PER_TEST = 5
@@ -32,7 +32,7 @@ def test_no_seed_breaks_a_rule(first: int, record_property: Callable[[str, objec
 def stories(seeds: list[int], hash_seed: int) -> dict[int, str]:
     """The stories that another process tells of these seeds, one after the other."""
     program = (
-        "import json, sys; from headrace.testing.simulation.scenario import run_seed; "
+        "import json, sys; from simulation.scenario import run_seed; "
         "print(json.dumps([(int(seed), run_seed(int(seed)).history.story) for seed in sys.argv[1:]]))"
     )
     command = [sys.executable, "-c", program, *map(str, seeds)]

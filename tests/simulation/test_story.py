@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 from headrace.model.identity import TopicPartition
-from headrace.testing.simulation.history import Acknowledged, History, Sent
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine
-from headrace.testing.simulation.many import judged
-from headrace.testing.simulation.plan import Plan
-from headrace.testing.simulation.scenario import Outcome
-from headrace.testing.simulation.telling import about, evidence, plot, summary
+from simulation.many_seeds import judged
+from simulation.plan import Plan
+from simulation.rules.history import Acknowledged, History, Sent
+from simulation.scenario import Outcome
+from simulation.storytelling import about, evidence, plot, summary
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine
 
 PARTITION, OTHER = TopicPartition("events", 1), TopicPartition("events", 11)
 
@@ -58,7 +58,7 @@ def test_a_broken_rule_comes_with_the_story_of_what_it_names() -> None:
 
 
 def test_the_command_runs_seeds_in_several_processes() -> None:
-    command = [sys.executable, "-m", "headrace.testing.simulation", "--count", "3", "--jobs", "2"]
+    command = [sys.executable, "-m", "simulation", "--count", "3", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
 
     assert "3 seeds in " in done.stdout

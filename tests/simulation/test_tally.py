@@ -4,8 +4,8 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from headrace.testing.simulation.medium import Directory, Inode, Lost
-from headrace.testing.simulation.tally import SIGNS, Fault, Tally, counted, missing, signs_of
+from simulation.rules.tally import SIGNS, Fault, Tally, counted, missing, signs_of
+from simulation.world.medium import Directory, Inode, Lost
 from tests.support.tallying import SumOfSeeds, note
 
 

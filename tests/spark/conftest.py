@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.spark.pipeline_session import LOCAL_SETTINGS, SETTINGS
+from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
 from tests.spark.pipelines import Pipelines
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

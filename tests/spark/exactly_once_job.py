@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
 
-from headrace.spark.pipeline_session import LOCAL_SETTINGS, SETTINGS
+from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
 
 BATCH = 3000
 HOBBLING = "test.hobbling"

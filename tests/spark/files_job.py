@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
 
-from headrace.spark.pipeline_catalog import find_pipeline, load_transform
-from headrace.spark.pipeline_file import load_pipeline_file
-from headrace.spark.pipeline_run import start
-from headrace.spark.pipeline_session import LOCAL_SETTINGS, SETTINGS
+from headrace.spark.pipeline.catalog import find_pipeline, load_transform
+from headrace.spark.pipeline.file import load_pipeline_file
+from headrace.spark.pipeline.run import start
+from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
 
 BATCH = 1500
 MERGE_AFTER = 3

@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.pipeline_catalog import find_pipeline, load_transform
-from headrace.spark.pipeline_file import PipelineFile, load_pipeline_file
-from headrace.spark.pipeline_run import Running, start
+from headrace.spark.pipeline.catalog import find_pipeline, load_transform
+from headrace.spark.pipeline.file import PipelineFile, load_pipeline_file
+from headrace.spark.pipeline.run import Running, start
 
 
 class Pipelines:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from headrace.spark.errors import PipelineError
-from headrace.spark.file_sink import FileSink, Folder, committed_files
+from headrace.spark.sink.file_sink import FileSink, Folder, committed_files
 from tests.spark.conftest import RecordWriter, TopicMaker, Transaction, committed_messages
 from tests.spark.pipelines import Pipelines
 

@@ -12,12 +12,12 @@ from headrace.records.batch import build_batch, read_header, rebuild_batch
 from headrace.records.control import build_end_marker
 from headrace.records.header import HEADER_BYTES, assemble, stamp
 from headrace.records.record import Record
-from headrace.spark.batch_decoder import decode_reply, next_offset
 from headrace.spark.errors import HeadraceSparkError
-from headrace.spark.fetch_wire import FetchReply
-from headrace.spark.plan import OffsetRange
-from headrace.spark.range_context import RangeRead
-from headrace.spark.rows import arrow_schema, source_schema
+from headrace.spark.source.fetching.batch_decoder import decode_reply, next_offset
+from headrace.spark.source.fetching.wire import FetchReply
+from headrace.spark.source.plan import OffsetRange
+from headrace.spark.source.range_context import RangeRead
+from headrace.spark.source.rows import arrow_schema, source_schema
 
 PARTITION = TopicPartition("t", 3)
 READ = RangeRead(

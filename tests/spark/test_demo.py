@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.spark.demo_view import FIXED_LINES, Seen, render
+from headrace.spark.demo.view import FIXED_LINES, Seen, render
 from tests.spark.conftest import committed_messages
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace import Consumer, Producer
-from headrace.spark.pipeline_catalog import load_transform
-from headrace.spark.pipeline_file import load_pipeline_file
+from headrace.spark.pipeline.catalog import load_transform
+from headrace.spark.pipeline.file import load_pipeline_file
 from headrace.testing import Broker
 from tests.spark.conftest import TopicMaker
 from tests.support.pages import ROOT, Block, all_pages, blocks

@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.spark import delivery as delivery_module
-from headrace.spark import exactly_once
-from headrace.spark.delivery import write_at_least_once
 from headrace.spark.errors import FencedError
-from headrace.spark.exactly_once import Delivery, write_exactly_once
-from headrace.spark.kept import Kept
-from headrace.spark.options import SinkOptions, sink_options
-from headrace.spark.written import Written
+from headrace.spark.options.options import SinkOptions, sink_options
+from headrace.spark.sink import at_least_once as delivery_module
+from headrace.spark.sink import exactly_once
+from headrace.spark.sink.at_least_once import write_at_least_once
+from headrace.spark.sink.exactly_once import Delivery, write_exactly_once
+from headrace.spark.sink.kept import Kept
+from headrace.spark.sink.task_report import Written
 from headrace.testing import Api, Broker, ErrorCode
 from tests.spark.conftest import TopicMaker, committed_messages
 

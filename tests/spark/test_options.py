@@ -6,7 +6,7 @@ import pytest
 
 from headrace.model.identity import TopicPartition
 from headrace.spark.errors import OptionError
-from headrace.spark.options import (
+from headrace.spark.options.options import (
     Assignment,
     AtOffsets,
     AtTimestamp,

@@ -19,16 +19,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.cli.main import run as headrace
-from headrace.cli.pipeline_display import short_moment
-from headrace.cli.pipeline_submit import submit_command
+from headrace.cli.pipeline.display import short_moment
+from headrace.cli.pipeline.submit import submit_command
 from headrace.spark.errors import PipelineError
-from headrace.spark.java import require_java
-from headrace.spark.metrics import figures, lag, prometheus_text
-from headrace.spark.pipeline_catalog import find_pipeline, load_transform, ready_pipelines
-from headrace.spark.pipeline_failure import explained, failed
-from headrace.spark.pipeline_file import load_pipeline_file
-from headrace.spark.pipeline_progress import LinePerBatch
-from headrace.spark.pipeline_session import retrying
+from headrace.spark.pipeline.catalog import find_pipeline, load_transform, ready_pipelines
+from headrace.spark.pipeline.failure import explained, failed
+from headrace.spark.pipeline.file import load_pipeline_file
+from headrace.spark.pipeline.java import require_java
+from headrace.spark.pipeline.metrics import figures, lag, prometheus_text
+from headrace.spark.pipeline.progress import LinePerBatch
+from headrace.spark.pipeline.session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
 from tests.spark.pipelines import Pipelines
 from tests.support.process import free_port

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.identity import TopicPartition
-from headrace.spark.plan import OffsetRange, limit_ends, ranges_between, split
+from headrace.spark.source.plan import OffsetRange, limit_ends, ranges_between, split
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

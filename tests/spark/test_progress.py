@@ -6,8 +6,8 @@ import pytest
 
 from headrace.model.identity import TopicPartition
 from headrace.spark.errors import HeadraceSparkError
-from headrace.spark.progress import LogState, advance, position_after
-from headrace.spark.stream_offsets import StreamOffsets, ranges_of_batch, read_stream_offsets
+from headrace.spark.source.admission import LogState, advance, position_after
+from headrace.spark.source.stream_offsets import StreamOffsets, ranges_of_batch, read_stream_offsets
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 START = StreamOffsets(positions={A: 10}, topic_ids={"t": "one"}, planned_at_ms=1)

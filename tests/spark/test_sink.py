@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.spark.sink_modes import take_kafka_modes
+from headrace.spark.sink.modes import take_kafka_modes
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, committed_messages
 
 Values = Callable[..., list[bytes]]

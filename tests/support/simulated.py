@@ -5,11 +5,11 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from headrace.testing.simulation.client import ClusterClient, Unavailable
-from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.history import History
-from headrace.testing.simulation.loop import SimulatedLoop
-from headrace.testing.simulation.machine import Machine
+from simulation.clients.client import ClusterClient, Unavailable
+from simulation.rules.history import History
+from simulation.world.cluster import SimulatedCluster
+from simulation.world.loop import SimulatedLoop
+from simulation.world.machine import Machine
 
 TOPIC = "events"
 

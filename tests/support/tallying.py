@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.testing.simulation.tally import Tally, counted, missing
+from simulation.rules.tally import Tally, counted, missing
 
 # How many seeds every test run simulates.
 SEEDS = 200

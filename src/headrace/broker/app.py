@@ -13,31 +13,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headrace.broker.auto_creation import AutoCreation
-from headrace.broker.clustering import Clustering
-from headrace.broker.coordinators.group_shell import GroupCoordinator
-from headrace.broker.coordinators.transaction_shell import TransactionCoordinator
-from headrace.broker.coordinators.transaction_verification import TransactionVerification
-from headrace.broker.disk_space import DiskSpace
-from headrace.broker.dispatch import Dispatcher
-from headrace.broker.flushing import LANES, Flusher, in_lanes
-from headrace.broker.health import HealthListener, Phase
-from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.listeners import endpoint_of
-from headrace.broker.log_starts import LogStarts
-from headrace.broker.metadata_store import open_store
-from headrace.broker.page_cache import PageCache
-from headrace.broker.peers import PEER, Peers
-from headrace.broker.replicas import Replicas
-from headrace.broker.routes import ROUTES
-from headrace.broker.server import Server
-from headrace.broker.settings_view import BrokerSources
-from headrace.broker.storage import DiskStorage, MemoryStorage, Storage
-from headrace.broker.supervision import Function, Rule, Service, Supervisor, aside
-from headrace.broker.throttling import connection_wait
-from headrace.broker.topic_sizes import TopicSizes
-from headrace.broker.topics import Topics
-from headrace.broker.verification import Verification
+from headrace.broker.administration.auto_creation import AutoCreation
+from headrace.broker.administration.settings_view import BrokerSources
+from headrace.broker.administration.topics import Topics
+from headrace.broker.cluster.metadata_store import open_store
+from headrace.broker.cluster.participation import Clustering
+from headrace.broker.cluster.peers import PEER, Peers
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.transactions.verification import TransactionVerification
+from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.health.health import HealthListener, Phase
+from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.network.listeners import endpoint_of
+from headrace.broker.network.routes import ROUTES
+from headrace.broker.network.server import Server
+from headrace.broker.network.throttling import connection_wait
+from headrace.broker.partitions.flushing import LANES, Flusher, in_lanes
+from headrace.broker.partitions.log_starts import LogStarts
+from headrace.broker.partitions.page_cache import PageCache
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
+from headrace.broker.partitions.topic_sizes import TopicSizes
+from headrace.broker.partitions.verification import Verification
+from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
 from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged
 from headrace.controller.entries import BrokerRegistration, Endpoint
 from headrace.controller.image import ClusterImage

@@ -20,19 +20,19 @@ from headrace.cli.failure import Failure
 # name on the command line -> module:attribute.  The attribute is a Typer application (a group of commands) or a function (one
 # command).  The order is the order of the help.
 COMMANDS = {
-    "serve": "headrace.cli.serve:serve",
-    "topic": "headrace.cli.topic:app",
-    "produce": "headrace.cli.produce:produce",
-    "consume": "headrace.cli.consume:consume",
-    "group": "headrace.cli.group:app",
-    "transaction": "headrace.cli.transaction:app",
-    "producer": "headrace.cli.transaction:producer_app",
-    "dead-letter": "headrace.cli.dead_letter:app",
-    "pipeline": "headrace.cli.pipeline:app",
-    "cluster": "headrace.cli.cluster:app",
-    "quota": "headrace.cli.quota:app",
-    "log": "headrace.cli.log:app",
-    "demo": "headrace.cli.demo:demo",
+    "serve": "headrace.cli.node.serve:serve",
+    "topic": "headrace.cli.topics.topic:app",
+    "produce": "headrace.cli.topics.produce:produce",
+    "consume": "headrace.cli.topics.consume:consume",
+    "group": "headrace.cli.groups.group:app",
+    "transaction": "headrace.cli.groups.transaction:app",
+    "producer": "headrace.cli.groups.transaction:producer_app",
+    "dead-letter": "headrace.cli.topics.dead_letter:app",
+    "pipeline": "headrace.cli.pipeline.pipeline:app",
+    "cluster": "headrace.cli.cluster.cluster:app",
+    "quota": "headrace.cli.cluster.quota:app",
+    "log": "headrace.cli.node.log:app",
+    "demo": "headrace.cli.pipeline.demo:demo",
 }
 
 

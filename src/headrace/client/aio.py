@@ -16,25 +16,25 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack
 
-from headrace.client.admin import Admin
-from headrace.client.admin_values import Cluster, Group, Setting, Topic
+from headrace.client.admin.admin import Admin
+from headrace.client.admin.values import Cluster, Group, Setting, Topic
 from headrace.client.arguments import Duration, Moment, seconds, whole_number
-from headrace.client.consumer import Consumer
+from headrace.client.consumer.consumer import Consumer
 from headrace.client.errors import BufferFull, Closed, InvalidArgument
-from headrace.client.kinds import K, V
 from headrace.client.logs import log
-from headrace.client.producer import Producer
-from headrace.client.receipts import Deliveries, DeliveryFuture
-from headrace.client.record import Delivery, HeadersGiven, Record, Records
-from headrace.client.transaction import Transaction
-from headrace.client.unseen import KEPT_MAX
+from headrace.client.producer.producer import Producer
+from headrace.client.producer.receipts import Deliveries, DeliveryFuture
+from headrace.client.producer.transaction import Transaction
+from headrace.client.producer.unseen import KEPT_MAX
+from headrace.client.records.record import Delivery, HeadersGiven, Record, Records
+from headrace.client.records.type_variables import K, V
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
-    from headrace.client.async_push import AsyncSubscription
-    from headrace.client.deadletter import DeadLetters
+    from headrace.client.deadletter.deadletter import DeadLetters
     from headrace.client.options import AdminOptions, ConsumerOptions, ProducerOptions, SendOptions, TopicOptions
-    from headrace.client.serialization import Format
+    from headrace.client.push.tasks import AsyncSubscription
+    from headrace.client.records.serialization import Format
 
 T = TypeVar("T")
 FULL_WAIT_S = 0.005
@@ -307,7 +307,7 @@ class AsyncConsumer(Generic[K, V]):
     ) -> AsyncSubscription:
         """Push every record to a coroutine function, `workers` at a time, until the subscription is stopped; as
         Consumer.on_message."""
-        from headrace.client.async_push import AsyncSubscription
+        from headrace.client.push.tasks import AsyncSubscription
 
         letters = self.consumer.dead_letters if dead_letters is None else dead_letters
         self._subscription = AsyncSubscription(

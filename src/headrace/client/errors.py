@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message
 
-    from headrace.client.record import Delivery, Record
+    from headrace.client.records.record import Delivery, Record
 
 
 class HeadraceError(Exception):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from headrace.client.arguments import Duration
-    from headrace.client.consumer import Delivery
-    from headrace.client.consumer_settings import Start
-    from headrace.client.deadletter import DeadLetters
+    from headrace.client.consumer.consumer import Delivery
+    from headrace.client.consumer.membership import PartitionsCallback
+    from headrace.client.consumer.settings import Start
+    from headrace.client.deadletter.deadletter import DeadLetters
     from headrace.client.errors import DecodeFailed
-    from headrace.client.membership import PartitionsCallback
-    from headrace.client.partitioners import Partitioner
-    from headrace.client.record import HeadersGiven
-    from headrace.client.serialization import Format
+    from headrace.client.producer.partitioners import Partitioner
+    from headrace.client.records.record import HeadersGiven
+    from headrace.client.records.serialization import Format
 
 
 class SendOptions(TypedDict, total=False):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.log.epochs import EpochCache
-from headrace.log.producer_snapshot import WrittenBatch
-from headrace.log.producer_state import TRUSTED, CompletedTransaction, ProducerStates, VerificationGuard
-from headrace.log.segment import StoredBatch
+from headrace.log.producers.producer_snapshot import WrittenBatch
+from headrace.log.producers.producer_state import TRUSTED, CompletedTransaction, ProducerStates, VerificationGuard
+from headrace.log.segments.segment import StoredBatch
 from headrace.log.validation import check_batch
 from headrace.log.values import Appended, Origin
 from headrace.model.errors import ErrorCode, RequestError, StorageError

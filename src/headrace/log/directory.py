@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk, File, is_full
-from headrace.log.checkpoints import (
+from headrace.log.durability.checkpoints import (
     CLEAN_OFFSETS,
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -31,10 +31,10 @@ from headrace.log.checkpoints import (
     encode_properties,
     encode_topic_id,
 )
-from headrace.log.checksums import Checksums
-from headrace.log.files import OPEN_FILES_MAX, FilePool
+from headrace.log.durability.checksums import Checksums
 from headrace.log.interface import PartitionLog
 from headrace.log.log import Log
+from headrace.log.segments.files import OPEN_FILES_MAX, FilePool
 from headrace.model.errors import NoRoom, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from headrace.host.disk import Buffer
 from headrace.log.epochs import EpochCache
-from headrace.log.producer_state import TRUSTED, ProducerStates, VerificationGuard
+from headrace.log.producers.producer_state import TRUSTED, ProducerStates, VerificationGuard
 from headrace.log.values import (
     AbortedTransaction,
     Appended,

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk, is_full
-from headrace.log.files import FilePool
+from headrace.log.cleaning.retention import apply_retention
 from headrace.log.memory import MemoryLog
-from headrace.log.recovery import Recovery
-from headrace.log.replay import replay_producers
-from headrace.log.retention import apply_retention
-from headrace.log.segment import (
+from headrace.log.producers.snapshots import snapshot_offsets, write_snapshot
+from headrace.log.recovery.recovery import Recovery
+from headrace.log.recovery.replay import replay_producers
+from headrace.log.segmented import Cut, SegmentedLog
+from headrace.log.segments.files import FilePool
+from headrace.log.segments.segment import (
     ABORTED_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -28,9 +30,7 @@ from headrace.log.segment import (
     Segment,
     segment_path,
 )
-from headrace.log.segmented import Cut, SegmentedLog
-from headrace.log.snapshots import snapshot_offsets, write_snapshot
-from headrace.log.swapping import mark_deleted, unlink
+from headrace.log.segments.swapping import mark_deleted, unlink
 from headrace.log.values import RemovedSegment
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig

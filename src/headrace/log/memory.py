@@ -10,12 +10,12 @@ from typing import Any
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
-from headrace.log.aborted_index import AbortedEntry
+from headrace.log.cleaning.memory_cleaning import MemoryCleaning
+from headrace.log.cleaning.steps import Steps, finish
 from headrace.log.core import LogCore
-from headrace.log.memory_cleaning import MemoryCleaning
-from headrace.log.producer_state import CompletedTransaction
-from headrace.log.segment import StoredBatch
-from headrace.log.steps import Steps, finish
+from headrace.log.indexes.aborted_index import AbortedEntry
+from headrace.log.producers.producer_state import CompletedTransaction
+from headrace.log.segments.segment import StoredBatch
 from headrace.log.values import AbortedTransaction, FoundOffset, Read, RemovedSegment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig

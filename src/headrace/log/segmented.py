@@ -16,26 +16,26 @@ from typing import Any, NoReturn
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer, Disk, is_full
-from headrace.log.aborted_index import AbortedEntry
-from headrace.log.checksums import FILE_NAME as CHECKSUMS_FILE_NAME
-from headrace.log.checksums import Checksums
 from headrace.log.core import LogCore
-from headrace.log.durability import NO_LIMIT, Durability, SyncFailed
+from headrace.log.durability.checksums import FILE_NAME as CHECKSUMS_FILE_NAME
+from headrace.log.durability.checksums import Checksums
+from headrace.log.durability.durability import NO_LIMIT, Durability, SyncFailed
 from headrace.log.epochs import FILE_NAME as EPOCHS_FILE_NAME
-from headrace.log.files import FilePool
-from headrace.log.producer_state import CompletedTransaction, ProducerStates
-from headrace.log.replay import replay_producers
-from headrace.log.scanning import Hole
-from headrace.log.segment import (
+from headrace.log.indexes.aborted_index import AbortedEntry
+from headrace.log.indexes.time_search import first_at_or_after, latest
+from headrace.log.producers.producer_state import CompletedTransaction, ProducerStates
+from headrace.log.producers.snapshots import write_snapshot
+from headrace.log.recovery.replay import replay_producers
+from headrace.log.segments.batch_reading import read_segment
+from headrace.log.segments.files import FilePool
+from headrace.log.segments.scanning import Hole
+from headrace.log.segments.segment import (
     ABORTED_SUFFIX,
     TIME_INDEX_SUFFIX,
     IndexMismatch,
     Segment,
     StoredBatch,
 )
-from headrace.log.segment_read import read_segment
-from headrace.log.snapshots import write_snapshot
-from headrace.log.time_search import first_at_or_after, latest
 from headrace.log.values import AbortedTransaction, CorruptBatch, FoundOffset, Read
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 
-from headrace.log.cleaning import rebuild_steps, unpack
-from headrace.log.steps import RECORDS_PER_STEP, Steps, finish
+from headrace.log.cleaning.rules import rebuild_steps, unpack
+from headrace.log.cleaning.steps import RECORDS_PER_STEP, Steps, finish
 from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from headrace.model.identity import TopicPartition
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import BrokerUnreachableError, TopicMissingError
-from headrace.spark.option_names import wrong_client_property
-from headrace.spark.options import Assignment, Edge, Pattern, Subscription, Topics
+from headrace.spark.options.names import wrong_client_property
+from headrace.spark.options.options import Assignment, Edge, Pattern, Subscription, Topics
 
 logger = logging.getLogger("headrace.spark")
 

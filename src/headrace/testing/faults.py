@@ -15,8 +15,8 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headrace.broker.connection import Connection
-from headrace.broker.pending_reply import PendingReply
+from headrace.broker.network.connection import Connection
+from headrace.broker.network.pending_reply import PendingReply
 from headrace.host.disk import Buffer
 from headrace.model.errors import ErrorCode
 from headrace.testing.error_replies import error_reply, with_errors
@@ -199,7 +199,7 @@ async def _refusal(broker: "RealBroker", request: Any, header: RequestHeader, co
 
 async def _answer(broker: "RealBroker", request: Any, header: RequestHeader, connection: Connection) -> Any:
     """What the broker really answers."""
-    from headrace.broker.dispatch import RequestContext
+    from headrace.broker.network.dispatch import RequestContext
 
     handler = broker.dispatcher.routes[header.api_key].handler
     assert handler is not None

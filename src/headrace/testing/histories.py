@@ -14,8 +14,8 @@ from typing import Any, Self
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.client.admin.wire_admin import WireAdmin
 from headrace.client.errors import BrokerError, BrokerTimeout
-from headrace.client.wire_admin import WireAdmin
 
 # A history: for each partition, what is at which offset, in the order in which it was learnt.
 History = dict[int, list[tuple[int, int]]]

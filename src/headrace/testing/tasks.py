@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from headrace.broker.supervision import Rule, Service, Supervisor
+from headrace.broker.supervision.supervision import Rule, Service, Supervisor
 from headrace.host.clock import SystemClock
 
 

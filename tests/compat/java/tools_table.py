@@ -263,8 +263,8 @@ LOGGERS = (
     case(f"{LOGGER} --alter --add-config root=LOUD", 1, "Cannot set the log level of root to LOUD"),
     case(f"{LOGGER} --alter --add-config nowhere=INFO", 1, "Invalid broker logger"),
     case(f"{LOGGER} --alter --delete-config root", 1, "InvalidRequestException"),
-    case(f"{LOGGER} --alter --add-config headrace.broker.dispatch=ERROR", 0, "Completed", kafka=1, why=OUR_NAMES),
-    case(f"{LOGGER} --alter --delete-config headrace.broker.dispatch", 0, "Completed", kafka=1, why=OUR_NAMES),
+    case(f"{LOGGER} --alter --add-config headrace.broker.network.dispatch=ERROR", 0, "Completed", kafka=1, why=OUR_NAMES),
+    case(f"{LOGGER} --alter --delete-config headrace.broker.network.dispatch", 0, "Completed", kafka=1, why=OUR_NAMES),
     case("configs --entity-type broker-loggers --describe", 1, "An entity name must be specified"),
 )
 

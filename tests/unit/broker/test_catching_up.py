@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.catching_up import CatchingUp
+from headrace.broker.health.catching_up import CatchingUp
 from headrace.controller.changes import PartitionChanged, TopicDeleted
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage, Topic

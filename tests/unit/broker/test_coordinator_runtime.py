@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.coordinators.runtime import BATCH_BYTES, CoordinatorRuntime
-from headrace.broker.supervision import Supervisor
+from headrace.broker.supervision.supervision import Supervisor
 from headrace.coordination.decision import Decision, Reply
 from headrace.coordination.moment import Moment
 from headrace.host.clock import SystemClock

@@ -1,6 +1,6 @@
 """When a disk counts as slow."""
 
-from headrace.broker.disk_health import FLUSHES_MIN, slow_disk
+from headrace.broker.health.disk_health import FLUSHES_MIN, slow_disk
 
 
 def test_a_disk_whose_flushes_are_quick_is_not_slow() -> None:

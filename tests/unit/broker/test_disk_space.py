@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.broker.disk_space import GIB, DiskSpace, reserve_of
+from headrace.broker.health.disk_space import GIB, DiskSpace, reserve_of
 from headrace.model.errors import ErrorCode, RequestError
 
 

@@ -12,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.flushing import Flusher
-from headrace.broker.partition import Alone, Partition
+from headrace.broker.partitions.flushing import Flusher
+from headrace.broker.partitions.partition import Alone, Partition
 from headrace.controller.entries import PartitionState
 from headrace.host.clock import SystemClock
 from headrace.log.log import Log

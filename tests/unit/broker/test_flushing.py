@@ -6,7 +6,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from headrace.broker.flushing import Flusher
+from headrace.broker.partitions.flushing import Flusher
 from headrace.model.errors import StorageError
 
 

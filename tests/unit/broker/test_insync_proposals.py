@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.insync_proposals import InSyncProposals
+from headrace.broker.cluster.insync_proposals import InSyncProposals
 from headrace.controller.entries import (
     BrokerRegistration,
     Condition,
@@ -157,7 +157,7 @@ def test_a_leadership_that_begins_anew_proposes_again_and_only_that_counts() -> 
 
 
 def test_a_store_that_fails_in_whatever_way_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.broker.insync_proposals.RETRY_S", 0.001)
+    monkeypatch.setattr("headrace.broker.cluster.insync_proposals.RETRY_S", 0.001)
 
     async def story(broker: Leader) -> None:
         broker.store.failures = [RuntimeError("never seen before"), StoreUnavailable("away")]

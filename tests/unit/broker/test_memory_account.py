@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.memory_account import ENOUGH_BYTES, MemoryAccount, Share
+from headrace.broker.network.memory_account import ENOUGH_BYTES, MemoryAccount, Share
 
 MIB = 1024 * 1024
 LIMIT = 96 * MIB

@@ -1,6 +1,6 @@
 """Who is too slow: judged over a whole window, and afresh with every new thing."""
 
-from headrace.broker.pace import Pace
+from headrace.broker.network.pace import Pace
 
 
 def test_what_moves_too_little_for_a_whole_window_is_below_the_rate() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.page_cache import PageCache, WrittenLately
+from headrace.broker.partitions.page_cache import PageCache, WrittenLately
 from headrace.host.memory import WITHOUT_KNOWING, page_cache_bytes
 
 MEBIBYTE = 1 << 20

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.flushing import Flusher
-from headrace.broker.leadership import FollowedLeadership
-from headrace.broker.partition import Partition
+from headrace.broker.cluster.leadership import FollowedLeadership
+from headrace.broker.partitions.flushing import Flusher
+from headrace.broker.partitions.partition import Partition
 from headrace.controller.entries import PartitionState
 from headrace.host.clock import SystemClock
 from headrace.host.entropy import SystemEntropy

@@ -6,8 +6,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from headrace.broker import supervision
-from headrace.broker.supervision import DEATHS_MAX, PAUSE_S_MAX, WINDOW_S, Again, Deaths, End, Nothing, Rule, Supervisor, verdict
+from headrace.broker.supervision import supervision
+from headrace.broker.supervision.supervision import (
+    DEATHS_MAX,
+    PAUSE_S_MAX,
+    WINDOW_S,
+    Again,
+    Deaths,
+    End,
+    Nothing,
+    Rule,
+    Supervisor,
+    verdict,
+)
 from headrace.testing.clock import AdjustableClock
 
 

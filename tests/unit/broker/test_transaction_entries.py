@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.coordinators.transaction_entries import TransactionEntryCodec
+from headrace.broker.coordinators.transactions.entries import TransactionEntryCodec
 from headrace.coordination.transaction.state import Tombstone, Transaction, TransactionState
 from headrace.model.identity import TopicPartition
 from headrace.wire.codec import WireError

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.waiting import OffsetQueue, Readers
+from headrace.broker.partitions.waiting import OffsetQueue, Readers
 from headrace.model.errors import ErrorCode
 
 

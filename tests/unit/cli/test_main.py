@@ -33,7 +33,10 @@ def test_every_command_has_help(headrace: Command, name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        (["--help"], {"confluent_kafka", "asyncio", "pyspark", "aiohttp", "headrace.broker", "headrace.client.consumer"}),
+        (
+            ["--help"],
+            {"confluent_kafka", "asyncio", "pyspark", "aiohttp", "headrace.broker", "headrace.client.consumer.consumer"},
+        ),
         (["topic", "list", "--help"], {"confluent_kafka", "asyncio", "pyspark", "headrace.broker"}),
         (["serve", "--help"], {"confluent_kafka", "pyspark"}),
     ],

@@ -3,8 +3,8 @@
 import pytest
 import typer
 
-from headrace.cli.group_reset import Shift, reset_place
-from headrace.cli.positions import Position, parse_position
+from headrace.cli.groups.reset import Shift, reset_place
+from headrace.cli.topics.positions import Position, parse_position
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.failure import Failure
-from headrace.cli.serve_settings import collect, read_environment, read_file, unknown_variables
+from headrace.cli.node.settings import collect, read_environment, read_file, unknown_variables
 
 
 def test_the_later_source_wins(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from headrace.client.arguments import (
     topic_name,
     topic_partition,
 )
-from headrace.client.record import headers_for_sending
+from headrace.client.records.record import headers_for_sending
 
 WRONG: Any = 5  # of a type that a checker would not let pass
 

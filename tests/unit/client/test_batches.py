@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Message
 
 from headrace import BatchFailed, DeliveryFailed, Record
-from headrace.client.receipts import GATHERED_MAX, BatchReceipt, SendFuture
-from headrace.client.record import Records
+from headrace.client.producer.receipts import GATHERED_MAX, BatchReceipt, SendFuture
+from headrace.client.records.record import Records
 
 NO_OFFSET = OFFSET_INVALID  # what librdkafka has when it acknowledges a batch because a later one was
 

@@ -1,8 +1,8 @@
 """When to try again, and when to park."""
 
 from headrace import Backoff, DeadLetters, DecodeFailed, Record, Reject
-from headrace.client.backoff import backoff
-from headrace.client.deadletter import PREFIX, Failure
+from headrace.client.deadletter.backoff import backoff
+from headrace.client.deadletter.deadletter import PREFIX, Failure
 
 
 def test_waits_double_up_to_the_longest_and_jitter_only_shortens_them() -> None:

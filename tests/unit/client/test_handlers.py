@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace import Consumer, DeadLetters, InvalidArgument, Producer
-from headrace.client.handlers import async_function, plain_function, refuse_unrun
+from headrace.client.push.handlers import async_function, plain_function, refuse_unrun
 
 
 async def coroutine(record: object) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.lanes import Lanes
+from headrace.client.push.lanes import Lanes
 
 
 def test_a_lane_gives_its_tasks_one_after_the_other() -> None:

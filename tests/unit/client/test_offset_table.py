@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace import InvalidArgument
-from headrace.client.exactly_once import paramstyle_of
-from headrace.client.offset_table import NOTHING_YET, OffsetTable, Overtaken
-from headrace.client.offsets import Place
+from headrace.client.consumer.offsets import Place
+from headrace.client.exactly_once.exactly_once import paramstyle_of
+from headrace.client.exactly_once.offset_table import NOTHING_YET, OffsetTable, Overtaken
 
 PLACE = Place("orders", 3)
 

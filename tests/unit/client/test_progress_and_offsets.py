@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.offsets import Offsets, Place
-from headrace.client.progress import Progress
+from headrace.client.consumer.offsets import Offsets, Place
+from headrace.client.push.committable import Progress
 
 ORDERS, BILLS = Place("orders", 0), Place("bills", 0)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import DecodeFailed, EncodeFailed, InvalidArgument, Record
-from headrace.client.record import decoded, expired, headers_for_sending
-from headrace.client.serialization import BYTES, JSON, STR, codec, encoded
+from headrace.client.records.record import decoded, expired, headers_for_sending
+from headrace.client.records.serialization import BYTES, JSON, STR, codec, encoded
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from headrace.client.turns import Turns
+from headrace.client.fair_lock import Turns
 
 
 def test_whoever_waits_is_next_even_when_the_other_comes_back_at_once() -> None:

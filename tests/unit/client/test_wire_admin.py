@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from headrace.client.admin.wire_admin import BrokerConnection, Endpoint, WireAdmin
 from headrace.client.errors import BrokerError, BrokerTimeout
-from headrace.client.wire_admin import BrokerConnection, Endpoint, WireAdmin
 from headrace.wire.codec import encode
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

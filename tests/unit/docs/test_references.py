@@ -39,7 +39,7 @@ def test_every_setting_is_listed() -> None:
 
 
 def test_every_api_the_broker_answers_is_listed_with_its_versions() -> None:
-    from headrace.broker.routes import ROUTES
+    from headrace.broker.network.routes import ROUTES
 
     rows = re.findall(r"^\| (\d+) \| \w+(?: †)? \| (\d+)–(\d+) \|", (DOCS / "wire.md").read_text(), re.MULTILINE)
 
@@ -58,7 +58,7 @@ def test_every_command_is_described_in_the_manual() -> None:
 
 
 def test_no_two_settings_have_the_same_environment_variable() -> None:
-    from headrace.cli.serve_settings import NOT_SETTINGS, variable_of
+    from headrace.cli.node.settings import NOT_SETTINGS, variable_of
     from headrace.model.broker_settings import BROKER_SETTINGS
 
     variables = [variable_of(setting.name) for setting in BROKER_SETTINGS]

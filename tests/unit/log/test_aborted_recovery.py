@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.log.aborted_index import decode_aborted
-from headrace.log.checksums import FILE_NAME as CHECKSUMS
+from headrace.log.durability.checksums import FILE_NAME as CHECKSUMS
+from headrace.log.indexes.aborted_index import decode_aborted
 from headrace.log.interface import Origin
 from headrace.log.log import Log
 from headrace.model.topic_settings import LogConfig

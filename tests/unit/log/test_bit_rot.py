@@ -9,7 +9,7 @@ import pytest
 from headrace.log.directory import LogDirectory
 from headrace.log.interface import CorruptBatch
 from headrace.log.log import Log
-from headrace.log.segment import segment_path
+from headrace.log.segments.segment import segment_path
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig

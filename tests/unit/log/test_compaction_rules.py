@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from headrace.log.cleaning import KeyMap
-from headrace.log.compaction import compact, discard, plan_compaction, publish, swap_in
-from headrace.log.expiry import close_for_expiry, look, note, plan_expiry, plan_look
+from headrace.log.cleaning.compaction import compact, discard, plan_compaction, publish, swap_in
+from headrace.log.cleaning.expiry import close_for_expiry, look, note, plan_expiry, plan_look
+from headrace.log.cleaning.rules import KeyMap
 from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin, PartitionLog
 from headrace.log.log import Log
-from headrace.log.segment import segment_path
+from headrace.log.segments.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch, crc_matches, iterate_batches

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.log.segment import segment_path
+from headrace.log.segments.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.testing.disk import SimulatedCrash

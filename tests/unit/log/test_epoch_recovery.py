@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.log.epoch_recovery import EpochRecovery
 from headrace.log.epochs import EpochCache, EpochStart, decode_epochs
+from headrace.log.recovery.epoch_recovery import EpochRecovery
 from tests.unit.log.storing import DIRECTORY, batch_of, open_log, simulated_disk
 
 

@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from headrace.host.disk import SystemDisk
-from headrace.log.checkpoints import decode_partition_metadata, encode_partition_metadata
 from headrace.log.directory import DirectoryInUse, DirectoryMismatch, LogDirectory, parse_directory_name
-from headrace.log.inspect import inspect_segment
+from headrace.log.durability.checkpoints import decode_partition_metadata, encode_partition_metadata
 from headrace.log.log import Log
-from headrace.log.verification import Finding, verify_directory
+from headrace.log.recovery.inspect import inspect_segment
+from headrace.log.recovery.verification import Finding, verify_directory
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig

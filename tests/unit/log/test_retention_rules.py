@@ -9,7 +9,7 @@ import pytest
 
 from headrace.log.log import Log
 from headrace.log.memory import MemoryLog
-from headrace.log.segment import segment_path
+from headrace.log.segments.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from headrace.host.disk import SystemDisk
-from headrace.log.files import FilePool
+from headrace.log.indexes.offset_index import OffsetIndex
+from headrace.log.indexes.time_index import TimeIndex
 from headrace.log.log import Log
-from headrace.log.offset_index import OffsetIndex
-from headrace.log.producer_snapshot import SnapshotEntry, WrittenBatch, decode_snapshot, encode_snapshot
-from headrace.log.producer_state import ProducerStates
-from headrace.log.time_index import TimeIndex
+from headrace.log.producers.producer_snapshot import SnapshotEntry, WrittenBatch, decode_snapshot, encode_snapshot
+from headrace.log.producers.producer_state import ProducerStates
+from headrace.log.segments.files import FilePool
 from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from headrace.broker.partition import Partition
-from headrace.broker.reading import is_warm, warm_up
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.reading import is_warm, warm_up
 from headrace.host.disk import Disk
 from headrace.log.interface import CorruptBatch, Origin
 from headrace.model.errors import ErrorCode, RequestError

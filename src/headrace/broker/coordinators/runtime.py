@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from headrace.broker.supervision import Rule, Scope, Service
+from headrace.broker.supervision.supervision import Rule, Scope, Service
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.host.clock import Clock

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
 from headrace.broker.handlers.producer_errors import fenced_as_known
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity, TopicPartition

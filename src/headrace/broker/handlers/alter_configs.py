@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.resources import alter
+from headrace.broker.administration.config_resources import alter
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.alter_configs import (
     AlterConfigsRequest,

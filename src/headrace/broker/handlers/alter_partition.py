@@ -6,7 +6,7 @@ the same, since both go through the same check and the same compare-and-swap.
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import ElectionRules
 from headrace.controller.entries import PartitionState, Transaction
 from headrace.controller.insync import InSyncChange, change_in_sync

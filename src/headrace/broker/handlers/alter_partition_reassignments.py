@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.partition_changes import change_partition
+from headrace.broker.administration.partition_changes import change_partition
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import Elected, ElectionRules, eligible_in
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage

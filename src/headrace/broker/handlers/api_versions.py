@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker import features
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.administration import features
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.api_versions import (
     ApiVersion,

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
 from headrace.broker.handlers.join_group import caller
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import ConsumerHeartbeat
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.consumer_group_heartbeat import (

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.partition_limits import refused_by_size
-from headrace.broker.throttling import Mutations
+from headrace.broker.administration.partition_limits import refused_by_size
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.throttling import Mutations
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,

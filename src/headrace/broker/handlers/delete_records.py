@@ -11,8 +11,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.partition import Partition
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.wire.messages.delete_records import (

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.throttling import Mutations
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.throttling import Mutations
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.quotas import parse_entity
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_client_quotas import (

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.authorized_operations import NOT_ASKED, ON_CLUSTER
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_CLUSTER
 from headrace.broker.handlers.metadata import controller_of
-from headrace.broker.listeners import endpoint_of
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.listeners import endpoint_of
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.authorized_operations import NOT_ASKED, ON_GROUP
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedClassicGroup
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_groups import (

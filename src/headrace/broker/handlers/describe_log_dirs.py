@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.partition import Partition
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

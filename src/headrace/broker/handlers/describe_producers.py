@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.log.producer_state import ProducerState
+from headrace.broker.network.dispatch import RequestContext
+from headrace.log.producers.producer_state import ProducerState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import why_not_a_topic_name
 from headrace.wire.messages import describe_producers as wire

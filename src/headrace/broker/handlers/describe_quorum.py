@@ -8,8 +8,8 @@ store's revision as the end of the log.  How far another broker is, it tells its
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.peers import PeerUnreachable
+from headrace.broker.cluster.peers import PeerUnreachable
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.entries import BrokerRegistration
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER

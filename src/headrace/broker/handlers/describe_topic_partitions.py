@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.authorized_operations import ON_TOPIC
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.administration.authorized_operations import ON_TOPIC
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import Topic
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.coordinators.transaction_entries import by_topic
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.coordinators.transactions.entries import by_topic
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Description
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_transactions import (

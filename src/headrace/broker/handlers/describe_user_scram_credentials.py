@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,

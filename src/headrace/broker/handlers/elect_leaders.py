@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.partition_changes import change_partition
+from headrace.broker.administration.partition_changes import change_partition
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import Elected, ElectionRules, elect_uncleanly, eligible_in, prefer
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
 from headrace.broker.handlers.producer_errors import fenced_as_known
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import EndTransaction, Identified
 from headrace.model.errors import RequestError
 from headrace.model.identity import ProducerIdentity

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.leader_hints import leader_hint
-from headrace.broker.nearest import is_enabled, nearer_replica, require_readable
-from headrace.broker.partition import Partition
-from headrace.broker.pending_reply import PendingReply
-from headrace.broker.reading import is_warm, warm_up
-from headrace.broker.replica_sessions import NEW_SESSION, NO_SESSION, ReplicaSession, divergence
-from headrace.broker.throttling import after_fetch
-from headrace.broker.waiting import Readers
+from headrace.broker.cluster.leader_hints import leader_hint
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.network.throttling import after_fetch
+from headrace.broker.partitions.nearest import is_enabled, nearer_replica, require_readable
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.reading import is_warm, warm_up
+from headrace.broker.partitions.waiting import Readers
+from headrace.broker.replicas.sessions import NEW_SESSION, NO_SESSION, ReplicaSession, divergence
 from headrace.host.disk import Buffer
 from headrace.log.interface import CorruptBatch
 from headrace.model.errors import ErrorCode, RequestError, StorageError

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.coordinators.placement import partition_for
 from headrace.broker.coordinators.runtime import CoordinatorRuntime
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.listeners import endpoint_of
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.listeners import endpoint_of
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE

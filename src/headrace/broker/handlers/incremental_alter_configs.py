@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.broker import logger_levels
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.resources import ResourceType, alter, require_this_broker
+from headrace.broker.administration import logger_levels
+from headrace.broker.administration.config_resources import ResourceType, alter, require_this_broker
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.group_settings import GROUP_SETTINGS

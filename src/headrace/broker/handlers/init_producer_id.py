@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
 from headrace.broker.handlers.producer_errors import fenced_as_known
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Identified, InitProducerId
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity

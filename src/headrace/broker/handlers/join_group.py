@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Caller, Join, JoinReply
 from headrace.model.errors import RequestError
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

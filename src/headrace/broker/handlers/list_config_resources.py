@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.resources import ResourceType
+from headrace.broker.administration.config_resources import ResourceType
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.list_config_resources import (
     ConfigResource,

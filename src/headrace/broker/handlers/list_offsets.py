@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.partition import Partition
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.reassignment import moves
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.list_partition_reassignments import (

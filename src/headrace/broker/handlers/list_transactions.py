@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.describing import unknown_states
 from headrace.coordination.transaction.requests import ListFilter
 from headrace.model.errors import ErrorCode, RequestError

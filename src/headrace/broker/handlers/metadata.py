@@ -4,9 +4,9 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.broker.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.listeners import endpoint_of
+from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.listeners import endpoint_of
 from headrace.controller.entries import BrokerRegistration, PartitionState
 from headrace.controller.image import Topic
 from headrace.model.errors import ErrorCode

@@ -16,13 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.leader_hints import LeaderHint, leader_hint
-from headrace.broker.partition import Partition
-from headrace.broker.pending_reply import PendingReply
-from headrace.broker.throttling import after_produce, require_room
-from headrace.broker.turns import in_turns
-from headrace.broker.waiting import Outcome
+from headrace.broker.cluster.leader_hints import LeaderHint, leader_hint
+from headrace.broker.housekeeping.turns import in_turns
+from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.network.throttling import after_produce, require_room
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.waiting import Outcome
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep_steps

@@ -1,6 +1,6 @@
 """What a producer of an older version is told when it is fenced."""
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
 from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import Topic
 from headrace.coordination.group.requests import OffsetToCommit, TransactionalCommit
 from headrace.model.errors import ErrorCode, RequestError

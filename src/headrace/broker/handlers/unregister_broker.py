@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.fencing import unregister
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import RequestContext
-from headrace.broker.features import SAFE_DOWNGRADE, UPGRADE, check_update
+from headrace.broker.administration.features import SAFE_DOWNGRADE, UPGRADE, check_update
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.update_features import (
     FeatureUpdateKey,

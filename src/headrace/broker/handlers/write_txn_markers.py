@@ -3,8 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.coordinators.transaction_partitions import write_markers
-from headrace.broker.dispatch import RequestContext
+from headrace.broker.coordinators.transactions.marker_writes import write_markers
+from headrace.broker.network.dispatch import RequestContext
 from headrace.model.identity import ProducerIdentity, TopicPartition
 from headrace.wire.messages.write_txn_markers import (
     WritableTxnMarker,

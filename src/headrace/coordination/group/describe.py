@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+from headrace.coordination.group.classic.state import ClassicGroup, ClassicState
+from headrace.coordination.group.consumer.members import ConsumerGroup, ConsumerMember
 from headrace.coordination.group.entries import Partitions
 from headrace.coordination.group.expiry import Group
-from headrace.coordination.group.members import ConsumerGroup, ConsumerMember
 from headrace.coordination.group.requests import (
     DescribedClassicGroup,
     DescribedClassicMember,
@@ -13,7 +14,6 @@ from headrace.coordination.group.requests import (
     DescribedTopic,
     ListedGroup,
 )
-from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.model.errors import ErrorCode
 

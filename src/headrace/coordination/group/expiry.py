@@ -7,11 +7,11 @@ counts: nobody else's clock is believed.
 
 from collections.abc import Iterator
 
+from headrace.coordination.group.classic.state import ClassicGroup, ClassicState
+from headrace.coordination.group.consumer.members import ConsumerGroup
 from headrace.coordination.group.entries import CommittedOffset, OffsetEntry
-from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.offsets import OffsetStore
 from headrace.coordination.group.settings import GroupSettings
-from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.coordination.moment import counted_from
 
 Group = ClassicGroup | ConsumerGroup

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from headrace.coordination.group.classic.state import ClassicGroup, ClassicState
+from headrace.coordination.group.consumer.members import ConsumerGroup, ConsumerMember
 from headrace.coordination.group.entries import CommittedOffset, OffsetEntry
-from headrace.coordination.group.members import ConsumerGroup, ConsumerMember
 from headrace.coordination.group.requests import (
     Commit,
     FetchedOffset,
@@ -19,7 +20,6 @@ from headrace.coordination.group.requests import (
     TransactionalCommit,
 )
 from headrace.coordination.group.settings import GroupSettings
-from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError

@@ -9,8 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from headrace.coordination.decision import Decision, Token
-from headrace.coordination.group import bridge, consumer, describe, expiry, membership, migration, offsets, rebalance
+from headrace.coordination.group import describe, expiry, offsets
+from headrace.coordination.group.classic import membership, rebalance
+from headrace.coordination.group.classic.state import ClassicGroup, ClassicState
+from headrace.coordination.group.consumer import consumer_protocol
+from headrace.coordination.group.consumer.members import ConsumerGroup
 from headrace.coordination.group.context import Context, Outcome
+from headrace.coordination.group.conversion import classic_members, migration
 from headrace.coordination.group.entries import (
     AssignmentEntry,
     ClassicGroupEntry,
@@ -24,7 +29,6 @@ from headrace.coordination.group.entries import (
     TargetEpochEntry,
 )
 from headrace.coordination.group.expiry import Group
-from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.requests import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -45,7 +49,6 @@ from headrace.coordination.group.requests import (
     TransactionalCommit,
 )
 from headrace.coordination.group.settings import GroupSettings
-from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
@@ -85,7 +88,7 @@ class GroupShard:
         outcome = Outcome()
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            bridge.join(group, request, token, self._context, outcome, now)
+            classic_members.join(group, request, token, self._context, outcome, now)
             return outcome.decision()
         if isinstance(group, ConsumerGroup):
             outcome.write_all(group.tombstones())
@@ -103,7 +106,7 @@ class GroupShard:
         outcome = Outcome()
         group = self._group_with_members(request.group_id)
         if isinstance(group, ConsumerGroup):
-            outcome.reply(token, bridge.sync(group, request, self._context, now))
+            outcome.reply(token, classic_members.sync(group, request, self._context, now))
         else:
             rebalance.sync(group, request, token, self._context, outcome, now)
         return outcome.decision()
@@ -114,7 +117,7 @@ class GroupShard:
         group = self._group_with_members(request.group_id)
         outcome = Outcome()
         if isinstance(group, ConsumerGroup):
-            outcome.reply(token, bridge.heartbeat(group, request, self._context, now))
+            outcome.reply(token, classic_members.heartbeat(group, request, self._context, now))
         else:
             outcome.reply(token, membership.heartbeat(group, request, self._context, now))
         return outcome.decision()
@@ -128,7 +131,7 @@ class GroupShard:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
             outcome.reply(token, tuple(LeftMember(each.member_id, each.instance_id, unknown) for each in request.members))
         elif isinstance(group, ConsumerGroup):
-            outcome.reply(token, bridge.leave(group, request, self._context, outcome, now))
+            outcome.reply(token, classic_members.leave(group, request, self._context, outcome, now))
         else:
             outcome.reply(token, membership.leave(group, request, self._context, outcome, now))
         return outcome.decision()
@@ -142,14 +145,14 @@ class GroupShard:
     # --- the consumer protocol --------------------------------------------------------------------------------------------
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> Decision:
-        consumer.check_request(request, self.settings.consumer_assignors)
+        consumer_protocol.check_request(request, self.settings.consumer_assignors)
         outcome = Outcome()
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             group = self._consumer_group(request.group_id)
-            consumer.leave(group, request, token, self._context, outcome, now)
+            consumer_protocol.leave(group, request, token, self._context, outcome, now)
         else:
             group = self._joined_consumer_group(request, outcome, now)
-            consumer.heartbeat(group, request, token, self._context, outcome, now)
+            consumer_protocol.heartbeat(group, request, token, self._context, outcome, now)
         return outcome.decision()
 
     def _consumer_group(self, group_id: str) -> ConsumerGroup:
@@ -302,7 +305,7 @@ class GroupShard:
         if key.kind is Timer.EXPIRY:
             self._expire_offsets(outcome, now)
         elif isinstance(group, ConsumerGroup):
-            consumer.on_deadline(group, key, due.detail, self._context, outcome, now)
+            consumer_protocol.on_deadline(group, key, due.detail, self._context, outcome, now)
         elif group is not None:
             self._on_classic_deadline(group, key, due.detail, outcome, now)
         return outcome.decision()
@@ -341,7 +344,7 @@ class GroupShard:
         outcome = Outcome()
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):
-                consumer.on_loaded(group, self._context, now)
+                consumer_protocol.on_loaded(group, self._context, now)
                 continue
             for member in group.members.values():
                 self._context.hear_from(group.group_id, member.member_id, member.session_timeout_ms, now)

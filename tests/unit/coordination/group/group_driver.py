@@ -4,9 +4,10 @@ from typing import Any, Literal
 from uuid import UUID, uuid5
 
 from headrace.coordination.decision import Decision
-from headrace.coordination.group.embedded import Subscription
+from headrace.coordination.group.classic.state import ClassicGroup
+from headrace.coordination.group.consumer.members import ConsumerGroup
+from headrace.coordination.group.conversion.embedded_protocol import Subscription
 from headrace.coordination.group.entries import CommittedOffset, Entry
-from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.requests import (
     Caller,
     Commit,
@@ -24,7 +25,6 @@ from headrace.coordination.group.requests import (
 )
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.shard import GroupShard
-from headrace.coordination.group.state import ClassicGroup
 from headrace.coordination.group.topics import Topic, TopicCatalog
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError

@@ -1,7 +1,7 @@
 """The classic protocol: who may join, under which id, with which protocol, and how long a new group waits."""
 
+from headrace.coordination.group.classic.state import TRANSITIONS, ClassicState
 from headrace.coordination.group.settings import GroupSettings
-from headrace.coordination.group.state import TRANSITIONS, ClassicState
 from headrace.model.errors import ErrorCode
 from tests.unit.coordination.group.group_driver import GROUP, Driver, refusal
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.coordinators.group_entries import GroupEntryCodec, declared_offset_bytes, declared_offset_entry
+from headrace.broker.coordinators.groups.entries import GroupEntryCodec, declared_offset_bytes, declared_offset_entry
 from headrace.broker.coordinators.placement import java_hash, partition_for
 from headrace.coordination.group.entries import (
     AssignmentEntry,

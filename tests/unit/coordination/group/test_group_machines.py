@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from headrace.coordination.group.classic.state import ClassicGroup, ClassicState
+from headrace.coordination.group.consumer.members import ConsumerGroup
 from headrace.coordination.group.entries import ClassicGroupEntry, GroupEpochEntry
-from headrace.coordination.group.members import ConsumerGroup
 from headrace.coordination.group.settings import GroupSettings
-from headrace.coordination.group.state import ClassicGroup, ClassicState
 from headrace.model.errors import ErrorCode, RequestError
 from tests.unit.coordination.group.group_clients import PARTITIONS, TOPIC, TOPICS, ClassicClient, ConsumerClient
 from tests.unit.coordination.group.group_driver import GROUP, Driver

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordination.group.assignors import ASSIGNORS, MemberSpec, assign_range, assign_uniform
-from headrace.coordination.group.embedded import (
+from headrace.coordination.group.consumer.assignors import ASSIGNORS, MemberSpec, assign_range, assign_uniform
+from headrace.coordination.group.conversion.embedded_protocol import (
     Assignment,
     MalformedProtocol,
     Subscription,

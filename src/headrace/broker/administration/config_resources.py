@@ -1,0 +1,80 @@
+"""What settings can belong to, and the checks that reading and writing them share."""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from headrace.broker.administration.group_configs import alter_group
+from headrace.model.broker_settings import BROKER_SETTINGS
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.settings import SettingError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class ResourceType(IntEnum):
+    """The protocol's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def require_broker(broker: "Broker", name: str) -> int | None:
+    """The broker a resource names: this one, or (empty) all of them.  Others are asked themselves."""
+    if name == "":
+        return None
+    if name != str(broker.broker_id):
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"This is broker {broker.broker_id}; ask broker {name} about its own settings."
+        )
+    return broker.broker_id
+
+
+def require_this_broker(broker: "Broker", name: str) -> None:
+    """Loggers belong to one broker: there are none of all brokers."""
+    if require_broker(broker, name) is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A broker has to be named: loggers are its own.")
+
+
+async def alter(broker: "Broker", resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
+    """Change the settings of one resource, all or nothing."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            await broker.topics.alter(name, change, validate_only=validate_only)
+        case ResourceType.BROKER:
+            await _alter_broker(broker, require_broker(broker, name), change, validate_only=validate_only)
+        case ResourceType.GROUP:
+            await alter_group(broker, name, change, validate_only=validate_only)
+        case _:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Settings of resource type {resource_type} cannot be changed.")
+
+
+async def _alter_broker(broker: "Broker", broker_id: int | None, change: Change, *, validate_only: bool) -> None:
+    image = broker.image
+    before = image.default_broker_configs if broker_id is None else image.broker_configs.get(broker_id, {})
+
+    def checked(texts: Mapping[str, str]) -> Mapping[str, str]:
+        after = change(texts)
+        for name, text in after.items():
+            if texts.get(name) == text:
+                continue
+            try:
+                setting = BROKER_SETTINGS[name]
+                setting.parse(text)
+            except SettingError as error:
+                # Kafka's word for settings of brokers; of topics it is INVALID_CONFIG.
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
+            if not setting.dynamic:
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
+        return after
+
+    checked(before)
+    if not validate_only:
+        await broker.cluster.alter_broker_configs(broker_id, checked)
+        await broker.replicas.settled()

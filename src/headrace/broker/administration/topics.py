@@ -1,0 +1,238 @@
+"""Topics made and changed on behalf of clients and of the broker itself: names, counts and settings are checked here."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from headrace.broker.administration.partition_limits import PartitionLimits
+from headrace.controller.entries import partition_key, topic_key
+from headrace.controller.image import Topic
+from headrace.controller.topics import TopicSpec, create_partitions, create_topic
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
+from headrace.model.settings import SettingError
+from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+REPLICATION_FACTOR_IN_A_CLUSTER = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What was asked for; -1 means: as the broker is set."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, tuple[int, ...]] | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Topics:
+    """The broker's hand in making topics."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._being_made: dict[str, asyncio.Future[None]] = {}
+        self._limits = PartitionLimits(broker)
+
+    def config_of(self, name: str) -> LogConfig:
+        """The settings a topic works with: its own over the broker's."""
+        topic = self._broker.image.topics.get(name)
+        defaults = self._broker.config.topic_defaults()
+        return defaults.overridden(topic.configs) if topic is not None else defaults
+
+    async def create(self, wanted: NewTopic, *, validate_only: bool = False, limited: bool = True) -> tuple[TopicSpec, LogConfig]:
+        """Make a topic and wait until it can be used here."""
+        if wanted.name in self._broker.image.topics:
+            await self._broker.cluster.see(topic_key(wanted.name))
+        config = self._check(wanted)
+        spec = self._spec(wanted)
+        replicas = None if spec.assignments is None else spec.assignments.values()
+        count = spec.partition_count if replicas is None else len(replicas)
+        with nullcontext() if not limited else self._limits.room_for(count, spec.replication_factor, replicas):
+            if validate_only:
+                create_topic(self._broker.image, spec)
+                return spec, config
+            await self._broker.cluster.create_topic(spec)
+            await self._broker.replicas.settled()
+        return spec, config
+
+    async def ensure(self, name: str) -> Topic:
+        """The topic, made first if it has to be.  Many may ask at once; one makes it."""
+        while (topic := self._broker.image.topics.get(name)) is None:
+            if (made := self._being_made.get(name)) is not None:
+                await asyncio.wait([made])
+                continue
+            self._being_made[name] = made = asyncio.get_running_loop().create_future()
+            try:
+                # Where topics are at their limit, groups and transactions still work.
+                await self.create(self._as_broker_is_set(name), limited=name not in INTERNAL_TOPICS)
+            except RequestError as error:
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+            finally:
+                del self._being_made[name]
+                made.set_result(None)
+        return topic
+
+    async def grow(self, name: str, count: int, assignments: list[tuple[int, ...]] | None, *, validate_only: bool) -> None:
+        """Give a topic more partitions."""
+        await self._see(name)
+        self._refuse_internal(name, "more partitions would move its entries' coordinators")
+        topic = self._broker.image.topics.get(name)
+        more = count - topic.partition_count if topic is not None else 0
+        factor = topic.replication_factor if topic is not None else 1
+        with self._limits.room_for(max(0, more), factor, assignments):
+            if validate_only:
+                create_partitions(self._broker.image, name, count, assignments)
+                return
+            await self._broker.cluster.create_partitions(name, count, assignments)
+            await self._broker.replicas.settled()
+
+    async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
+        """Change a topic's settings; nothing is changed when one of them is wrong."""
+        await self._see(name)
+        topic = self._broker.image.topics.get(name)
+        if topic is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+
+        def checked(before: Mapping[str, str]) -> Mapping[str, str]:
+            after = change(before)
+            # What stands was accepted when it was set, perhaps by an older version.
+            kept = {name: text for name, text in after.items() if before.get(name) == text}
+            self._checked_config({name: text for name, text in after.items() if name not in kept}, kept)
+            return after
+
+        checked(topic.configs)
+        if not validate_only:
+            await self._broker.cluster.alter_topic_configs(name, checked)
+            await self._broker.replicas.settled()
+
+    async def delete(
+        self, name: str | None, topic_id: UUID | None, before: Callable[[Topic], None] = lambda topic: None
+    ) -> Topic:
+        """Remove a topic by its name or its id; the name is free when this returns.  `before` sees it first, and may raise."""
+        if name is None:
+            assert topic_id is not None, "a topic has a name or an id"
+            if topic_id not in self._broker.image.topics_by_id:
+                await self._broker.cluster.see(partition_key(topic_id, 0))
+            topic = self._broker.image.topics_by_id.get(topic_id)
+        else:
+            await self._see(name)
+            topic = self._broker.image.topics.get(name)
+        if topic is None and name is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
+        if topic is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+        self._refuse_internal(topic.name, "groups and transactions would be forgotten")
+        before(topic)
+        await self._broker.cluster.delete_topic(topic.name, topic.topic_id)
+        await self._broker.replicas.settled()
+        return topic
+
+    def _refuse_internal(self, name: str, why: str) -> None:
+        if name in INTERNAL_TOPICS:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the brokers' own: {why}.")
+
+    async def _see(self, name: str) -> None:
+        """A topic that seems not to be there may just have been made by another broker."""
+        if name not in self._broker.image.topics:
+            await self._broker.cluster.see(topic_key(name))
+
+    def _as_broker_is_set(self, name: str) -> NewTopic:
+        config = self._broker.config
+        match name:
+            case "__consumer_offsets":
+                return self._internal(name, "offsets.topic")
+            case "__transaction_state":
+                minimum = min(
+                    config["transaction.state.log.min.isr"], self._replicas_at_most("transaction.state.log.replication.factor")
+                )
+                return self._internal(name, "transaction.state.log", {"min.insync.replicas": str(minimum)})
+            case _:
+                return NewTopic(name=name)
+
+    def _internal(self, name: str, prefix: str, more: Mapping[str, str] | None = None) -> NewTopic:
+        assert name in (CONSUMER_OFFSETS, TRANSACTION_STATE)
+        config = self._broker.config
+        size: int = config[f"{prefix}.segment.bytes"]
+        return NewTopic(
+            name=name,
+            partition_count=config[f"{prefix}.num.partitions"],
+            replication_factor=self._replicas_at_most(f"{prefix}.replication.factor"),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                _segment_setting(size): str(size),
+                **(more or {}),
+            },
+        )
+
+    def _replicas_at_most(self, setting: str) -> int:
+        wanted: int = self._broker.config[setting]
+        return max(1, min(wanted, len(self._broker.image.brokers)))
+
+    def _check(self, wanted: NewTopic) -> LogConfig:
+        if (wrong := why_not_a_topic_name(wanted.name)) is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        if wanted.name in self._broker.image.topics:
+            raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+        self._check_collision(wanted.name)
+        self._check_counts(wanted)
+        return self._checked_config(wanted.configs)
+
+    def _check_collision(self, name: str) -> None:
+        if "." not in name and "_" not in name:
+            return
+        for other in self._broker.image.topics:
+            if collides_with(name, other):
+                raise RequestError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' collides with existing topic '{other}': '.' and '_' count as one.",
+                )
+
+    def _check_counts(self, wanted: NewTopic) -> None:
+        if wanted.assignments is not None:
+            if wanted.partition_count != -1 or wanted.replication_factor != -1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Give either counts or assignments of replicas, not both.")
+            return
+        if wanted.partition_count != -1 and wanted.partition_count < 1:
+            raise RequestError(ErrorCode.INVALID_PARTITIONS, "The number of partitions must be 1 or more, or -1 for the default.")
+        if wanted.replication_factor != -1 and not 1 <= wanted.replication_factor <= 32767:
+            raise RequestError(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor must be 1 or more, or -1 for the default."
+            )
+
+    def _checked_config(self, texts: Mapping[str, str], kept: Mapping[str, str] = MappingProxyType({})) -> LogConfig:
+        try:
+            return self._broker.config.topic_defaults().overridden(kept).checked(texts)
+        except SettingError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
+
+    def _spec(self, wanted: NewTopic) -> TopicSpec:
+        config = self._broker.config
+        return TopicSpec(
+            name=wanted.name,
+            topic_id=self._broker.cluster.new_topic_id(),
+            partition_count=config["num.partitions"] if wanted.partition_count == -1 else wanted.partition_count,
+            replication_factor=self._default_factor(config) if wanted.replication_factor == -1 else wanted.replication_factor,
+            assignments=wanted.assignments,
+            configs=dict(wanted.configs),
+        )
+
+    def _default_factor(self, config: BrokerConfig) -> int:
+        factor: int | None = config["default.replication.factor"]
+        return factor or min(REPLICATION_FACTOR_IN_A_CLUSTER, max(1, len(self._broker.image.brokers)))
+
+
+def _segment_setting(size: int) -> str:
+    """The brokers' own topics may have smaller segments than others."""
+    return "segment.bytes" if size >= (TOPIC_SETTINGS["segment.bytes"].minimum or 0) else "internal.segment.bytes"

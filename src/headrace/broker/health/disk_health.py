@@ -1,0 +1,130 @@
+"""How well this broker's disk does, told to the others as reasons for DEGRADED: full, slow, gone, or partitions that it failed.
+
+A flush is slow when it takes longer than `headrace.disk.slow.ms`; the disk is, when one flush in ten was within the last half
+minute, or when one has been under way for ten times as long.  A data directory that vanished takes everything on it offline, and
+the controller then lets others lead all of it.  A full one is only waited for: whatever it refused is tried again.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.broker.supervision.supervision import Rule
+from headrace.metadata.store import StoreUnavailable
+from headrace.model.errors import RequestError, StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+CHECK_S = 1.0
+WINDOW_S = 30.0
+SHARE = 0.9
+FLUSHES_MIN = 10
+HANGING = 10  # times as long as slow
+
+
+def slow_disk(seconds: list[float], under_way_s: float, slow_s: float) -> str | None:
+    """Why a disk counts as slow, given how long its latest flushes took and how long the oldest unfinished one has been."""
+    if under_way_s > slow_s * HANGING:
+        return f"slow disk: a flush has been under way for {under_way_s:.1f} s"
+    if len(seconds) < FLUSHES_MIN:
+        return None
+    quantile = sorted(seconds)[int(len(seconds) * SHARE)]
+    if quantile <= slow_s:
+        return None
+    return f"slow disk: one flush in ten takes {quantile * 1000:.0f} ms or more, and {slow_s * 1000:.0f} is the limit"
+
+
+Look = tuple[StorageError | None, tuple[int, int]]  # why it is not there; its total and its free bytes
+
+
+class DiskHealth:
+    """Looks at the disk every few seconds."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._looking: asyncio.Future[Look] | None = None
+        self.lost: StorageError | None = None  # the data directory is not there any more
+
+    def start(self) -> None:
+        self._broker.clustering.scope.start("disk health", self._watch, Rule.RESTART)
+
+    def reasons(self) -> tuple[str, ...]:
+        """What others should know, in words for people."""
+        if self.lost is not None:
+            return (f"log directory {self._broker.storage.name} is gone",)
+        offline = sum(partition.failure is not None for partition in self._broker.replicas)
+        found = [f"{offline} partition(s) offline"] if offline else []
+        if self._broker.space.is_short:
+            found.insert(0, self._broker.space.why_short())
+        found += self._broker.supervisor.troubles()
+        slow = self._why_slow()
+        return (*found, slow) if slow is not None else tuple(found)
+
+    def _why_slow(self) -> str | None:
+        now, times = self._broker.loop.time(), self._broker.flusher.times
+        slow_s: float = self._broker.config["headrace.disk.slow.ms"] / 1000
+        return slow_disk(times.since(now - WINDOW_S), times.under_way(now), slow_s)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                self._look()
+                await asyncio.sleep(CHECK_S)
+                await self.tell()
+            except (StoreUnavailable, RequestError, StorageError) as error:
+                logger.warning("the others could not be told how the disk does: %s", error)
+
+    def _look(self) -> None:
+        # A disk that hangs must not hang this: the answer is taken when it comes, and until then nobody asks again.
+        if self._looking is None:
+            self._looking = self._broker.loop.run_in_executor(None, self._ask)
+            self._looking.add_done_callback(self._on_looked)
+
+    def _ask(self) -> "Look":
+        """In a thread."""
+        storage = self._broker.storage
+        return storage.missing(), storage.space()
+
+    def _on_looked(self, looking: "asyncio.Future[Look]") -> None:
+        self._looking = None
+        if looking.cancelled() or looking.exception() is not None:
+            return
+        missing, (total, free) = looking.result()
+        if missing is not None and self.lost is None:
+            self._on_lost(missing)
+        if missing is None:
+            self._broker.space.measured(total, free)
+            if self._broker.space.is_short:
+                self._broker.housekeeping.make_room()
+                self._broker.clustering.hand_over_for_room()
+            self._broker.replicas.try_again()
+
+    def _on_lost(self, error: StorageError) -> None:
+        self.lost = error
+        logger.error("the data directory is gone; everything in it is offline: %s", error)
+        for partition in self._broker.replicas:
+            partition.on_storage_failure(error)
+
+    async def tell(self) -> None:
+        """Let the others know, if anything is new.  Numbers change all the time; a disk that stays slow is no news."""
+        reasons, membership = self.reasons(), self._broker.membership
+        told = membership.registration.degraded
+        gives_up = self.lost is not None and not membership.registration.shutting_down
+        if not gives_up and [_kind(reason) for reason in reasons] == [_kind(reason) for reason in told]:
+            return
+        for reason in reasons:
+            logger.warning("this broker is degraded: %s", reason)
+        if told and not reasons:
+            logger.info("this broker is no longer degraded")
+        if self.lost is not None:
+            # As before a shutdown: others lead whatever they can, and nothing new comes here.
+            await membership.update(degraded=reasons, shutting_down=True)
+        else:
+            await membership.update(degraded=reasons)
+
+
+def _kind(reason: str) -> str:
+    return reason.partition(":")[0]

@@ -1,0 +1,143 @@
+"""Compaction and expiry, one log at a time: decided on the event loop, done in a worker process, put in place on the loop.
+
+The worker process is started when there is something to clean and ended when there is not, so that an idle broker is one process.
+What is cleaned is never what producers append to; readers see the old segments until the new ones are in place.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.broker.partitions.partition import Partition
+from headrace.host.disk import Disk
+from headrace.host.worker import WorkerLost, WorkerProcess
+from headrace.log.cleaning.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    compact,
+    discard,
+    plan_compaction,
+    publish,
+    swap_in,
+)
+from headrace.log.cleaning.expiry import close_for_expiry, look, note, plan_expiry, plan_look
+from headrace.log.log import Log
+from headrace.log.values import CorruptBatch
+from headrace.model.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+Plan = TypeVar("Plan")
+Result = TypeVar("Result")
+
+
+class Cleaner:
+    """Cleans the logs of a broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._worker: WorkerProcess | None = None
+        self._starting = threading.Lock()
+        self._closed = False
+        # Logs that cannot be cleaned until a person has looked at them.
+        self._given_up: set[Partition] = set()
+
+    async def clean_all(self) -> None:
+        """Clean what is due, the dirtiest first as the partitions come."""
+        try:
+            for partition in list(self._candidates()):
+                await self.clean(partition)
+        finally:
+            self._end_worker()
+
+    def _candidates(self) -> Iterator[Partition]:
+        for partition in self._broker.replicas:
+            config = partition.config
+            if (
+                partition.failure is None
+                and partition not in self._given_up
+                and (config.is_compacted or config.message_ttl_enable)
+            ):
+                yield partition
+
+    async def clean(self, partition: Partition) -> bool:
+        """Clean one log if it is due; whether it was."""
+        log = partition.log
+        if not isinstance(log, Log):
+            # In memory there are no segments to write anew: retention takes out what has expired or was superseded.
+            return False
+        try:
+            await self._look_for_expiries(log, partition.high_watermark)
+            plan = self._plan(log, partition.high_watermark)
+            if plan is None:
+                return False
+            result = await self._work(compact, plan)
+            await self._put_in_place(partition, log, result)
+            return True
+        except CorruptBatch as error:
+            self._given_up.add(partition)
+            logger.error(
+                "%s is not compacted any more: %s; `headrace log verify` shows what is broken", partition.identity, error
+            )
+        except StorageError as error:
+            partition.on_storage_failure(error)
+        except (OSError, WorkerLost) as error:
+            self._end_worker()
+            logger.error("%s could not be compacted and is tried again later: %s", partition.identity, error)
+        return False
+
+    def _plan(self, log: Log, high_watermark: int) -> CompactionPlan | None:
+        now = self._broker.clock.wall_ms()
+        return plan_compaction(log, now, high_watermark) or plan_expiry(log, now, high_watermark)
+
+    async def _look_for_expiries(self, log: Log, high_watermark: int) -> None:
+        """Learn when records of segments that were closed lately expire."""
+        close_for_expiry(log, self._broker.clock.wall_ms())
+        plan = plan_look(log, high_watermark)
+        if plan is not None:
+            note(log, plan, await self._work(look, plan))
+
+    async def _work(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
+        if self._broker.host.worker_processes:
+            return await self._broker.loop.run_in_executor(None, self._call_worker, work, plan)
+        return await self._broker.loop.run_in_executor(None, work, plan, self._broker.host.disk)
+
+    def _call_worker(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
+        # In a thread: a process takes a while to start.
+        with self._starting:
+            if self._closed:
+                raise WorkerLost("the broker is closing")
+            worker = self._worker = self._worker or WorkerProcess()
+        return worker.call(work, plan, None)
+
+    async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
+        disk = self._broker.host.disk
+        if partition.failure is not None or log.failure is not None:
+            await self._broker.loop.run_in_executor(None, discard, result, disk)
+            return
+        await self._broker.loop.run_in_executor(None, publish, result, disk)
+        self._broker.housekeeping.unlink_soon(swap_in(log, result))
+        logger.info(
+            "cleaned %s: %d of %d records and %d of %d bytes stay",
+            partition.identity,
+            result.records_kept,
+            result.records_read,
+            result.bytes_after,
+            result.bytes_before,
+        )
+
+    def _end_worker(self) -> None:
+        with self._starting:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+    async def close(self) -> None:
+        self._closed = True
+        self._end_worker()
+        await asyncio.sleep(0)

@@ -1,0 +1,155 @@
+"""What a broker does when nobody asks: old segments go, compacted topics are compacted, and offsets are written down.
+
+All of it in the background: decisions on the event loop, files in threads, compaction in a worker process.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING
+
+from headrace.broker.housekeeping.cleaner import Cleaner
+from headrace.broker.housekeeping.turns import in_turns
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.supervision.supervision import Rule
+from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
+from headrace.log.memory import MemoryLog
+from headrace.model.errors import StorageError
+from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+# Between two partitions the loop gets a turn, so that a thousand of them are not one long silence.
+PARTITIONS_PER_TURN = 20
+
+
+class Housekeeping:
+    """The broker's background work."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.cleaner = Cleaner(broker)
+        self._altered = asyncio.Event()
+        self._leaving: list[tuple[float, int, RemovedSegment]] = []
+        self._numbers = count()
+        self._more_leave = asyncio.Event()
+
+    def start(self) -> None:
+        config = self._broker.config
+        self._scope = self._broker.supervisor.scope("housekeeping")
+        self._scope.start("removal", self._let_go, Rule.RESTART)
+        self._repeat("retention", "log.retention.check.interval.ms", self.apply_retention)
+        if config["log.cleaner.enable"]:
+            self._repeat("cleaning", "log.cleaner.backoff.ms", self.cleaner.clean_all)
+        self._repeat("checkpoints", "log.flush.offset.checkpoint.interval.ms", self.checkpoint)
+
+    async def close(self) -> None:
+        await self._scope.close()
+        await self.cleaner.close()
+
+    def _repeat(self, name: str, setting: str, work: Callable[[], Awaitable[None]]) -> None:
+        async def loop() -> None:
+            while True:
+                interval_ms = await self._rest(setting)
+                try:
+                    await work()
+                except StorageError as error:
+                    # The machine's fault, which partitions are told of where it concerns them.
+                    logger.error("%s failed; it is tried again in %d ms: %s", name, interval_ms, error)
+
+        self._scope.start(name, loop, Rule.RESTART)
+
+    async def _rest(self, setting: str) -> int:
+        """Wait for as long as the setting says, also where it changes meanwhile; how long that was, in milliseconds."""
+        loop = self._broker.loop
+        began = loop.time()
+        while (left := began + max(1, self._broker.config[setting]) / 1000 - loop.time()) > 0:
+            self._altered.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._altered.wait()
+        return int(self._broker.config[setting])
+
+    def on_settings(self) -> None:
+        """A setting was changed at run time: whoever rests looks at how long."""
+        self._altered.set()
+
+    # -- retention
+
+    async def apply_retention(self) -> None:
+        """Remove whole segments that are too old or too many."""
+        for turn, partition in enumerate(list(self._online())):
+            if isinstance(partition.log, MemoryLog):
+                clock = self._broker.clock
+                await in_turns(self._broker.loop, clock, partition.log.retention_steps(clock.wall_ms(), partition.high_watermark))
+                continue
+            try:
+                removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
+            except CorruptBatch as error:
+                logger.error("retention cannot read %s: %s", partition.identity, error)
+                partition.note_damage()
+                continue
+            except StorageError as error:
+                partition.on_storage_failure(error)
+                continue
+            self.unlink_soon(removed)
+            if turn % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
+        """Let the files of removed segments go, beside the event loop."""
+        for segment in removed:
+            logger.info(
+                "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
+            )
+            if segment.delay_ms <= 0 or self._broker.space.is_short:
+                self._broker.loop.run_in_executor(None, segment.unlink)
+            else:
+                due = self._broker.loop.time() + segment.delay_ms / 1000
+                heappush(self._leaving, (due, next(self._numbers), segment))
+                self._more_leave.set()
+
+    def make_room(self) -> None:
+        """The disk is full: files that wait for their delay to be over go now."""
+        self._more_leave.set()
+
+    async def _let_go(self) -> None:
+        """Unlink each file when its delay is over.  What is left when the broker stops goes at the next start."""
+        loop = self._broker.loop
+        while True:
+            self._more_leave.clear()
+            left = self._leaving[0][0] - loop.time() if self._leaving else None
+            if left is None or (left > 0 and not self._broker.space.is_short):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._more_leave.wait()
+                continue
+            _, _, segment = heappop(self._leaving)
+            await loop.run_in_executor(None, segment.unlink)
+
+    # -- offsets on disk
+
+    async def checkpoint(self) -> None:
+        """Write high watermarks, recovery points and log starts down."""
+        if self._broker.clustering.health.lost is not None:
+            return
+        high_watermarks, logs = self.positions()
+        await self._broker.loop.run_in_executor(None, self._broker.storage.checkpoint, high_watermarks, logs)
+
+    def positions(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionLog]]:
+        """How far each partition is, as the next start may believe it.
+
+        A follower hears of a high watermark before it has flushed what lies below: a power failure could bring back what it had
+        given up there.
+        """
+        online = list(self._online())
+        return {p.identity: min(p.high_watermark, p.safe_end) for p in online}, {p.identity: p.log for p in online}
+
+    def _online(self) -> Iterator[Partition]:
+        return (partition for partition in self._broker.replicas if partition.failure is None)

@@ -1,0 +1,340 @@
+"""One client's connection: frames in, replies out.
+
+Requests are started in the order they arrive and answered in that order; one that waits never delays the start of the next.
+What a client can make the broker hold is bounded: it is read only while its requests under way and its replies not yet taken stay
+within their limits, and all that it holds comes out of the memory that all connections share.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from headrace.broker.network.pace import Pace
+from headrace.broker.network.pending_reply import FAILED, PendingReply
+from headrace.host.disk import Buffer
+from headrace.model.listeners import PLAINTEXT
+from headrace.wire.errors import WireError
+from headrace.wire.framing import FrameSplitter
+
+if TYPE_CHECKING:
+    from headrace.broker.network.server import Server
+
+logger = logging.getLogger(__name__)
+
+# Replies up to this size are joined and written with one call.
+JOIN_BYTES_MAX = 65_536
+# Replies up to this size leave without being counted first, as most do at once.
+UNCOUNTED_BYTES_MAX = 4096
+# How long a frame may stand half received, or a reply half taken, without a byte moving.
+STALL_SECONDS = 60.0
+STALLED = (1 / STALL_SECONDS, STALL_SECONDS)
+# Longer than the longest wait that a client asks for in earnest: a rebalance of slow members.
+UNDER_WAY_SECONDS_MAX = 3600.0
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's socket."""
+
+    def __init__(self, server: "Server", listener: str = PLAINTEXT) -> None:
+        self._server = server
+        self.listener = listener
+        self.loop = server.loop
+        self.share = server.memory.open()
+        self._splitter = FrameSplitter(server.frame_bytes_max)
+        self._frames: deque[Buffer] = deque()
+        self._replies: deque[PendingReply] = deque()
+        # Bytes of replies that are made and wait for their place, and of those that the transport has and the socket has not.
+        self._held_bytes = 0
+        self._leaving_bytes = 0
+        # Bytes of requests under way that are still needed.
+        self._kept_bytes = 0
+        self._write_paused = False
+        self._read_paused = False
+        self._write_scheduled = False
+        self._starting = False
+        self._resting = False
+        self._received_bytes = 0
+        self._pauses = 0
+        self.client_host = ""
+        self.is_open = False
+        self.last_active = 0.0
+        self._arriving: Pace | None = None
+        self._leaving: Pace | None = None
+        self._turn: Pace | None = None
+        self._under_way: Pace | None = None
+
+    # -- the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        # Paused while anything is unsent: a buffer is let go as a whole, so a reply is held until its last byte has left.
+        self._transport.set_write_buffer_limits(0)
+        peer = transport.get_extra_info("peername")
+        self.client_host = peer[0] if peer else ""
+        self.is_open = True
+        self.last_active = self.loop.time()
+        if not self._server.admit(self):
+            self.close("there are already max.connections connections")
+        elif (seconds := self._server.connection_wait(self.client_host)) > 0:
+            self._turn_away(seconds)
+
+    def _turn_away(self, seconds: float) -> None:
+        """Its address makes connections faster than it may.  It is not heard, and closed after a while, as Kafka does: whoever is
+        refused at once comes back at once."""
+        self._resting = self._read_paused = True
+        self._transport.pause_reading()
+        self.loop.call_later(seconds, self.close_quietly)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        replies, self._replies = self._replies, deque()
+        self._frames.clear()
+        self._splitter = FrameSplitter(0)
+        # A request that is still under way keeps its bytes, as far as it needs them.
+        self.share.close(self._kept_bytes)
+        self._server.forget(self)
+        for reply in replies:
+            if (action := reply.when_closed) is not None:
+                reply.when_closed = None
+                reply.run(action)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self.loop.time()
+        self._received_bytes += nbytes
+        try:
+            self._frames.extend(self._splitter.buffer_updated(nbytes))
+        except WireError as error:
+            self.close(f"it sent a frame that cannot be: {error}")
+            return
+        if self.share.is_in_line and self._frames:
+            # The turn was for the frame that is complete now, not for the next one.
+            self.share.stop_receiving()
+        self._start_frames()
+        if self._frames or self._splitter.partial is not None or self._read_paused or self._write_paused or self.share.requests:
+            self._regulate()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._pauses += 1
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._leaving_bytes = 0
+        self.last_active = self.loop.time()
+        self._call_head()
+        self._write_ready()
+        self._start_frames()
+        self._regulate()
+
+    def close(self, reason: str) -> None:
+        """End the connection, for a reason worth one line in the log."""
+        if self.is_open:
+            self.is_open = False
+            logger.warning("closed the connection from %s: %s", self.client_host or "an unknown peer", reason)
+            self._transport.abort()
+
+    def close_quietly(self) -> None:
+        """End the connection after what was written is sent."""
+        if self.is_open:
+            self.is_open = False
+            self._transport.close()
+
+    # -- those who do nothing, or too little
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing under way, and no frame begun."""
+        return not self._replies and not self._frames and not self._splitter.buffered_bytes
+
+    def offence(self, now: float, *, others_wait: bool) -> str | None:
+        """Why this connection must not be kept; asked now and then."""
+        if self._write_paused:
+            return self._leaving_offence(now, others_wait=others_wait)
+        if self._splitter.buffered_bytes and not self._read_paused:
+            return self._arriving_offence(now)
+        if self._replies:
+            self._under_way = self._under_way or Pace()
+            if self._under_way.is_below(1, UNDER_WAY_SECONDS_MAX, thing=self._replies[0], moved=0, now=now):
+                return f"its request was still under way after {UNDER_WAY_SECONDS_MAX:.0f} s"
+        else:
+            self._under_way = None
+        return None
+
+    def _arriving_offence(self, now: float) -> str | None:
+        """What is not read because there is no room is not the client's fault; it is not asked about then."""
+        rate, seconds = self._server.slowest
+        self._arriving = self._arriving or Pace()
+        if self._arriving.is_below(rate, seconds, thing=self._splitter.begun, moved=self._received_bytes, now=now):
+            return f"it sent a request more slowly than {rate:g} bytes a second"
+        if not (self.share.has_turn and self._server.memory.is_short):
+            self._turn = None
+            return None
+        self._turn = self._turn or Pace()
+        if self._turn.is_below(1, STALL_SECONDS, thing=self._splitter.begun, moved=0, now=now):
+            return f"others waited {STALL_SECONDS:.0f} s for memory while it sent a large request"
+        return None
+
+    def _leaving_offence(self, now: float, *, others_wait: bool) -> str | None:
+        rate, seconds = self._server.slowest if others_wait else STALLED
+        self._leaving = self._leaving or Pace()
+        left = self._transport.get_write_buffer_size()
+        if not self._leaving.is_below(rate, seconds, thing=self._pauses, moved=-left, now=now):
+            return None
+        if others_wait:
+            return f"it read its replies more slowly than {rate:g} bytes a second while others waited for memory"
+        return f"it did not read its replies for {seconds:.0f} s"
+
+    # -- requests
+
+    def _start_frames(self) -> None:
+        while self._frames and self._may_start():
+            frame = self._frames.popleft()
+            reply = PendingReply(self)
+            self._replies.append(reply)
+            try:
+                self._server.start(frame, self, reply)
+            except WireError as error:
+                self.close(f"it sent a request that cannot be read: {error}")
+            except Exception:
+                logger.exception("a request from %s failed", self.client_host)
+                self.close(FAILED)
+
+    def _may_start(self) -> bool:
+        return (
+            self.is_open
+            and not self._starting
+            and not self._resting
+            and not self._write_paused
+            and len(self._replies) < self._server.requests_max
+            and self._held_bytes < self._server.reply_bytes_max
+            and (not self._server.memory.is_flooded or self._wait_to_start())
+        )
+
+    def _wait_to_start(self) -> bool:
+        self.share.wait_to_start(self.on_room)
+        return False
+
+    def hold_start(self) -> None:
+        """A request was handed to a task that has not begun: the next one waits for that, so that both start in order."""
+        self._starting = True
+
+    def release_start(self) -> None:
+        self._starting = False
+        self.loop.call_soon(self._resume_start)
+
+    def rest(self, seconds: float) -> None:
+        """A quota is used up: nothing more is started, and so nothing more is read, for a while."""
+        if not self._resting:
+            self._resting = True
+            self.loop.call_later(seconds, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._resume_start()
+
+    def _resume_start(self) -> None:
+        if self.is_open and not self._starting:
+            self._start_frames()
+            self._regulate()
+
+    def on_room(self) -> None:
+        """There is room again for what this connection waits for."""
+        self._resume_start()
+
+    def _regulate(self) -> None:
+        """Read from the socket only while there is room for what comes."""
+        if not self.is_open:
+            return
+        queued = sum(map(len, self._frames)) if self._frames else 0
+        blocked = bool(queued) or self._write_paused
+        if blocked and self.share.is_in_line:
+            self.share.stop_receiving()
+        requests = self._kept_bytes + queued + self._splitter.held_bytes
+        if not blocked and self._splitter.held_bytes:
+            wanted = self._kept_bytes + self._splitter.wanted_bytes
+            if self.share.may_receive(wanted, self.on_room):
+                requests = wanted
+            else:
+                blocked = True
+        self._settle(requests)
+        if blocked and not self._read_paused:
+            self._read_paused = True
+            self._transport.pause_reading()
+        elif not blocked and self._read_paused:
+            self._read_paused = False
+            self._arriving = None
+            self._transport.resume_reading()
+
+    # -- memory
+
+    def _settle(self, requests: int) -> None:
+        share, replies = self.share, self._held_bytes + self._leaving_bytes
+        if requests != share.requests or replies != share.replies:
+            share.settle(requests, replies)
+
+    def on_kept(self, size: int) -> None:
+        """A request under way needs so many bytes more, or less."""
+        self._kept_bytes += size
+        self.share.settle(self.share.requests + size, self.share.replies)
+
+    # -- replies
+
+    def is_head(self, reply: PendingReply) -> bool:
+        return bool(self._replies) and self._replies[0] is reply and not self._write_paused
+
+    def on_answered(self, reply: PendingReply) -> None:
+        if not self.is_open:
+            return
+        self._held_bytes += reply.size
+        if self._held_bytes > self.share.replies + UNCOUNTED_BYTES_MAX:
+            self._settle(self.share.requests)
+        if self._replies[0] is reply and not self._write_scheduled:
+            # Once per turn of the loop, so that replies that become ready together leave together.
+            self._write_scheduled = True
+            self.loop.call_soon(self._write_ready)
+
+    def _write_ready(self) -> None:
+        self._write_scheduled = False
+        if not self.is_open:
+            return
+        while not self._write_paused and self._replies and self._replies[0].buffers is not None:
+            self._write_some()
+            if self._replies:
+                self._call_head()
+        if self._frames or self._read_paused:
+            self._start_frames()
+            self._regulate()
+        elif self._leaving_bytes or self.share.replies:
+            self._settle(self.share.requests)
+
+    def _write_some(self) -> None:
+        """Write the replies that are ready, up to and including the first large one."""
+        parts: list[Buffer] = []
+        total = 0
+        while total <= JOIN_BYTES_MAX and self._replies and (buffers := self._replies[0].buffers) is not None:
+            reply = self._replies.popleft()
+            size = reply.size
+            # Whoever still knows the reply does not hold its bytes.
+            reply.buffers = ()
+            self._held_bytes -= size
+            if size:
+                parts.append(size.to_bytes(4, "big"))
+                parts.extend(buffers)
+                total += size
+        if total > JOIN_BYTES_MAX:
+            self._transport.writelines(parts)
+        elif parts:
+            self._transport.write(b"".join(parts))
+        if self._write_paused:
+            self._leaving_bytes = total
+
+    def _call_head(self) -> None:
+        """Let the next reply be made, if it waited for its turn and the earlier ones have left."""
+        if self._replies and not self._write_paused and (action := self._replies[0].at_head) is not None:
+            reply = self._replies[0]
+            reply.at_head = None
+            reply.run(action)

@@ -1,0 +1,161 @@
+"""From a frame to its handler and back: reads the header, checks the version, decodes, calls, encodes.
+
+A request that cannot be read ends its connection; so does one whose API or version is not served, except ApiVersions, which is
+how a client finds out.  A handler that raises costs its own connection and nobody else's.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from headrace.broker.network.connection import Connection
+from headrace.broker.network.pending_reply import FAILED, PendingReply
+from headrace.broker.network.throttling import Timed, after_work, told
+from headrace.broker.supervision.supervision import Rule
+from headrace.host.disk import Buffer
+from headrace.wire.apis import ApiKey
+from headrace.wire.codec import decode, encode
+from headrace.wire.errors import WireError
+from headrace.wire.framing import read_request_header, response_header
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """Who asks, and how."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    connection: Connection
+
+    @property
+    def client_host(self) -> str:
+        return self.connection.client_host
+
+    def response_header(self) -> bytes:
+        return response_header(self.api_key, self.api_version, self.correlation_id)
+
+
+Handler = Callable[["Broker", Any, RequestContext], Any]
+DirectHandler = Callable[["Broker", Buffer, int, RequestContext, PendingReply], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One API: the versions served, and who answers.
+
+    A plain handler gets the decoded request and returns the response, now or later.  A direct one gets the frame and answers by
+    itself: the two APIs that carry records."""
+
+    versions: range
+    request: type[Any]
+    handler: Handler | None = None
+    direct: DirectHandler | None = None
+    # Whether clients are told of it; what only brokers use among themselves is not for them.
+    public: bool = True
+
+
+class Dispatcher:
+    """Starts requests."""
+
+    def __init__(self, broker: "Broker", routes: Mapping[int, Route]) -> None:
+        self._broker = broker
+        self.routes = routes
+        self._waits = {key for key, route in routes.items() if iscoroutinefunction(route.handler)}
+        self._scope = broker.supervisor.scope("requests")
+
+    def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
+        """Begin one request.  Raises WireError when its bytes are wrong."""
+        header, position = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        context = RequestContext(key, version, header.correlation_id, header.client_id, connection)
+        route = self.routes.get(key)
+        if route is None or version not in route.versions:
+            self._refuse(context, reply)
+        elif self._broker.quotas.active:
+            self._start_timed(route, frame, position, context, reply)
+        else:
+            self._start_on(route, frame, position, context, reply)
+
+    def _start_timed(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+        """As below, with an eye on the clock: time is a quota too."""
+        monotonic = self._broker.clock.monotonic
+        began = monotonic()
+        if route.direct is not None:
+            # Its reply tells of what was owed before it; what it costs itself, the next one tells.
+            route.direct(self._broker, frame, position, context, reply)
+            after_work(self._broker, monotonic() - began, context)
+            return
+        assert route.handler is not None
+        request = decode(route.request, frame, context.api_version, position, exact=False)
+        if context.api_key in self._waits:
+            reply.keep(len(frame))
+            self._start_task(self._timed(route.handler(self._broker, request, context), context), context, reply)
+        else:
+            response = route.handler(self._broker, request, context)
+            self._answer(told(self._broker, response, monotonic() - began, context), context, reply)
+
+    async def _timed(self, work: Awaitable[Any], context: RequestContext) -> Any:
+        timed = Timed(work, self._broker.clock.monotonic)
+        response = await timed
+        return told(self._broker, response, timed.seconds, context)
+
+    def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+        key, version = context.api_key, context.api_version
+        if route.direct is not None:
+            route.direct(self._broker, frame, position, context, reply)
+        else:
+            assert route.handler is not None
+            request = decode(route.request, frame, version, position, exact=False)
+            if key in self._waits:
+                reply.keep(len(frame))
+                self._start_task(route.handler(self._broker, request, context), context, reply)
+            else:
+                self._answer(route.handler(self._broker, request, context), context, reply)
+
+    def _refuse(self, context: RequestContext, reply: PendingReply) -> None:
+        if context.api_key != ApiKey.API_VERSIONS:
+            raise WireError(f"API {context.api_key} version {context.api_version} is not served")
+        # A client newer than we are: answer in the oldest version, which it must understand (KIP-511).
+        context.api_version = 0
+        route = self.routes[ApiKey.API_VERSIONS]
+        assert route.handler is not None
+        self._answer(route.handler(self._broker, None, context), context, reply)
+
+    def _answer(self, response: Any, context: RequestContext, reply: PendingReply) -> None:
+        reply.send((context.response_header(), encode(response, context.api_version)))
+
+    def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
+        context.connection.hold_start()
+        self.run_task(self._run(work, context, reply), reply)
+
+    async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
+        context.connection.release_start()
+        self._answer(await work, context, reply)
+
+    def run_task(self, work: Coroutine[Any, Any, None], reply: PendingReply) -> "asyncio.Task[None]":
+        """Do a request's work in a task.  However that ends, the request has a reply then, or its connection is closed."""
+        task = self._scope.spawn("request", work, Rule.OWNER)
+        task.add_done_callback(partial(self._task_ended, reply))
+        return task
+
+    def _task_ended(self, reply: PendingReply, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():
+            reply.abandon("its request was given up")
+        elif (error := task.exception()) is not None:
+            logger.error("a request failed", exc_info=error)
+            reply.abandon(FAILED)
+
+    async def close(self) -> None:
+        """Give up what is still under way."""
+        await self._scope.close()

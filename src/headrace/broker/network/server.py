@@ -1,0 +1,101 @@
+"""The listening sockets and all its connections: who is let in, who is sent away, and the memory they share."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from headrace.broker.network.connection import STALLED, Connection
+from headrace.broker.network.memory_account import MemoryAccount
+from headrace.broker.network.pending_reply import PendingReply
+from headrace.host.disk import Buffer
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Address, Listener
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 5.0
+# How often those who are too slow are looked for while others wait for memory.
+SHORT_SWEEP_SECONDS = 1.0
+BACKLOG = 4096
+
+Start = Callable[[Buffer, Connection, PendingReply], None]
+
+
+class Server:
+    """Accepts connections and hands their requests to `start`."""
+
+    def __init__(self, config: BrokerConfig, start: Start, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.start = start
+        self.frame_bytes_max: int = config["socket.request.max.bytes"]
+        self.requests_max: int = config["headrace.connection.requests.max"]
+        self.reply_bytes_max: int = config["headrace.connection.reply.bytes.max"]
+        self._connections_max: int = config["max.connections"]
+        self._idle_seconds: float = config["connections.max.idle.ms"] / 1000
+        requests_limit: int = config["queued.max.request.bytes"]
+        self.memory = MemoryAccount(
+            config["headrace.connections.bytes.max"],
+            loop.call_soon,
+            requests_limit=requests_limit if requests_limit > 0 else None,
+        )
+        # Bytes a second, and for how many seconds a connection may be slower.
+        rate_min: int = config["headrace.connection.bytes.per.second.min"]
+        self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
+        self.connections: dict[Connection, None] = {}
+        self._servers: list[asyncio.Server] = []
+        # How long a connection from an address is left alone before it is turned away; 0 when it is welcome.
+        self.connection_wait: Callable[[str], float] = lambda address: 0.0
+
+    async def listen(self, listener: Listener) -> Address:
+        """Take the listener's address, without letting anybody in yet; answer which it is."""
+        host, port = listener.address
+        server = await self.loop.create_server(
+            lambda: Connection(self, listener.name), host or "0.0.0.0", port, backlog=BACKLOG, start_serving=False
+        )
+        self._servers.append(server)
+        return Address(*server.sockets[0].getsockname()[:2])
+
+    async def open(self) -> None:
+        """Let clients in."""
+        assert self._servers, "listen first"
+        for server in self._servers:
+            await server.start_serving()
+
+    def stop_listening(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    async def close(self) -> None:
+        """Refuse newcomers, then end every connection."""
+        self.stop_listening()
+        for connection in list(self.connections):
+            connection.close_quietly()
+        # One turn, so that the sockets are closed before the loop may stop.
+        await asyncio.sleep(0)
+
+    def admit(self, connection: Connection) -> bool:
+        if len(self.connections) >= self._connections_max:
+            return False
+        self.connections[connection] = None
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
+
+    # -- those who do nothing, or too little
+
+    async def sweep_for_ever(self) -> None:
+        while True:
+            often = min(SWEEP_SECONDS, self.slowest[1] / 2)
+            await asyncio.sleep(min(often, SHORT_SWEEP_SECONDS) if self.memory.is_short else often)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        others_wait = self.memory.is_short
+        for connection in list(self.connections):
+            if (offence := connection.offence(now, others_wait=others_wait)) is not None:
+                connection.close(offence)
+            elif now - connection.last_active > self._idle_seconds and connection.is_idle:
+                connection.close_quietly()

@@ -1,0 +1,358 @@
+"""All replicas on this broker: opened, led, followed and removed as the cluster's metadata says.
+
+Changes of the metadata are carried out one after the other, the slow part of each (files) in a thread, so that the event loop and
+every other partition go on meanwhile.  When one cannot be carried out, its partition is offline, others may lead it, and a little
+later everything is compared with the metadata and made so.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.partitions.flushing import Flusher, in_lanes
+from headrace.broker.partitions.page_cache import PageCache, WrittenLately
+from headrace.broker.partitions.partition import Alone, Leadership, Partition
+from headrace.broker.partitions.storage import Opened, Storage, Wanted
+from headrace.broker.supervision.supervision import PAUSE_S_MAX, Again, Deaths, Rule, Scope, Service, verdict
+from headrace.controller.changes import (
+    BrokerAdmitted,
+    BrokerConfigsChanged,
+    Change,
+    PartitionChanged,
+    TopicConfigsChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicGrew,
+)
+from headrace.controller.entries import PartitionState
+from headrace.controller.image import ClusterImage
+from headrace.log.memory import MemoryLog
+from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
+from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+
+logger = logging.getLogger(__name__)
+
+# Logs are opened this many at a time, in threads, so that a topic of thousands is not one long silence.
+OPEN_CHUNK = 200
+OPEN_LANES = 8  # each waits for its disk while others compute
+
+# Between so many partitions the loop gets a turn: a lease must be renewed however many there are.
+ROLES_PER_TURN = 50
+
+Lead = Callable[[Partition, PartitionState], Leadership]
+
+
+@dataclass(frozen=True, slots=True)
+class RightToLeadChanged:
+    """This broker lost its lease, or has one again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Something was not carried out, or perhaps not heard of."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomToOpen:
+    """The disk may have room for a log that could not be opened."""
+
+    partition: Partition
+
+
+Submitted = Change | RightToLeadChanged | Reconcile | RoomToOpen
+
+
+class Replicas:
+    """Partitions by name and by id."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: Callable[[], ClusterImage],
+        storage: Storage,
+        flusher: Flusher,
+        config_of: Callable[[str], LogConfig],
+        loop: asyncio.AbstractEventLoop,
+        scope: Scope,
+        space: DiskSpace,
+        page_cache: PageCache,
+    ) -> None:
+        self._space = space
+        self._page_cache = page_cache
+        self._broker_id = broker_id
+        self._image = image
+        self._storage = storage
+        self._flusher = flusher
+        self._config_of = config_of
+        self._loop = loop
+        self._scope = scope
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._changes: asyncio.Queue[Submitted] = asyncio.Queue()
+        # Replicas that could not take up their role, and when anything went wrong here lately.
+        self._without_role: dict[Partition, None] = {}
+        self._failures = Deaths()
+        self._worker: Service | None = None
+        # The change that is being carried out.
+        self._in_hand: Submitted | None = None
+        # How a leader keeps track of its followers; a broker of its own has none.
+        self.lead: Lead = lambda partition, state: Alone()
+        # Whether this broker may lead at all: not before the controller has admitted it, nor after it lost its lease.
+        self.may_lead: Callable[[], bool] = lambda: True
+        # Told after a partition's role has changed, and before it goes away.
+        self.on_role: list[Callable[[Partition], None]] = []
+        self.on_removed: list[Callable[[Partition], None]] = []
+
+    # -- looking up
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The replica of this partition here; RequestError says what a client should make of it when there is none."""
+        try:
+            return self._topics[topic][index]
+        except KeyError:
+            raise RequestError(self._why_missing(topic, index)) from None
+
+    def find_by_id(self, topic_id: UUID, index: int) -> Partition:
+        topic = self._image().topics_by_id.get(topic_id)
+        if topic is None:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self.find(topic.name, index)
+        if partition.topic_id != topic_id:
+            raise RequestError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return partition
+
+    def _why_missing(self, topic: str, index: int) -> ErrorCode:
+        known = self._image().partition(topic, index) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in list(self._topics.values()):
+            yield from list(partitions.values())
+
+    def of_topic(self, topic: str) -> list[Partition]:
+        return list(self._topics.get(topic, {}).values())
+
+    # -- carrying out changes
+
+    async def start(self) -> None:
+        """Open everything the metadata places here, and remove what it does not know."""
+        image = self._image()
+        wanted = [
+            (topic.name, topic.topic_id, index) for topic, index, state in image.partitions() if self._broker_id in state.replicas
+        ]
+        await self._open(wanted)
+        await self._loop.run_in_executor(None, self._storage.remove_unknown, {(name, index): id for name, id, index in wanted})
+        self._worker = self._scope.start("replica roles", self._work, Rule.RESTART_OR_END)
+
+    def submit(self, change: Change) -> None:
+        """Have a change of the metadata carried out, after those before it."""
+        self._changes.put_nowait(change)
+
+    async def settled(self) -> None:
+        """Return when everything submitted so far is carried out; at once when nobody will ever do that."""
+        if self._worker is None or not self._worker.is_over:
+            await self._changes.join()
+
+    async def close(self) -> None:
+        await self._scope.close()
+
+    async def _work(self) -> None:
+        if self._in_hand is not None:
+            # This task has died over it.
+            self.reconcile()
+        while True:
+            change = await self._changes.get()
+            self._in_hand = change
+            try:
+                await self._carry_out(change)
+            except Exception as error:
+                self._on_failed(f"{type(change).__name__}", error)
+            finally:
+                self._changes.task_done()
+            self._in_hand = None
+
+    def _on_failed(self, what: str, error: Exception) -> None:
+        """Have everything made as the metadata says, a little later."""
+        self._scope.supervisor.report(what, error)
+        self._failures.note(error, self._loop.time())
+        following = verdict(Rule.RESTART, len(self._failures.moments))
+        self._loop.call_later(following.pause_s if isinstance(following, Again) else PAUSE_S_MAX, self.reconcile)
+
+    def reconcile(self) -> None:
+        """Have everything compared with the metadata and made so, after what was submitted before."""
+        self._changes.put_nowait(Reconcile())
+
+    async def _reconcile(self) -> None:
+        image = self._image()
+        wanted = {(topic.topic_id, index) for topic, index, state in image.partitions() if self._broker_id in state.replicas}
+        await self._remove([p for p in self if (p.topic_id, p.identity.partition) not in wanted])
+        have = {(partition.topic_id, partition.identity.partition) for partition in self}
+        missing = [
+            (topic.name, topic.topic_id, index)
+            for topic, index, _ in image.partitions()
+            if (topic.topic_id, index) in wanted - have
+        ]
+        await self._open(missing)
+        for name in list(self._topics):
+            self._reconfigure(name)
+        for partition in list(self._without_role):
+            del self._without_role[partition]
+            partition.take_back()
+        await self._reconsider_roles()
+
+    async def _carry_out(self, change: Submitted) -> None:
+        match change:
+            case TopicCreated(name, topic_id, count):
+                await self._open(self._placed_here(name, topic_id, range(count)))
+            case TopicGrew(name, topic_id, old_count, new_count):
+                await self._open(self._placed_here(name, topic_id, range(old_count, new_count)))
+            case TopicDeleted(name, topic_id, _):
+                await self._remove([p for p in self.of_topic(name) if p.topic_id == topic_id])
+            case TopicConfigsChanged(name, _, _, _):
+                self._reconfigure(name)
+            case BrokerConfigsChanged(_):
+                for name in list(self._topics):
+                    self._reconfigure(name)
+            case BrokerAdmitted(broker_id, _) if broker_id == self._broker_id:
+                await self._reconsider_roles()
+            case RoomToOpen(partition):
+                await self._open_again(partition)
+            case RightToLeadChanged():
+                await self._reconsider_roles()
+            case Reconcile():
+                await self._reconcile()
+            case PartitionChanged(name, topic_id, index, _, after):
+                await self._on_partition_changed(name, topic_id, index, after)
+
+    def _placed_here(self, name: str, topic_id: UUID, indexes: range) -> list[tuple[str, UUID, int]]:
+        topic = self._image().topics_by_id.get(topic_id)
+        if topic is None:
+            return []
+        return [(name, topic_id, index) for index in indexes if self._broker_id in topic.partitions[index].replicas]
+
+    async def _on_partition_changed(self, name: str, topic_id: UUID, index: int, after: PartitionState) -> None:
+        here = self._topics.get(name, {}).get(index)
+        if self._broker_id not in after.replicas:
+            await self._remove([here] if here is not None else [])
+        elif here is None:
+            await self._open([(name, topic_id, index)])
+        else:
+            self._assume_role(here)
+
+    async def _open(self, wanted: list[tuple[str, UUID, int]]) -> None:
+        for start in range(0, len(wanted), OPEN_CHUNK):
+            chunk = wanted[start : start + OPEN_CHUNK]
+            configs = {name: self._config_of(name) for name in {name for name, _, _ in chunk}}
+            lanes = in_lanes(chunk, OPEN_LANES)
+            opening = asyncio.gather(
+                *(self._loop.run_in_executor(None, self._storage.open_many, lane, configs) for lane in lanes),
+                return_exceptions=True,
+            )
+            # What the threads have opened is known here whatever happens: nothing is opened twice, and all of it is closed.
+            try:
+                results = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                self._enter(lanes, await opening)
+                raise
+            for partition in self._enter(lanes, results):
+                self._assume_role(partition)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+
+    def _enter(self, lanes: Sequence[Sequence[Wanted]], results: Sequence[list[Opened] | BaseException]) -> list[Partition]:
+        entered = []
+        for lane, result in zip(lanes, results, strict=True):
+            if isinstance(result, BaseException):
+                continue
+            for (name, topic_id, index), (log, failure) in zip(lane, result, strict=True):
+                partition = Partition(
+                    TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop, space=self._space
+                )
+                if not isinstance(log, MemoryLog):
+                    partition.written_lately = WrittenLately(self._page_cache, log.start_offset, log.end_offset, log.size_bytes)
+                partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
+                if failure is not None:
+                    partition.cannot_be_opened(failure)
+                self._topics.setdefault(name, {})[index] = partition
+                entered.append(partition)
+        return entered
+
+    def try_again(self) -> None:
+        """The disk may have room for what it refused: writes, and logs that could not be opened."""
+        for partition in self:
+            if partition.waits_for_room:
+                partition.try_again()
+                if isinstance(partition.failure, NoRoom):
+                    self._changes.put_nowait(RoomToOpen(partition))
+
+    async def _open_again(self, partition: Partition) -> None:
+        name, index = partition.identity.topic, partition.identity.partition
+        if self._topics.get(name, {}).get(index) is not partition:
+            return
+        for listener in self.on_removed:
+            listener(partition)
+        partition.retire()
+        await self._open([(name, partition.topic_id, index)])
+
+    def reconsider_roles(self) -> None:
+        """Whether this broker may lead has changed: have it take up or give up what it leads, soon.
+
+        Nothing unsafe happens until then: a leader without a lease acknowledges nothing that needs others."""
+        self._changes.put_nowait(RightToLeadChanged())
+
+    async def _reconsider_roles(self) -> None:
+        for turn, partition in enumerate(self):
+            if self._topics.get(partition.identity.topic, {}).get(partition.identity.partition) is partition:
+                self._assume_role(partition)
+            if turn % ROLES_PER_TURN == ROLES_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    def reconsider(self, partition: Partition) -> None:
+        """A replica that was offline is not any more."""
+        self._assume_role(partition)
+
+    def _assume_role(self, partition: Partition) -> None:
+        try:
+            self._lead_or_follow(partition)
+        except Exception as error:
+            # It might be half of one and half of the other: it serves nobody, and others may lead it, until that is mended.
+            if partition.failure is None:
+                self._without_role[partition] = None
+            partition.on_role_failure(StorageError(partition.identity, "taking up its role", error))
+            self._on_failed(f"the role of {partition.identity}", error)
+
+    def _lead_or_follow(self, partition: Partition) -> None:
+        topic = self._image().topics_by_id.get(partition.topic_id)
+        if topic is None:
+            return
+        state = topic.partitions[partition.identity.partition]
+        if state.leader == self._broker_id and self.may_lead():
+            partition.lead(state, self.lead(partition, state))
+        else:
+            partition.follow(state)
+        for listener in self.on_role:
+            listener(partition)
+
+    def _reconfigure(self, name: str) -> None:
+        config = self._config_of(name)
+        for partition in self.of_topic(name):
+            partition.reconfigure(config)
+
+    async def _remove(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            for listener in self.on_removed:
+                listener(partition)
+            self._without_role.pop(partition, None)
+            name, index = partition.identity.topic, partition.identity.partition
+            self._topics.get(name, {}).pop(index, None)
+            if not self._topics.get(name):
+                self._topics.pop(name, None)
+            partition.retire()
+            try:
+                await self._loop.run_in_executor(None, self._storage.remove, partition.identity, partition.log)
+            except (StorageError, OSError) as error:
+                logger.error("could not remove the files of %s: %s", partition.identity, error)

@@ -1,0 +1,84 @@
+"""How much a topic holds, each partition counted once, wherever it lies.
+
+What has a replica here is measured here.  For the others their leaders are asked, from time to time and only while somebody wants
+to know: a topic with a storage quota may be over it by what is written elsewhere between two questions.
+"""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from headrace.broker.cluster.peers import PeerUnreachable
+from headrace.controller.image import Topic
+from headrace.model.identity import NO_BROKER, TopicPartition
+from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+ASK_EVERY_S = 1.0
+ANSWER_S_MAX = 5.0
+DESCRIBE_LOG_DIRS_VERSION = 4
+LANE = "sizes"
+
+
+class TopicSizes:
+    """Sizes by topic; asks no more than once in a while for each."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._elsewhere: dict[TopicPartition, int] = {}
+        self._asked_at: dict[str, float] = {}
+
+    def size_of(self, name: str) -> int:
+        """In bytes, as far as it is known here."""
+        here = {partition.identity.partition: partition.log.size_bytes for partition in self._broker.replicas.of_topic(name)}
+        size = sum(here.values())
+        topic = self._broker.image.topics.get(name)
+        if topic is None or len(here) == topic.partition_count:
+            return size
+        self._ask_soon(name)
+        missing = (TopicPartition(name, index) for index in range(topic.partition_count) if index not in here)
+        return size + sum(self._elsewhere.get(identity, 0) for identity in missing)
+
+    def _ask_soon(self, name: str) -> None:
+        now = self._broker.loop.time()
+        if name not in self._asked_at or now - self._asked_at[name] >= ASK_EVERY_S:
+            self._asked_at[name] = now
+            self._broker.spawn(self._ask(name))
+
+    async def _ask(self, name: str) -> None:
+        topic = self._broker.image.topics.get(name)
+        if topic is None:
+            self._forget(name)
+            return
+        for leader, indexes in self._led_elsewhere(topic).items():
+            wanted = DescribableLogDirTopic(topic=name, partitions=tuple(indexes))
+            try:
+                response: DescribeLogDirsResponse = await self._broker.peers.call(
+                    leader,
+                    DescribeLogDirsRequest(topics=(wanted,)),
+                    DESCRIBE_LOG_DIRS_VERSION,
+                    timeout=ANSWER_S_MAX,
+                    lane=LANE,
+                )
+            except PeerUnreachable:
+                continue  # what was known of its partitions stays known
+            self._take(response)
+
+    def _led_elsewhere(self, topic: Topic) -> dict[int, list[int]]:
+        by_leader: dict[int, list[int]] = defaultdict(list)
+        for index, state in enumerate(topic.partitions):
+            if self._broker.broker_id not in state.replicas and state.leader != NO_BROKER:
+                by_leader[state.leader].append(index)
+        return by_leader
+
+    def _take(self, response: DescribeLogDirsResponse) -> None:
+        for directory in response.results:
+            for topic in directory.topics:
+                for partition in topic.partitions:
+                    self._elsewhere[TopicPartition(topic.name, partition.partition_index)] = partition.partition_size
+
+    def _forget(self, name: str) -> None:
+        self._asked_at.pop(name, None)
+        for identity in [identity for identity in self._elsewhere if identity.topic == name]:
+            del self._elsewhere[identity]

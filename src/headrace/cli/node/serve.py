@@ -1,0 +1,179 @@
+"""`headrace serve`: run a broker here until it is told to stop."""
+
+import errno
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.failure import Failure
+from headrace.cli.node.settings import collect, unknown_variables
+from headrace.cli.output import remark
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Address, read_listeners
+from headrace.model.settings import SettingError
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+DEFAULT_PORT = 9092
+
+
+def serve(
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Where the data lives; ./data if not given.")] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory; write no file.")] = False,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="The address to listen on; 127.0.0.1:9092 if not given. Several as NAME://HOST:PORT,NAME://HOST:PORT.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="HOST:PORT",
+            help="The address clients are told, where it is not the one listened on; needed with 0.0.0.0.",
+        ),
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings from a file.")] = None,
+    flush: Annotated[
+        str | None,
+        typer.Option("--flush", metavar="MODE", help="ack: on disk before the acknowledgement (the default); interval; or os."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of docs/settings.md; may be repeated.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Run a broker.
+
+    Settings come from the defaults, then the file, then HEADRACE_* variables, then flags: the later one wins.
+
+    Examples:
+
+      headrace serve                                # data in ./data
+
+      headrace serve --memory --listen 127.0.0.1:0  # no file, a free port
+
+      headrace serve --listen 0.0.0.0:9092 --advertise broker.example:9092
+
+      HEADRACE_NUM_PARTITIONS=12 headrace serve --config headrace.toml
+    """
+    if memory and data is not None:
+        raise typer.BadParameter("Give --data or --memory, not both.")
+    flags = _flags(data, memory, listen, advertise, flush, setting)
+    settings = BrokerConfig(collect(config, os.environ, flags))
+    for line in unknown_variables(os.environ):
+        remark(line)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    _run(settings)
+
+
+def _flags(
+    data: Path | None, memory: bool, listen: str | None, advertise: str | None, flush: str | None, setting: list[str] | None
+) -> dict[str, str]:
+    from headrace.cli.connection import key_values
+
+    flags = key_values(setting, "--set")
+    if data is not None:
+        # Said on the command line it also goes before a file or a variable that says memory.
+        flags |= {"log.dirs": str(data), "headrace.memory": "false"}
+    if memory:
+        flags["headrace.memory"] = "true"
+    if listen is not None:
+        flags["listeners"] = listen
+    if advertise is not None:
+        flags["advertised.listeners"] = advertise
+    if flush is not None:
+        flags["headrace.flush"] = flush
+    return flags
+
+
+def _run(settings: BrokerConfig) -> None:
+    from headrace.broker.app import CannotStart, NoMetadata
+    from headrace.broker.app import serve as run_broker
+    from headrace.broker.supervision.supervision import BrokerFailed
+
+    _check_addresses(settings)
+    try:
+        run_broker(settings, greet)
+    except OSError as error:
+        raise Failure(_cannot_start(settings, error)) from None
+    except BrokerFailed as error:
+        raise Failure(f"the broker has ended: {error}.") from None
+    except CannotStart as error:
+        raise Failure(f"the broker cannot start: {error}.") from None
+    except NoMetadata as error:
+        raise Failure(f"the broker cannot start without its metadata ({settings['headrace.metadata']}): {error}.") from None
+
+
+def _check_addresses(settings: BrokerConfig) -> None:
+    from headrace.broker.health.health import health_address
+
+    try:
+        read_listeners(settings)
+        if (health := settings["headrace.health.listener"]) is not None:
+            health_address(health)
+    except SettingError as error:
+        raise Failure(f"{error}.") from None
+    except ValueError as error:
+        raise Failure(f"headrace.health.listener: {error}.") from None
+
+
+def _cannot_start(settings: BrokerConfig, error: OSError) -> str:
+    listeners, directory = settings["listeners"], settings["log.dirs"]
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"something already listens at {listeners}. Choose another address with --listen HOST:PORT."
+        case errno.EADDRNOTAVAIL:
+            return f"{listeners} is not an address of this machine. Choose another with --listen HOST:PORT."
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return f"{error.filename or directory}: {error.strerror}. Choose another directory with --data DIR."
+        case _:
+            return f"the broker cannot start: {error.strerror or error}."
+
+
+def greet(broker: "Broker") -> None:
+    """The one screen: where it listens, where the data is, and what to try next."""
+    kept = "in memory; it is gone when the broker stops"
+    if not broker.config["headrace.memory"]:
+        kept = str(Path(broker.config["log.dirs"]).resolve())
+    reach = broker.address._replace(host="127.0.0.1") if broker.address.is_everywhere else broker.address
+    option = "" if reach == ("127.0.0.1", DEFAULT_PORT) else f" --bootstrap {reach}"
+    health = "" if broker.health.address is None else f"\n  How it is            http://{broker.health.address}/ready"
+    print(
+        f"""
+{_where(broker)}
+  The data is          {kept}{health}
+
+  Try, in another terminal:
+    echo 'hello, log' | headrace produce greetings{option}
+    headrace consume greetings --follow{option}
+
+  Ctrl-C stops it.
+""",
+        flush=True,
+    )
+
+
+def _where(broker: "Broker") -> str:
+    """A line for each listener, and for each address that clients are told and that is not the one listened on."""
+    named = len(broker.addresses) > 1
+    lines = []
+    for name, address in broker.addresses.items():
+        purpose = ", for brokers" if named and name == broker.listeners.inter_broker else ""
+        lines.append(f"  Headrace serves at   {f'{name}://' if named else ''}{address}{purpose}")
+        told = broker.membership.registration.endpoints[name]
+        if (told.host, told.port) != address:
+            lines.append(f"  Clients are told     {Address(told.host, told.port)}")
+    return "\n".join(lines)

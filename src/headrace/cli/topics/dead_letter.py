@@ -1,0 +1,186 @@
+"""`headrace dead-letter`: what is parked, why, and back to where it came from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.failure import Failure
+from headrace.cli.output import confirm, iso_time, remark, show_json, show_table
+
+app = typer.Typer(
+    help="Parked records: why they failed, and sending them back.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic, such as orders.dead-letter.")]
+Partition = Annotated[int, typer.Option("--partition", min=0, help="The partition of one record in the dead-letter topic.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, help="The offset of one record in the dead-letter topic.")]
+VALUE_CHARACTERS_MAX = 60
+
+
+@app.command("list")
+def list_parked(
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="A dead-letter topic; without it, all of them are counted.")
+    ] = None,
+    suffix: Annotated[str, typer.Option("--suffix", help="How the names of dead-letter topics end.")] = ".dead-letter",
+    everything: Annotated[bool, typer.Option("--all", help="Also the records that a redrive has sent back.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """List dead-letter topics, or the records parked in one.
+
+    [bold]headrace dead-letter list[/bold]
+    [bold]headrace dead-letter list orders.dead-letter[/bold]
+    """
+    from headrace.client.deadletter.redrive import dead_letter_topics, parked
+
+    require_reachable(bootstrap)
+    if topic is None:
+        counts = dead_letter_topics(bootstrap, suffix)
+        if as_json:
+            show_json([{"topic": name, "waiting": count} for name, count in counts.items()])
+        elif counts:
+            show_table(["topic", "waiting"], counts.items())
+        else:
+            remark(f"There is no topic whose name ends in {suffix}.")
+        return
+    with _named(topic):
+        letters = list(parked(bootstrap, topic, waiting_only=not everything))
+    if as_json:
+        show_json([_facts(letter) for letter in letters])
+    elif not letters:
+        remark(f"Nothing waits in {topic}." + ("" if everything else " What was sent back is shown with --all."))
+    else:
+        show_table(["partition", "offset", "from", "cause", "reason", "attempts", "last failed at", "key"], map(_row, letters))
+
+
+@app.command()
+def show(
+    topic: Topic, partition: Partition, offset: Offset, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+) -> None:
+    """Show one parked record whole: its bytes, headers, reason and stack.
+
+    [bold]headrace dead-letter show orders.dead-letter --partition 0 --offset 12[/bold]
+    """
+    from headrace.client.deadletter.redrive import one_parked
+
+    require_reachable(bootstrap)
+    with _named(topic):
+        letter = one_parked(bootstrap, topic, partition, offset)
+    facts = _facts(letter)
+    if as_json:
+        show_json({**facts, "stack": letter.stack})
+        return
+    show_table(["", ""], [(name.replace("_", " "), value) for name, value in facts.items()])
+    print(letter.stack or "(no stack was kept)")
+
+
+@app.command()
+def redrive(
+    topic: Topic,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead of where each came from.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Send back no more than this many.")] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="Pass over records that have been sent back this often already.")
+    ] = 3,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="With --offset: only this one record.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="With --partition: only this one record.")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send parked records back to the topics they came from, each once.
+
+    Records that do not say where they came from, or have been sent back too often, are passed over and named; they stay where
+    they are, and can be sent one by one with --partition, --offset and --to.
+
+    [bold]headrace dead-letter redrive orders.dead-letter --yes[/bold]
+    """
+    if (partition is None) != (offset is None):
+        raise typer.BadParameter("--partition and --offset go together: they name one record.")
+    from headrace.client.deadletter.redrive import Redriven, one_parked, redrive_one
+    from headrace.client.deadletter.redrive import redrive as redrive_all
+
+    require_reachable(bootstrap)
+    if partition is not None and offset is not None:
+        with _named(topic):
+            letter = one_parked(bootstrap, topic, partition, offset)
+        if not (to or letter.origin_topic):
+            raise Failure(f"{topic}[{partition}]@{offset} does not say where it came from. Name a topic with --to.")
+        confirm(f"Send {topic}[{partition}]@{offset} back to {to or letter.origin_topic}?", yes=yes)
+        redrive_one(bootstrap, letter, to=to)
+        done = Redriven(sent=1, skipped=0)
+    else:
+        confirm(f"Send what is parked in {topic} back to {to or 'where it came from'}?", yes=yes)
+        with _named(topic):
+            done = redrive_all(
+                bootstrap, topic, to=to, limit=limit, repeats=repeats, on_skipped=lambda each: remark(f"Not sent back: {each}.")
+            )
+    if as_json:
+        show_json({"topic": topic, "sent": done.sent, "skipped": done.skipped})
+    else:
+        stay = " 1 stays where it is." if done.skipped == 1 else f" {done.skipped} stay where they are." if done.skipped else ""
+        remark(f"{done.sent} {'record' if done.sent == 1 else 'records'} sent back.{stay}")
+
+
+@contextmanager
+def _named(topic: str) -> Iterator[None]:
+    """What to try next when a topic or a record of it is not there."""
+    from headrace.client.errors import InvalidArgument, TopicNotFound
+
+    try:
+        yield
+    except TopicNotFound as error:
+        raise Failure(f"{error}. `headrace dead-letter list` shows the topics there are.") from None
+    except InvalidArgument as error:
+        raise Failure(f"{error}. `headrace dead-letter list {topic} --all` shows those there are.") from None
+
+
+def _facts(letter: Any) -> dict[str, Any]:
+    record = letter.record
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "parked_at": iso_time(record.timestamp),
+        "origin": _origin(letter),
+        "group": letter.group,
+        "cause": letter.cause,
+        "reason": letter.reason,
+        "attempts": letter.attempts,
+        "first_failed_at": letter.first_failed_at,
+        "last_failed_at": letter.last_failed_at,
+        "key": _text(record.raw_key),
+        "value": _text(record.raw_value),
+        "headers": {name: _text(value) for name, value in letter.headers_for_origin()[:-1]},
+    }
+
+
+def _row(letter: Any) -> list[object]:
+    record = letter.record
+    key = _text(record.raw_key)
+    return [
+        record.partition,
+        record.offset,
+        _origin(letter),
+        letter.cause,
+        letter.reason[:VALUE_CHARACTERS_MAX],
+        letter.attempts if letter.attempts >= 0 else None,
+        letter.last_failed_at,
+        key[:VALUE_CHARACTERS_MAX] if key else None,
+    ]
+
+
+def _origin(letter: Any) -> str:
+    return f"{letter.origin_topic}[{letter.origin_partition}]@{letter.origin_offset}" if letter.origin_topic else "unknown"
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "backslashreplace")

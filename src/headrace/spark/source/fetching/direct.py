@@ -1,0 +1,178 @@
+"""Reads a range of one partition straight from its leader: plain TCP, Fetch, columns.
+
+The fast way, for brokers that are spoken to in plain text.  Whatever does not go smoothly (no leader, a moved leader, a broken
+connection) raises `DirectFetchFailed` with the position reached, and the caller goes on from there with librdkafka, which knows
+how to wait, ask around and authenticate.
+
+Always: the next request is sent before the last reply is decoded, so that broker and reader work at the same time.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from headrace.model.errors import ErrorCode
+from headrace.spark.source.fetching.batch_decoder import decode_reply, next_offset
+from headrace.spark.source.fetching.wire import FetchReply, fetch_request, read_fetch_reply
+from headrace.spark.source.range_context import RangeRead
+
+BYTES_MAX_DEFAULT = 8 * 1024 * 1024
+BYTES_MIN = 64 * 1024
+BYTES_PER_RECORD_GUESS = 1024
+WAIT_MS = 500
+CONNECT_SECONDS = 5.0
+REPLY_SECONDS = 30.0
+# A range can end in offsets that no longer have records; that many empty replies below the log's end prove it.
+EMPTY_REPLIES_MAX = 3
+
+_LENGTH = struct.Struct(">i")
+_idle: dict[str, socket.socket] = {}  # one connection per leader, kept between the tasks of a worker process
+
+
+class DirectFetchFailed(Exception):
+    """Fetching directly did not work; everything before `position` has been given."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+
+
+class OutOfRange(Exception):
+    """The log does not have the position (any more)."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+def read_directly(read: RangeRead) -> Iterator[pa.RecordBatch]:
+    """The rows of the range as Arrow batches."""
+    if read.leader is None:
+        raise DirectFetchFailed(read.range.start, "the partition had no leader")
+    fetcher = _Fetcher(read, read.leader)
+    try:
+        yield from fetcher.batches()
+        fetcher.keep_connection()
+    except (OSError, ValueError, IndexError) as fault:
+        raise DirectFetchFailed(fetcher.given, f"{type(fault).__name__}: {fault}") from None
+    finally:
+        fetcher.close()
+
+
+class _Fetcher:
+    """One range's conversation with a leader."""
+
+    def __init__(self, read: RangeRead, leader: str) -> None:
+        self._read = read
+        self._leader = leader
+        self._correlation_id = 0
+        self._socket: socket.socket | None = None
+        self._bytes_max = int(read.client.get("max.partition.fetch.bytes", BYTES_MAX_DEFAULT))
+        self._bytes_per_offset = float(BYTES_PER_RECORD_GUESS)
+        self.given = read.range.start  # every row before this has been yielded
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        position, end = self._read.range.start, self._read.range.end
+        deadline = time.monotonic() + self._read.timeout_ms / 1000
+        empty_replies = 0
+        self._open(position)
+        while position < end:
+            reply = self._receive()
+            if reply.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise OutOfRange(position)
+            if reply.error:
+                raise ValueError(f"the leader answered with error {reply.error}")
+            reached = next_offset(reply.records, position)
+            if reached == position:
+                readable = reply.last_stable_offset if self._read.read_committed else reply.high_watermark
+                empty_replies = empty_replies + 1 if readable >= end else 0
+                if empty_replies >= EMPTY_REPLIES_MAX:
+                    break
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"no record came within {self._read.timeout_ms} ms")
+            else:
+                self._bytes_per_offset = len(reply.records) / (reached - position)
+                deadline = time.monotonic() + self._read.timeout_ms / 1000
+            if reached < end:
+                self._send(reached)
+            yield from decode_reply(reply, self._read)
+            position = self.given = reached
+        self.given = end
+
+    def keep_connection(self) -> None:
+        """The conversation ended in order: the next task on this leader may go on with the connection."""
+        if self._socket is not None and self._leader not in _idle:
+            _idle[self._leader] = self._socket
+            self._socket = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self, position: int) -> None:
+        kept = _idle.pop(self._leader, None)
+        if kept is not None and _is_quiet(kept):
+            self._socket = kept
+        else:
+            if kept is not None:
+                kept.close()
+            host, _, port = self._leader.rpartition(":")
+            self._socket = socket.create_connection((host, int(port)), CONNECT_SECONDS)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(REPLY_SECONDS)
+        self._send(position)
+
+    def _send(self, position: int) -> None:
+        assert self._socket is not None, "the connection is open while a range is read"
+        self._correlation_id += 1
+        remaining = self._read.range.end - position
+        wanted = int(min(self._bytes_max, max(BYTES_MIN, remaining * self._bytes_per_offset * 1.1)))
+        one = self._read.range.partition
+        frame = fetch_request(
+            self._correlation_id,
+            one.topic,
+            one.partition,
+            position,
+            bytes_max=wanted,
+            wait_ms=WAIT_MS,
+            read_committed=self._read.read_committed,
+        )
+        self._socket.sendall(frame)
+
+    def _receive(self) -> FetchReply:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if not 0 < length < 2**31 - 1:
+            raise ValueError(f"the broker's reply claims {length} bytes")
+        reply = read_fetch_reply(self._exactly(length))
+        if reply.correlation_id != self._correlation_id:
+            raise ValueError("the broker answered another request")
+        return reply
+
+    def _exactly(self, length: int) -> memoryview:
+        assert self._socket is not None, "the connection is open while a range is read"
+        view = memoryview(bytearray(length))
+        filled = 0
+        while filled < length:
+            count = self._socket.recv_into(view[filled:])
+            if not count:
+                raise ConnectionError("the broker closed the connection")
+            filled += count
+        return view
+
+
+def _is_quiet(kept: socket.socket) -> bool:
+    """Whether an idle connection is still open with nothing to read, which is how it was put away."""
+    kept.setblocking(False)
+    try:
+        kept.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        kept.settimeout(REPLY_SECONDS)
+        return True
+    except OSError:
+        return False
+    return False
