@@ -9,6 +9,10 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
+FOLDER_MODULES_MAX = 13
+
+# One file for each API, found by its name: a folder to look things up in, not to read.
+ONE_FILE_PER_API = {"headrace/broker/handlers", "headrace/wire/messages"}
 
 
 def modules() -> list[Path]:
@@ -52,3 +56,14 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     found = [str(path.relative_to(SOURCE)) for path in modules() if empty_words & set(path.stem.split("_"))]
 
     assert not found
+
+
+def folders() -> list[Path]:
+    return sorted({path.parent for path in modules()})
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: str(folder.relative_to(SOURCE)))
+def test_a_folder_fits_one_glance(folder: Path) -> None:
+    inside = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+    assert len(inside) <= FOLDER_MODULES_MAX or str(folder.relative_to(SOURCE)) in ONE_FILE_PER_API

@@ -2,7 +2,7 @@
 
 The wall time of one shell is read once and then moved on by its monotonic clock.  What an entry's stamp says of the time before a
 coordinator took over is not believed: the clock that made it may have been wrong then, or the one that reads it now.  See
-docs/decisions/0020.
+docs/decisions/0018.
 """
 
 from typing import NamedTuple
