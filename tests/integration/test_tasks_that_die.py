@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -198,6 +199,38 @@ def test_a_replica_that_cannot_take_up_its_role_is_offline_until_it_can(monkeypa
             failing = False
             await cluster.until(lambda: broker.replicas.find("t", 0).failure is None)
             assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    run(story)
+
+
+def test_however_many_replicas_cannot_take_up_their_role_one_comparison_at_a_time_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            replicas = cluster.brokers[1].replicas
+            moments: list[float] = []
+            failing = True
+            reconcile = replicas._reconcile
+
+            async def counting() -> None:
+                moments.append(replicas._loop.time())
+                await reconcile()
+
+            def fails(partition: object) -> None:
+                if failing:
+                    raise ValueError("oh")
+
+            monkeypatch.setattr(replicas, "_reconcile", counting)
+            replicas.on_role.append(fails)
+            await cluster.create_topic("t", partitions=20, factor=1)
+            await cluster.until(lambda: len(moments) >= 4)
+
+            # Each pause is twice as long as the one before, however many failed meanwhile.
+            pauses = [after - before for before, after in pairwise(moments[:4])]
+            assert all(pause >= supervision.PAUSE_S * 2**n * 0.9 for n, pause in enumerate(pauses, start=1)), pauses
+            assert replicas._changes.qsize() <= 1
+            failing = False
+            await cluster.until(lambda: all(partition.failure is None for partition in replicas))
+            assert len(moments) <= 6
 
     run(story)
 

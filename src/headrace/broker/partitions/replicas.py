@@ -95,6 +95,9 @@ class Replicas:
         # Replicas that could not take up their role, and when anything went wrong here lately.
         self._without_role: dict[Partition, None] = {}
         self._failures = Deaths()
+        # However much fails, one comparison makes up for all of it: one is waited for, and one is in the queue, at most.
+        self._reconcile_later: asyncio.TimerHandle | None = None
+        self._reconcile_soon = False
         self._worker: Service | None = None
         # The change that is being carried out.
         self._in_hand: Submitted | None = None
@@ -157,6 +160,7 @@ class Replicas:
             await self._changes.join()
 
     async def close(self) -> None:
+        self._forget_reconcile_later()
         await self._scope.close()
 
     async def _work(self) -> None:
@@ -177,15 +181,28 @@ class Replicas:
     def _on_failed(self, what: str, error: Exception) -> None:
         """Have everything made as the metadata says, a little later."""
         self._scope.supervisor.report(what, error)
+        if self._reconcile_later is not None or self._reconcile_soon:
+            return
         self._failures.note(error, self._loop.time())
         following = verdict(Rule.RESTART, len(self._failures.moments))
-        self._loop.call_later(following.pause_s if isinstance(following, Again) else PAUSE_S_MAX, self.reconcile)
+        pause_s = following.pause_s if isinstance(following, Again) else PAUSE_S_MAX
+        self._reconcile_later = self._loop.call_later(pause_s, self.reconcile)
 
     def reconcile(self) -> None:
         """Have everything compared with the metadata and made so, after what was submitted before."""
-        self._changes.put_nowait(Reconcile())
+        self._forget_reconcile_later()
+        if not self._reconcile_soon:
+            self._reconcile_soon = True
+            self._changes.put_nowait(Reconcile())
+
+    def _forget_reconcile_later(self) -> None:
+        if self._reconcile_later is not None:
+            self._reconcile_later.cancel()
+            self._reconcile_later = None
 
     async def _reconcile(self) -> None:
+        # What fails from here on is for the next one.
+        self._reconcile_soon = False
         image = self._image()
         wanted = {(topic.topic_id, index) for topic, index, state in image.partitions() if self._broker_id in state.replicas}
         await self._remove([p for p in self if (p.topic_id, p.identity.partition) not in wanted])
