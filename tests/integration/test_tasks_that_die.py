@@ -8,11 +8,14 @@ from itertools import pairwise
 
 import pytest
 
+from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.app import Broker
 from headrace.broker.health import disk_health
 from headrace.broker.health.health import Phase, condition
 from headrace.broker.supervision import supervision
 from headrace.broker.supervision.supervision import BrokerFailed, Rule, Service
+from headrace.controller.entries import PartitionState
+from headrace.controller.quotas import alter as alter_quotas
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -174,6 +177,63 @@ def test_a_change_that_somebody_fails_over_is_not_lost() -> None:
             assert not failing
             response = await cluster.produce(1, "t", "x")
             assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    run(story)
+
+
+async def change_settings(broker: Broker) -> Callable[[], bool]:
+    await broker.cluster.alter_broker_configs(None, lambda before: {**before, "log.retention.check.interval.ms": "1234"})
+    return lambda: broker.config["log.retention.check.interval.ms"] == 1234
+
+
+async def change_quotas(broker: Broker) -> Callable[[], bool]:
+    await broker.cluster.submit(lambda image: [alter_quotas(image, {"topic": "t"}, {"storage_bytes": 1.0})])
+    return lambda: broker.quotas.active
+
+
+async def change_group_settings(broker: Broker) -> Callable[[], bool]:
+    await alter_group(broker, "g", lambda before: {"consumer.session.timeout.ms": "50000"}, validate_only=False)
+    return lambda: "g" in broker.groups._own_settings
+
+
+async def delete_topic(broker: Broker) -> Callable[[], bool]:
+    await broker.cluster.delete_topic("t")
+    return lambda: broker.groups._catalog.named("t") is None and not broker.replicas.of_topic("t")
+
+
+async def catch_up(broker: Broker) -> Callable[[], bool]:
+    """What it waited for was deleted."""
+    topic = broker.image.topics["t"]
+    broker.clustering.catching_up.is_over = False
+    behind = PartitionState(replicas=(1, 2), leader=2, isr=(2,))
+    broker.clustering.catching_up._behind = {(topic.topic_id, 0): behind}
+    assert not condition(broker).ready
+    await broker.cluster.delete_topic("t")
+    return lambda: condition(broker).ready
+
+
+@pytest.mark.parametrize("change", [change_settings, change_quotas, change_group_settings, delete_topic, catch_up])
+def test_whoever_did_not_hear_of_a_change_sees_it_when_everything_is_read_again(
+    change: Callable[[Broker], Awaitable[Callable[[], bool]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the broker tells of its health is a change that others would hear of.
+    monkeypatch.setattr(disk_health, "CHECK_S", 60.0)
+
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            broker = cluster.brokers[1]
+            await cluster.create_topic("t", partitions=1, factor=1)
+            failing = [ValueError("oh")]
+
+            def fails(changes: object) -> None:
+                if failing:
+                    raise failing.pop()
+
+            broker.cluster._listeners.insert(0, fails)
+            is_seen = await change(broker)
+
+            assert not failing
+            await cluster.until(is_seen, timeout_s=5)
 
     run(story)
 

@@ -246,8 +246,7 @@ class Broker:
             lease_ttl_s=self.config["broker.session.timeout.ms"] / 1000,
         )
         await self.membership.join(self._keep)
-        self.cluster.on_change(self._on_changes)
-        self.cluster.on_renewed(self._on_renewed)
+        self.cluster.on_change(self._on_changes, renewed=self._on_renewed)
         self.clustering.start()
         await self.replicas.start()
         await self.clustering.admitted()
@@ -292,7 +291,6 @@ class Broker:
         """Changes may have been missed: see to all that they could have been about."""
         self._take_run_time_settings()
         self.quotas.on_change()
-        self.groups.on_renewed()
         self.replicas.reconcile()
 
     def _take_run_time_settings(self) -> None:

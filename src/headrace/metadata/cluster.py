@@ -74,13 +74,13 @@ class ClusterMetadata:
     def cluster_id(self) -> str:
         return self.image.cluster_id
 
-    def on_change(self, listener: Listener) -> None:
-        """Call `listener` with the changes of each revision, in the loop's thread.  It must not block or raise."""
-        self._listeners.append(listener)
+    def on_change(self, listener: Listener, *, renewed: Callable[[], None]) -> None:
+        """Call `listener` with the changes of each revision, in the loop's thread.  It must not block or raise.
 
-    def on_renewed(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the image was made anew, after changes that not everybody may have heard of."""
-        self._on_renewed.append(listener)
+        `renewed` is called instead when the image was made anew, after changes that not everybody may have heard of: whoever
+        remembers anything of what it heard looks at the whole image then."""
+        self._listeners.append(listener)
+        self._on_renewed.append(renewed)
 
     async def start(self, keep: Keep) -> None:
         """Read everything, name the cluster if it has no name, and keep watching."""

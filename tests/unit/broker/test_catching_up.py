@@ -17,10 +17,14 @@ CAUGHT_UP = BEHIND.changed(isr=(1, 2, 3))
 LEADERLESS = BEHIND.changed(leader=NO_BROKER, isr=(3,))
 
 
-def started(*states: PartitionState) -> CatchingUp:
+def image_of(*states: PartitionState) -> ClusterImage:
     topic = Topic("t", TOPIC_ID, {}, list(states))
+    return ClusterImage(topics={"t": topic}, topics_by_id={TOPIC_ID: topic})
+
+
+def started(*states: PartitionState) -> CatchingUp:
     catching_up = CatchingUp(US)
-    catching_up.begin(ClusterImage(topics={"t": topic}, topics_by_id={TOPIC_ID: topic}))
+    catching_up.begin(image_of(*states))
     return catching_up
 
 
@@ -92,3 +96,12 @@ def test_nothing_is_over_before_it_has_begun() -> None:
     catching_up.on_changes([changed(0, CAUGHT_UP)])
 
     assert not catching_up.is_over
+
+
+def test_what_changed_while_nobody_heard_of_it_is_read_from_the_image() -> None:
+    catching_up = started(BEHIND, BEHIND, CAUGHT_UP)
+    catching_up.on_renewed(image_of(CAUGHT_UP, BEHIND, BEHIND))
+    assert catching_up.behind == 1, "one caught up, and one fell behind that nobody waited for"
+
+    catching_up.on_renewed(ClusterImage())
+    assert catching_up.is_over

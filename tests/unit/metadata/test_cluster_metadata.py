@@ -58,7 +58,7 @@ def tell(open_store: OpenStore, story: Callable[[ClusterMetadata], Awaitable[Non
 def test_each_command_returns_when_this_broker_sees_its_effect(open_store: OpenStore) -> None:
     async def story(view: ClusterMetadata) -> None:
         heard: list[Change] = []
-        view.on_change(heard.extend)
+        view.on_change(heard.extend, renewed=lambda: None)
         await view.create_topic(spec(view, partitions=3))
         assert view.image.topics["t"].partition_count == 3
         await view.create_partitions("t", 5)
@@ -168,7 +168,7 @@ def test_a_view_that_fell_behind_what_the_store_remembers_reads_everything_again
         membership = await join(view)
         await view.create_topic(spec(view, "old"))
         heard: list[Change] = []
-        view.on_change(heard.extend)
+        view.on_change(heard.extend, renewed=lambda: None)
         await view.close()
         busy = await open_view(store)
         await busy.delete_topic("old")

@@ -113,7 +113,8 @@ def test_a_broker_that_is_cut_off_fences_itself_before_the_others_see_it_go() ->
         others_view, other = await member(whole, 2, [])
         loop = asyncio.get_running_loop()
         others_view.on_change(
-            lambda changes: gone.append(loop.time()) if 1 not in others_view.image.brokers and not gone else None
+            lambda changes: gone.append(loop.time()) if 1 not in others_view.image.brokers and not gone else None,
+            renewed=lambda: None,
         )
         first_epoch = membership.epoch
         cut.is_cut = True

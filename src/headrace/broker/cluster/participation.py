@@ -61,7 +61,9 @@ class Clustering:
         replicas.on_role.append(self.mending.on_role)
         replicas.on_removed.append(self.fetchers.on_removed)
         replicas.on_removed.append(self.mending.on_removed)
-        self._broker.cluster.on_change(self.catching_up.on_changes)
+        self._broker.cluster.on_change(
+            self.catching_up.on_changes, renewed=lambda: self.catching_up.on_renewed(self._broker.image)
+        )
         self.leaderships.start()
         self.controller.start()
         self.health.start()

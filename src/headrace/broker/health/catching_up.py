@@ -47,6 +47,18 @@ class CatchingUp:
                         del self._behind[key]
         self._look()
 
+    def on_renewed(self, image: ClusterImage) -> None:
+        """Changes may have been missed: look at everything that is waited for as it is now."""
+        if self.is_over or not self.has_begun:
+            return
+        for topic_id, index in list(self._behind):
+            topic = image.topics_by_id.get(topic_id)
+            if topic is None or not has_to_catch_up(topic.partitions[index], self._broker_id):
+                del self._behind[topic_id, index]
+            else:
+                self._behind[topic_id, index] = topic.partitions[index]
+        self._look()
+
     @property
     def behind(self) -> int:
         """How many replicas are waited for."""

@@ -73,7 +73,7 @@ class GroupCoordinator:
         self._catalog = self._catalog.updated(topics, version=image.revision)
         for group_id in image.group_configs:
             self._take_settings(group_id)
-        self._broker.cluster.on_change(self._on_changes)
+        self._broker.cluster.on_change(self._on_changes, renewed=self._on_renewed)
         self._broker.replicas.on_role.append(self._on_role)
         self._broker.replicas.on_removed.append(self._on_removed)
 
@@ -120,7 +120,7 @@ class GroupCoordinator:
         for index, _ in self.runtime.shards():
             self.runtime.tell(index, lambda shard, now: shard.on_topics(self._catalog, changed.keys(), gone))
 
-    def on_renewed(self) -> None:
+    def _on_renewed(self) -> None:
         """Changes may have been missed: take every group's settings, and have each shard look at all topics."""
         for group_id in {*self._own_settings, *self._broker.image.group_configs}:
             self._take_settings(group_id)
