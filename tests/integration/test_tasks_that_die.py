@@ -16,6 +16,7 @@ from headrace.broker.supervision import supervision
 from headrace.broker.supervision.supervision import BrokerFailed, Rule, Service
 from headrace.controller.entries import PartitionState
 from headrace.controller.quotas import alter as alter_quotas
+from headrace.log.values import RemovedSegment
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -307,3 +308,32 @@ def test_work_done_once_that_fails_shows(caplog: pytest.LogCaptureFixture) -> No
 
     run(story)
     assert "errand failed" in caplog.text
+
+
+def test_a_look_at_the_disk_that_fails_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            broker = cluster.brokers[1]
+
+            def fails() -> tuple[int, int]:
+                raise ValueError("oh")
+
+            with monkeypatch.context() as patching:
+                patching.setattr(broker.storage, "space", fails)
+                await cluster.until(lambda: "the look at the disk failed: ValueError: oh" in condition(broker).reasons)
+
+    run(story)
+
+
+def test_a_file_that_cannot_be_removed_at_once_shows() -> None:
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            broker = cluster.brokers[1]
+
+            def fails() -> None:
+                raise ValueError("oh")
+
+            broker.housekeeping.unlink_soon([RemovedSegment(0, 10, "a test", fails, delay_ms=0)])
+            await cluster.until(lambda: "removal failed: ValueError: oh" in condition(broker).reasons)
+
+    run(story)

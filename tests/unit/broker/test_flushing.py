@@ -1,10 +1,13 @@
 """Group commit: one flush under way per partition, and whatever was asked for meanwhile is in the next."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Coroutine
 from typing import Any
+
+import pytest
 
 from headrace.broker.partitions.flushing import Flusher
 from headrace.model.errors import StorageError
@@ -130,3 +133,22 @@ def test_a_callback_that_fails_is_reported_and_holds_up_nobody_else() -> None:
         assert reported == ["flush callback: oh"] * 2
 
     run(scenario())
+
+
+@pytest.mark.parametrize(("error", "shows"), [(KeyError("oh"), True), (OSError("the disk"), False)])
+def test_a_flush_that_fails_for_no_fault_of_the_disk_is_logged_with_its_lines(
+    error: Exception, shows: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(FakeLog):
+        def sync(self) -> int:
+            raise error
+
+    async def scenario() -> None:
+        flusher, log = Flusher(asyncio.get_running_loop()), Broken()
+        flusher.request(log)
+        await flusher.drain()
+        assert log.failure is not None
+
+    run(scenario())
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR and record.exc_info]
+    assert bool(logged) == shows

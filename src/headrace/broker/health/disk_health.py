@@ -86,13 +86,21 @@ class DiskHealth:
     def _ask(self) -> "Look":
         """In a thread."""
         storage = self._broker.storage
-        return storage.missing(), storage.space()
+        missing = storage.missing()
+        return missing, storage.space() if missing is None else (-1, -1)
 
     def _on_looked(self, looking: "asyncio.Future[Look]") -> None:
         self._looking = None
-        if looking.cancelled() or looking.exception() is not None:
+        if looking.cancelled():
             return
-        missing, (total, free) = looking.result()
+        try:
+            self._take(*looking.result())
+        except Exception as error:
+            # What was known of the disk is out of date from here on: people must hear of it.
+            self._broker.supervisor.report("the look at the disk", error)
+
+    def _take(self, missing: StorageError | None, space: tuple[int, int]) -> None:
+        total, free = space
         if missing is not None and self.lost is None:
             self._on_lost(missing)
         if missing is None:

@@ -109,11 +109,15 @@ class Housekeeping:
                 "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
             )
             if segment.delay_ms <= 0 or self._broker.space.is_short:
-                self._broker.loop.run_in_executor(None, segment.unlink)
+                self._broker.loop.run_in_executor(None, segment.unlink).add_done_callback(self._on_unlinked)
             else:
                 due = self._broker.loop.time() + segment.delay_ms / 1000
                 heappush(self._leaving, (due, next(self._numbers), segment))
                 self._more_leave.set()
+
+    def _on_unlinked(self, unlinking: "asyncio.Future[None]") -> None:
+        if not unlinking.cancelled() and isinstance(error := unlinking.exception(), Exception):
+            self._broker.supervisor.report("removal", error)
 
     def make_room(self) -> None:
         """The disk is full: files that wait for their delay to be over go now."""

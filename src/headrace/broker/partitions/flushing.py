@@ -141,6 +141,9 @@ def _sync_all(partitions: Sequence[Flushable]) -> Sequence[tuple[Flushable, int 
         except StorageError as error:
             results.append((partition, error))
         except Exception as error:
+            if not isinstance(error, OSError):
+                # Not the disk's fault but ours: whoever mends it needs to see where.
+                logger.error("the flush of %s failed", partition, exc_info=error)
             results.append((partition, StorageError(partition, "flush", error)))
     return results
 

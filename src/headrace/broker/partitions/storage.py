@@ -53,7 +53,7 @@ class Storage(Protocol):
         ...
 
     def space(self) -> tuple[int, int]:
-        """Total and usable bytes; -1 where that has no meaning."""
+        """Total and usable bytes; -1 where that has no meaning.  Raises OSError."""
         ...
 
     def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
@@ -189,10 +189,7 @@ class DiskStorage:
             return StorageError(mark, "looking for the data directory", error)
 
     def space(self) -> tuple[int, int]:
-        try:
-            return self._disk.total_bytes(self.directory.path), self._disk.free_bytes(self.directory.path)
-        except OSError:
-            return -1, -1
+        return self._disk.total_bytes(self.directory.path), self._disk.free_bytes(self.directory.path)
 
     def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.close_logs(logs)
