@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 
 import pytest
 
+from headrace.broker import app
 from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.app import Broker
 from headrace.broker.health import disk_health
@@ -337,3 +340,52 @@ def test_a_file_that_cannot_be_removed_at_once_shows() -> None:
             await cluster.until(lambda: "removal failed: ValueError: oh" in condition(broker).reasons)
 
     run(story)
+
+
+def test_a_broker_that_ends_by_itself_ends_although_a_task_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "END_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(app, "LET_GO_SECONDS_MAX", 0.2)
+
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            broker = cluster.brokers.pop(1)
+            disk_answers = asyncio.Event()
+
+            async def deaf() -> None:
+                while not disk_answers.is_set():
+                    with suppress(asyncio.CancelledError):
+                        await disk_answers.wait()
+
+            broker.spawn(deaf())
+            await asyncio.sleep(0)
+            broker.supervisor.on_one_off_death("roles", Rule.END, ValueError("oh"))
+            async with asyncio.timeout(10):
+                with pytest.raises(BrokerFailed, match="roles failed: ValueError: oh"):
+                    await broker.stop()
+            disk_answers.set()
+
+    run(story)
+
+
+HUNG = """
+import time
+from headrace.broker import app
+from headrace.broker.supervision.supervision import Rule
+from headrace.model.broker_settings import BrokerConfig
+
+app.END_SECONDS_MAX = app.LET_GO_SECONDS_MAX = app.EXIT_SECONDS_MAX = 0.3
+
+def on_ready(broker):
+    broker.loop.run_in_executor(None, time.sleep, 3600)
+    broker.supervisor.on_one_off_death("roles", Rule.END, ValueError("oh"))
+
+app.serve(BrokerConfig({"node.id": "1", "listeners": "127.0.0.1:0", "headrace.memory": "true"}), on_ready)
+"""
+
+
+def test_a_broker_that_ends_by_itself_ends_its_process_although_a_thread_hangs_in_the_disk() -> None:
+    ended = subprocess.run([sys.executable, "-c", HUNG], capture_output=True, text=True, timeout=30, check=False)
+
+    assert ended.returncode == 1
+    assert "the process exits now" in ended.stderr
+    assert "roles failed: ValueError: oh" in ended.stderr

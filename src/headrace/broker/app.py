@@ -43,6 +43,7 @@ from headrace.controller.entries import BrokerRegistration, Endpoint
 from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk, SystemDisk
+from headrace.host.ending import exit_within
 from headrace.host.entropy import Entropy, SystemEntropy
 from headrace.host.memory import page_cache_bytes
 from headrace.host.names import name_of_this_machine
@@ -61,6 +62,9 @@ logger = logging.getLogger(__name__)
 THREADS = LANES + 8
 # A broker that ends by itself has so long to hand over, flush and write everything down.
 END_SECONDS_MAX = 30.0
+# If that does not work, it has so long to let go of everything, and after that its process is given so long.
+LET_GO_SECONDS_MAX = 5.0
+EXIT_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,12 +326,22 @@ class Broker:
         self.on_end()
 
     async def _end(self) -> None:
-        try:
-            async with asyncio.timeout(END_SECONDS_MAX):
-                await self._stop()
-        except Exception:
-            logger.exception("the broker could not stop well")
-            await self._let_go()
+        if not await self._ends_within(END_SECONDS_MAX, self._stop(), "stop"):
+            await self._ends_within(LET_GO_SECONDS_MAX, self._let_go(), "let go")
+
+    async def _ends_within(self, seconds: float, work: Coroutine[Any, Any, None], name: str) -> bool:
+        """Whether it did, and well.  A thread that hangs in a disk makes whoever waits for it deaf: nobody waits for them."""
+        working = aside(work, name)
+        await asyncio.wait([working], timeout=seconds)
+        if not working.done():
+            working.cancel()
+            logger.error("the broker could not %s within %.0f s", name, seconds)
+            return False
+        error = None if working.cancelled() else working.exception()
+        if working.cancelled() or error is not None:
+            logger.error("the broker could not %s well", name, exc_info=error)
+            return False
+        return True
 
     async def _stop(self) -> None:
         self.phase = Phase.STOPPING
@@ -384,7 +398,12 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
     stopping = asyncio.Event()
     broker = Broker(config)
-    broker.on_end = stopping.set
+
+    def on_end() -> None:
+        stopping.set()
+        exit_within(END_SECONDS_MAX + LET_GO_SECONDS_MAX + EXIT_SECONDS_MAX, why=str(broker.supervisor.failure))
+
+    broker.on_end = on_end
 
     def on_signal() -> None:
         if not stopping.is_set():
