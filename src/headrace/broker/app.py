@@ -385,6 +385,7 @@ class Broker:
         await self._let_go()
 
     async def _let_go(self) -> None:
+        self.supervisor.shut()
         await self.health.close()
         await self.server.close()
         await self.supervisor.close()

@@ -148,6 +148,45 @@ def test_a_task_that_dies_of_a_future_that_somebody_cancelled_is_begun_again() -
     tell(story)
 
 
+def test_a_task_that_somebody_cancels_who_does_not_own_it_is_begun_again() -> None:
+    async def story(supervisor: Supervisor, clock: AdjustableClock) -> None:
+        patient = Patient()
+        service = supervisor.start("watch", patient, Rule.RESTART)
+        await until(lambda: patient.lives == 1)
+        service.task.cancel()
+        await until(lambda: patient.lives == 2)
+
+        assert supervisor.troubles() == ("watch failed: Ended: it was cancelled by something that does not own it",)
+        await service.close()
+        assert service.is_over
+
+    tell(story)
+
+
+def test_a_task_that_somebody_cancels_while_it_rests_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(supervisor: Supervisor, clock: AdjustableClock) -> None:
+        monkeypatch.setattr(supervision, "PAUSE_S", 5.0)
+        patient = Patient()
+        service = supervisor.start("watch", patient, Rule.RESTART)
+        await until(lambda: patient.lives == 1)
+        patient.told.set_exception(ValueError("oh"))
+        await until(lambda: bool(supervisor.troubles()))
+        service.task.cancel()
+        await until(lambda: patient.lives == 2)
+
+    tell(story)
+
+
+def test_a_loop_that_is_closed_takes_along_what_nobody_closed() -> None:
+    async def run() -> None:
+        supervisor, patient = Supervisor(AdjustableClock()), Patient()
+        for _ in range(3):
+            supervisor.start("watch", patient, Rule.RESTART)
+        await until(lambda: patient.lives == 3)
+
+    asyncio.run(run())
+
+
 def test_a_task_that_the_broker_cannot_do_without_ends_it_when_it_dies_too_often(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 

@@ -107,6 +107,7 @@ class Service:
         self._function = function
         self._may_return = may_return
         self._injected: BaseException | None = None
+        self._is_told_to_end = False
         self.task = asyncio.get_running_loop().create_task(self._live(), name=self.name)
 
     @property
@@ -114,12 +115,13 @@ class Service:
         return self.task.done()
 
     def cancel(self) -> None:
-        """End it on purpose."""
+        """End it on purpose.  Any other cancellation of its task is a death."""
+        self._is_told_to_end = True
         self.task.cancel()
 
     async def close(self) -> None:
         """End it on purpose, and return when it has ended."""
-        self.task.cancel()
+        self.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
     def kill(self, error: Exception) -> None:
@@ -133,7 +135,23 @@ class Service:
             following = self._scope.supervisor.on_death(self.name, self.rule, self.deaths, error)
             if not isinstance(following, Again):
                 return
-            await asyncio.sleep(following.pause_s)
+            await self._rest(following.pause_s)
+
+    async def _rest(self, pause_s: float) -> None:
+        try:
+            await asyncio.sleep(pause_s)
+        except asyncio.CancelledError:
+            if self._ends_on_purpose():
+                raise
+            # Somebody else's cancellation: it is dead already, and begun again a little sooner.
+
+    def _ends_on_purpose(self) -> bool:
+        """Whether a cancellation is its owner's; any other is forgotten."""
+        if self._is_told_to_end or self._scope.is_closed or _all_are_cancelled():
+            return True
+        while self.task.cancelling():
+            self.task.uncancel()
+        return False
 
     async def _one_life(self) -> BaseException | None:
         """What it died of; None when it did what it was there for."""
@@ -142,16 +160,11 @@ class Service:
         try:
             await self._function()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            assert task is not None
-            if self._injected is not None:
-                task.uncancel()
-                error, self._injected = self._injected, None
-                return error
-            if task.cancelling():
+            if self._ends_on_purpose():
                 raise
-            # It came out of something that was awaited: nobody asked this task to end.
-            return Ended("it was cancelled by something it waited for")
+            error, self._injected = self._injected, None
+            # It came out of something that was awaited, or from somebody who has no say in it.
+            return error or Ended("it was cancelled by something that does not own it")
         except Exception as error:
             return error
         finally:
@@ -165,7 +178,7 @@ class Scope:
     def __init__(self, name: str, supervisor: "Supervisor") -> None:
         self.name = name
         self.supervisor = supervisor
-        self._is_closed = False
+        self.is_closed = False
         # In the order in which they began, which sets do not keep.
         self._scopes: dict[Scope, None] = {}
         self._services: dict[Service, None] = {}
@@ -174,7 +187,7 @@ class Scope:
     def scope(self, name: str) -> "Scope":
         """A scope inside of this one; it is closed before the tasks of this one are."""
         inner = Scope(name, self.supervisor)
-        inner._is_closed = self._is_closed
+        inner.is_closed = self.is_closed
         self._scopes[inner] = None
         return inner
 
@@ -189,14 +202,14 @@ class Scope:
     def spawn(self, kind: str, work: Coroutine[Any, Any, None], rule: Rule = Rule.LOG) -> asyncio.Task[None]:
         """Run something once; it ends with the scope at the latest."""
         task = asyncio.get_running_loop().create_task(work, name=kind)
-        if self._is_closed:
+        if self.is_closed:
             task.cancel()
         self._one_offs[task] = kind, rule
         task.add_done_callback(self._one_off_ended)
         return task
 
     def _begin(self, service: Service) -> Service:
-        if self._is_closed:
+        if self.is_closed:
             service.cancel()
         self._services[service] = None
         service.task.add_done_callback(lambda _: self._services.pop(service, None))
@@ -207,7 +220,7 @@ class Scope:
         if rule is Rule.OWNER:
             return
         if task.cancelled():
-            if not self._is_closed:
+            if not self.is_closed:
                 self.supervisor.on_one_off_death(kind, rule, Ended("it was cancelled"))
         elif isinstance(error := task.exception(), Exception):
             self.supervisor.on_one_off_death(kind, rule, error)
@@ -238,7 +251,7 @@ class Scope:
 
     def shut(self) -> None:
         """Let nothing begin in here any more, and call no end in here a surprise."""
-        self._is_closed = True
+        self.is_closed = True
         for scope in self._scopes:
             scope.shut()
 
@@ -301,6 +314,11 @@ class Supervisor(Scope):
             else:
                 del self._one_off_deaths[kind]
         return tuple(found)
+
+
+def _all_are_cancelled() -> bool:
+    """Whether the event loop itself is being closed, which cancels whatever is left in it."""
+    return all(task.cancelling() for task in asyncio.all_tasks())
 
 
 def aside(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
