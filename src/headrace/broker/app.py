@@ -38,7 +38,7 @@ from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Stora
 from headrace.broker.partitions.topic_sizes import TopicSizes
 from headrace.broker.partitions.verification import Verification
 from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
-from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged
+from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged, TopicDeleted
 from headrace.controller.entries import BrokerRegistration, Endpoint
 from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
@@ -289,12 +289,15 @@ class Broker:
                 self._take_run_time_settings()
             elif isinstance(change, QuotaChanged | BrokerChanged):
                 self.quotas.on_change()
+            elif isinstance(change, TopicDeleted):
+                self.topic_sizes.forget(change.name)
             self.replicas.submit(change)
 
     def _on_renewed(self) -> None:
         """Changes may have been missed: see to all that they could have been about."""
         self._take_run_time_settings()
         self.quotas.on_change()
+        self.topic_sizes.forget_all()
         self.replicas.reconcile()
 
     def _take_run_time_settings(self) -> None:

@@ -49,7 +49,6 @@ class TopicSizes:
     async def _ask(self, name: str) -> None:
         topic = self._broker.image.topics.get(name)
         if topic is None:
-            self._forget(name)
             return
         for leader, indexes in self._led_elsewhere(topic).items():
             wanted = DescribableLogDirTopic(topic=name, partitions=tuple(indexes))
@@ -63,7 +62,8 @@ class TopicSizes:
                 )
             except PeerUnreachable:
                 continue  # what was known of its partitions stays known
-            self._take(response)
+            if name in self._broker.image.topics:
+                self._take(response)
 
     def _led_elsewhere(self, topic: Topic) -> dict[int, list[int]]:
         by_leader: dict[int, list[int]] = defaultdict(list)
@@ -78,7 +78,13 @@ class TopicSizes:
                 for partition in topic.partitions:
                     self._elsewhere[TopicPartition(topic.name, partition.partition_index)] = partition.partition_size
 
-    def _forget(self, name: str) -> None:
+    def forget_all(self) -> None:
+        """Topics may have been deleted, or made again under the same name."""
+        self._asked_at.clear()
+        self._elsewhere.clear()
+
+    def forget(self, name: str) -> None:
+        """A topic was deleted."""
         self._asked_at.pop(name, None)
         for identity in [identity for identity in self._elsewhere if identity.topic == name]:
             del self._elsewhere[identity]
