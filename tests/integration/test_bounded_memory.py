@@ -170,6 +170,41 @@ def test_announced_requests_lock_nobody_out_and_are_cut(tmp_path: Path) -> None:
         assert broker.output().count("it sent a request more slowly than 4096 bytes a second") == 3
 
 
+def test_large_requests_that_stop_half_way_lock_no_small_one_out_and_are_cut_soon(tmp_path: Path) -> None:
+    settings = {"headrace.connections.bytes.max": str(16 * MIB), "headrace.connection.slow.ms": "3000"}
+    with BrokerProcess(tmp_path / "data", settings) as broker, RawClient(broker.bootstrap, timeout=2) as honest:
+        ask_until_created(honest, "t")
+        clients = [RawClient(broker.bootstrap, timeout=0.3) for _ in range(3)]
+        for client in clients:
+            with contextlib.suppress(TimeoutError):
+                client.send(struct.pack(">i", 30 * MIB) + b"\0" * (20 * MIB))
+        for _ in range(5):
+            assert honest.call(produce("t", batch(b"x" * 150_000)), 9).responses[0].partition_responses[0].error_code == 0
+
+        # The first has the turn and stopped by itself; the others wait for it.
+        wait_until(lambda: "while it stopped for 0.9 s amid a large request" in broker.output())
+        for client in clients:
+            client.socket.close()
+
+
+def test_who_waits_for_memory_amid_a_request_and_sends_nothing_is_cut_without_having_the_turn(tmp_path: Path) -> None:
+    settings = {"headrace.connections.bytes.max": str(16 * MIB), "headrace.connection.slow.ms": "1000"}
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        with_turn, *waiting = [RawClient(broker.bootstrap, timeout=15) for _ in range(4)]
+        with_turn.send(struct.pack(">i", 90 * MIB) + b"\0" * (20 * MIB))
+        for client in waiting:
+            client.send(struct.pack(">i", 90 * MIB) + b"\0" * 140_000)  # more than half of what a small one may hold
+        # All the while, the one with the turn goes on.
+        deadline = time.monotonic() + 10
+        while broker.output().count("it sent a request more slowly than") < 3:
+            assert time.monotonic() < deadline
+            with_turn.send(b"\0" * 10_000)
+            time.sleep(0.1)
+
+        assert "amid a large request" not in broker.output()
+        with_turn.socket.close()
+
+
 def test_a_trickle_is_cut_and_what_is_sent_fast_enough_is_not(tmp_path: Path) -> None:
     settings = {"headrace.connection.slow.ms": "1000", "headrace.connection.bytes.per.second.min": "2000"}
     whole = frame(produce("t", batch(b"x" * 30_000)), 9)

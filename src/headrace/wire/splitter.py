@@ -60,6 +60,11 @@ class FrameSplitter:
         return self._fill + self._missing if self.partial is not None else 0
 
     @property
+    def missing_bytes(self) -> int:
+        """How many bytes of the frame under way have not arrived."""
+        return self._missing
+
+    @property
     def held_bytes(self) -> int:
         """The memory that the frame under way takes."""
         return len(self.partial) if self.partial is not None else 0

@@ -156,6 +156,41 @@ def test_the_turn_lets_one_request_at_a_time_go_beyond_the_bound() -> None:
     assert second.has_turn
 
 
+def test_small_requests_have_their_part_whatever_the_one_with_the_turn_holds() -> None:
+    memory, _ = account()
+    holder, large, waiting = memory.open(), memory.open(), memory.open()
+    holder.settle(60 * MIB, 0)
+    assert large.may_receive(80 * MIB, never)
+    large.settle(80 * MIB, 0)
+    assert not waiting.may_receive(MIB, lambda: None)
+    admitted = 0
+    while (small := memory.open()).may_receive(150_000, lambda: None):
+        small.settle(150_000, 0)
+        assert small.room_for_reply(100) in (0, 100)
+        admitted += 1
+
+    assert admitted == 6 * MIB // 150_000
+    assert memory.held <= LIMIT + large.held
+
+
+def test_a_small_request_does_not_wait_behind_large_ones() -> None:
+    memory, loop = account()
+    holder, large, waiting = memory.open(), memory.open(), memory.open()
+    others = [memory.open() for _ in range(24)]
+    for other in others:
+        other.settle(256 * 1024, 0)
+    holder.settle(70 * MIB, 0)
+    assert large.may_receive(80 * MIB, never)
+    large.settle(80 * MIB, 0)
+    told: list[str] = []
+    assert not waiting.may_receive(50 * MIB, lambda: told.append("large"))
+    assert not memory.open().may_receive(150_000, lambda: told.append("small"))
+    others[0].close()
+    loop.run()
+
+    assert told == ["small"]
+
+
 def test_requests_leave_room_for_replies() -> None:
     memory, _ = account()
     for _ in range(1000):

@@ -7,7 +7,10 @@ within their limits, and all that it holds comes out of the memory that all conn
 
 import asyncio
 import logging
+import sys
 from collections import deque
+from fcntl import ioctl
+from termios import FIONREAD
 from typing import TYPE_CHECKING, cast
 
 from headrace.broker.network.pace import Pace
@@ -29,6 +32,10 @@ UNCOUNTED_BYTES_MAX = 4096
 # How long a frame may stand half received, or a reply half taken, without a byte moving.
 STALL_SECONDS = 60.0
 STALLED = (1 / STALL_SECONDS, STALL_SECONDS)
+# Of the time that a connection may be slow, the part for which it may stop amid a request while others wait for its turn.
+STANDSTILL_PART = 0.3
+# Less than what any kernel takes for a socket that is not read.
+WINDOW_BYTES_MIN = 16_384
 # Longer than the longest wait that a client asks for in earnest: a rebalance of slow members.
 UNDER_WAY_SECONDS_MAX = 3600.0
 
@@ -62,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arriving: Pace | None = None
         self._leaving: Pace | None = None
         self._turn: Pace | None = None
+        self._stopped: Pace | None = None
         self._under_way: Pace | None = None
 
     # -- the socket
@@ -154,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         """Why this connection must not be kept; asked now and then."""
         if self._write_paused:
             return self._leaving_offence(now, others_wait=others_wait)
-        if self._splitter.buffered_bytes and not self._read_paused:
+        if self._splitter.buffered_bytes and (not self._read_paused or self._has_stopped_sending()):
             return self._arriving_offence(now)
         if self._replies:
             self._under_way = self._under_way or Pace()
@@ -164,6 +172,17 @@ class Connection(asyncio.BufferedProtocol):
             self._under_way = None
         return None
 
+    def _has_stopped_sending(self) -> bool:
+        """Whether a connection that is not read, as there is no room, has stopped by itself: it would have filled its window."""
+        socket = self._transport.get_extra_info("socket")
+        if socket is None or not self.share.is_in_line:
+            return False
+        try:
+            waiting = ioctl(socket.fileno(), FIONREAD, bytes(4))
+        except OSError:
+            return False
+        return int.from_bytes(waiting, sys.byteorder) < min(WINDOW_BYTES_MIN, self._splitter.missing_bytes)
+
     def _arriving_offence(self, now: float) -> str | None:
         """What is not read because there is no room is not the client's fault; it is not asked about then."""
         rate, seconds = self._server.slowest
@@ -171,8 +190,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._arriving.is_below(rate, seconds, thing=self._splitter.begun, moved=self._received_bytes, now=now):
             return f"it sent a request more slowly than {rate:g} bytes a second"
         if not (self.share.has_turn and self._server.memory.is_short):
-            self._turn = None
+            self._turn = self._stopped = None
             return None
+        self._stopped = self._stopped or Pace()
+        standstill = seconds * STANDSTILL_PART
+        # The others are asked to wait for whoever is slow, but not as long for one that has stopped.
+        if self._stopped.is_below(1 / standstill, standstill, thing=self._splitter.begun, moved=self._received_bytes, now=now):
+            return f"others waited for memory while it stopped for {standstill:g} s amid a large request"
         self._turn = self._turn or Pace()
         if self._turn.is_below(1, STALL_SECONDS, thing=self._splitter.begun, moved=0, now=now):
             return f"others waited {STALL_SECONDS:.0f} s for memory while it sent a large request"

@@ -4,7 +4,8 @@ Counted are bytes that are really held: of requests (arriving, queued, under way
 socket).  A connection has a `Share`; it tells the share what it holds (`settle`) and asks before it holds more.
 
 - Fair: a connection may take more as long as it does not hold more than is left over for everybody else.  One alone gets half of
-  the memory, n of them an (n+1)th each.  A part is kept free for small requests and replies, whatever the large ones want.
+  the memory, n of them an (n+1)th each.  A part is kept for small requests and replies: they may fill it whatever the large
+  ones hold, even beyond the bound, and they wait in a line of their own.
 - Half-received requests cannot wait for each other: those that are refused stand in a line, and one at a time has the turn, which
   lets it go beyond the bound until its request is complete.  So at most one request's size is held beyond the bound.
 - A reply that is not made yet holds nothing.  It waits in a line of its own, first come, first served, until there is `enough`
@@ -44,6 +45,8 @@ class MemoryAccount:
         self.requests_limit = min(limit, requests_limit or max(1, limit - limit // KEPT_FOR_REPLIES))
         self.requests = 0
         self.replies = 0
+        # Of both, what those connections hold that are small.
+        self.held_by_small = 0
         # Whether replies alone fill the memory: those whose size nobody could know before they were made.
         self.is_flooded = False
         self._kept_for_small = limit // KEPT_FOR_SMALL
@@ -53,6 +56,7 @@ class MemoryAccount:
         self._serving = False
         self._turn: Share | None = None
         self._receivers: OrderedDict[Share, _Place] = OrderedDict()
+        self._small_receivers: OrderedDict[Share, _Place] = OrderedDict()
         self._starters: dict[Share, Callable[[], None]] = {}
         self._repliers: OrderedDict[Share, _Place] = OrderedDict()
 
@@ -63,7 +67,7 @@ class MemoryAccount:
     @property
     def is_short(self) -> bool:
         """Whether somebody waits for room."""
-        return bool(self._receivers or self._repliers or self._starters)
+        return bool(self._receivers or self._small_receivers or self._repliers or self._starters)
 
     def open(self) -> "Share":
         return Share(self)
@@ -75,23 +79,36 @@ class MemoryAccount:
             return True
         mine, left = share.held + more, self.limit - self.held - more
         left_to_requests = self.requests_limit - self.requests - more
-        if mine <= self._small:
-            return left >= 0 and left_to_requests >= -self._kept_for_small
+        if self.is_small(mine):
+            return self._fits_in_small_part(more) or (left >= 0 and left_to_requests >= -self._kept_for_small)
         return mine <= left - self._kept_for_small and share.requests + more <= left_to_requests
+
+    def is_small(self, held: int) -> bool:
+        return held <= self._small
+
+    def _fits_in_small_part(self, more: int) -> bool:
+        return self.held_by_small + more <= self._kept_for_small
 
     def line_up_to_receive(self, share: "Share", more: int, on_room: Callable[[], None]) -> bool:
         """Take a place in the line; True when the turn is free and goes to this one."""
         share.is_in_line = True
         if self._turn is None:
+            self._leave_receivers(share)
             self._turn = share
-            self._receivers.pop(share, None)
             return True
-        self._receivers[share] = _Place(more, on_room)
+        small = self.is_small(share.held + more)
+        if share not in (line := self._small_receivers if small else self._receivers):
+            self._leave_receivers(share)
+        line[share] = _Place(more, on_room)
         return False
+
+    def _leave_receivers(self, share: "Share") -> None:
+        self._receivers.pop(share, None)
+        self._small_receivers.pop(share, None)
 
     def stop_receiving(self, share: "Share") -> None:
         share.is_in_line = False
-        self._receivers.pop(share, None)
+        self._leave_receivers(share)
         if self._turn is share:
             self._turn = None
             self.serve_soon()
@@ -111,8 +128,8 @@ class MemoryAccount:
 
     def room_for_reply(self, share: "Share", wanted: int) -> int:
         """How much of a reply may be made now; 0 when it has to wait."""
-        if share.held + wanted <= self._small:
-            return wanted if self.held + wanted <= self.limit else 0
+        if self.is_small(share.held + wanted):
+            return wanted if self._fits_in_small_part(wanted) or self.held + wanted <= self.limit else 0
         room = min(wanted, self._fair_part(share))
         return room if room >= min(wanted, self._enough) and not self._repliers else 0
 
@@ -144,14 +161,15 @@ class MemoryAccount:
         self._serve_repliers()
 
     def _serve_receivers(self) -> None:
-        while self._receivers:
-            share, place = next(iter(self._receivers.items()))
-            if self._turn is None:
-                self._turn = share
-            elif not self.may_receive(share, place.wanted):
-                return
-            del self._receivers[share]
-            place.on_room()
+        for line in (self._small_receivers, self._receivers):
+            while line:
+                share, place = next(iter(line.items()))
+                if self._turn is None:
+                    self._turn = share
+                elif not self.may_receive(share, place.wanted):
+                    break
+                del line[share]
+                place.on_room()
 
     def _serve_repliers(self) -> None:
         while self._repliers:
@@ -190,6 +208,10 @@ class Share:
         """Say what is held now.  Never refused: it is a fact."""
         account = self._account
         more_requests, more_replies = requests - self.requests, replies - self.replies
+        if account.is_small(held := self.held):
+            account.held_by_small -= held
+        if account.is_small(requests + replies):
+            account.held_by_small += requests + replies
         account.requests += more_requests
         account.replies += more_replies
         account.is_flooded = account.replies > account.limit
