@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 JOIN_BYTES_MAX = 65_536
 # Replies up to this size leave without being counted first, as most do at once.
 UNCOUNTED_BYTES_MAX = 4096
+# After so many bytes a connection is not read before the others had their turn: a flood is else read for as long as it lasts.
+BYTES_PER_TURN = 512 * 1024
 # How long a frame may stand half received, or a reply half taken, without a byte moving.
 STALL_SECONDS = 60.0
 STALLED = (1 / STALL_SECONDS, STALL_SECONDS)
@@ -62,6 +64,9 @@ class Connection(asyncio.BufferedProtocol):
         self._starting = False
         self._resting = False
         self._received_bytes = 0
+        # Up to which of them it is read before the others have their turn, and whether they have it now.
+        self._pause_at = BYTES_PER_TURN
+        self._gives_way = False
         self._pauses = 0
         self.client_host = ""
         self.is_open = False
@@ -122,8 +127,21 @@ class Connection(asyncio.BufferedProtocol):
             # The turn was for the frame that is complete now, not for the next one.
             self.share.stop_receiving()
         self._start_frames()
-        if self._frames or self._splitter.partial is not None or self._read_paused or self._write_paused or self.share.requests:
+        if self._received_bytes >= self._pause_at:
+            self._give_way()
+        elif self._frames or self._splitter.partial is not None or self._read_paused or self._write_paused or self.share.requests:
             self._regulate()
+
+    def _give_way(self) -> None:
+        if not self._gives_way:
+            self._gives_way = True
+            self.loop.call_soon(self._gave_way)
+        self._regulate()
+
+    def _gave_way(self) -> None:
+        self._gives_way = False
+        self._pause_at = self._received_bytes + BYTES_PER_TURN
+        self._regulate()
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -285,6 +303,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 blocked = True
         self._settle(requests)
+        blocked = blocked or self._gives_way
         if blocked and not self._read_paused:
             self._read_paused = True
             self._transport.pause_reading()

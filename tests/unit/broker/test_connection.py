@@ -1,0 +1,104 @@
+"""A client's connection, on a socket that hands over everything it has until it is told to pause."""
+
+import asyncio
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.broker.network.connection import BYTES_PER_TURN, Connection
+from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.network.server import Server
+from headrace.host.disk import Buffer
+from headrace.model.broker_settings import BrokerConfig
+
+
+class Socket(asyncio.Transport):
+    """Reads as libuv does: again and again in one turn of the loop, and first of all right after `connection_made`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_reading_now = False
+        self.pauses = 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        self.is_reading_now = False
+        self.pauses += 1
+
+    def resume_reading(self) -> None:
+        self.is_reading_now = True
+
+    def write(self, data: Buffer) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+    close = abort
+
+    def connect(self, connection: Connection) -> None:
+        connection.connection_made(self)
+        self.is_reading_now = True
+
+    def offer(self, connection: Connection, data: bytes) -> int:
+        """How many bytes are taken in this turn."""
+        taken = 0
+        while self.is_reading_now and taken < len(data):
+            buffer = connection.get_buffer(-1)
+            count = min(len(buffer), len(data) - taken)
+            buffer[:count] = data[taken : taken + count]
+            taken += count
+            connection.buffer_updated(count)
+        return taken
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def one_turn(loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+
+def skip(frame: Buffer, connection: Connection, reply: PendingReply) -> None:
+    reply.skip()
+
+
+def frames(size: int, count: int) -> bytes:
+    return (struct.pack(">i", size) + bytes(size)) * count
+
+
+@pytest.mark.parametrize("size", [1000, 900_000])
+def test_a_flood_is_read_in_parts_so_that_others_have_their_turn(loop: asyncio.AbstractEventLoop, size: int) -> None:
+    server = Server(BrokerConfig({"headrace.connection.requests.max": "1000000"}), skip, loop)
+    connection, socket = Connection(server), Socket()
+    socket.connect(connection)
+    flood = frames(size, 20_000_000 // size)
+    position = turns = 0
+    while position < len(flood):
+        taken = socket.offer(connection, flood[position:])
+        assert 0 < taken < 2 * BYTES_PER_TURN
+        position += taken
+        turns += 1
+        one_turn(loop)
+
+    assert turns > 10
+
+
+def test_what_is_sent_in_small_parts_is_hardly_ever_held_up(loop: asyncio.AbstractEventLoop) -> None:
+    server = Server(BrokerConfig(), skip, loop)
+    connection, socket = Connection(server), Socket()
+    socket.connect(connection)
+    request = frames(1000, 1)
+    for _ in range(2000):
+        assert socket.offer(connection, request) == len(request)
+        one_turn(loop)
+
+    assert socket.pauses <= 2000 * len(request) // BYTES_PER_TURN + 1
