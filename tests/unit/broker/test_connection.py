@@ -102,3 +102,19 @@ def test_what_is_sent_in_small_parts_is_hardly_ever_held_up(loop: asyncio.Abstra
         one_turn(loop)
 
     assert socket.pauses <= 2000 * len(request) // BYTES_PER_TURN + 1
+
+
+def test_who_is_turned_away_is_not_heard_and_holds_nothing(loop: asyncio.AbstractEventLoop) -> None:
+    started: list[Buffer] = []
+    server = Server(BrokerConfig(), lambda frame, connection, reply: started.append(frame), loop)
+    server.connection_wait = lambda address: 60.0
+    connection, socket = Connection(server), Socket()
+    socket.connect(connection)
+    flood = struct.pack(">i", 50_000_000) + bytes(5_000_000)
+    socket.offer(connection, flood[:200_000])
+    one_turn(loop)
+
+    assert not socket.is_reading_now
+    assert socket.offer(connection, flood) == 0
+    assert (server.memory.held, connection.share.held, started) == (0, 0, [])
+    assert connection.is_idle

@@ -63,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_scheduled = False
         self._starting = False
         self._resting = False
+        self._turned_away = False
         self._received_bytes = 0
         # Up to which of them it is read before the others have their turn, and whether they have it now.
         self._pause_at = BYTES_PER_TURN
@@ -95,8 +96,9 @@ class Connection(asyncio.BufferedProtocol):
     def _turn_away(self, seconds: float) -> None:
         """Its address makes connections faster than it may.  It is not heard, and closed after a while, as Kafka does: whoever is
         refused at once comes back at once."""
-        self._resting = self._read_paused = True
-        self._transport.pause_reading()
+        self._turned_away = True
+        # Not now: the transport begins to read after this call, whatever it is told before.
+        self.loop.call_soon(self._regulate)
         self.loop.call_later(seconds, self.close_quietly)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -116,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._splitter.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._turned_away:
+            return
         self.last_active = self.loop.time()
         self._received_bytes += nbytes
         try:
@@ -292,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_open:
             return
         queued = sum(map(len, self._frames)) if self._frames else 0
-        blocked = bool(queued) or self._write_paused
+        blocked = bool(queued) or self._write_paused or self._turned_away
         if blocked and self.share.is_in_line:
             self.share.stop_receiving()
         requests = self._kept_bytes + queued + self._splitter.held_bytes
