@@ -118,6 +118,18 @@ def test_in_memory_a_short_time_to_live_does_not_wait_for_a_long_one() -> None:
         assert "day" in dict(read(broker, "t"))
 
 
+@pytest.mark.parametrize(("memory", "settings"), [(True, {}), (False, {}), (False, {"segment_ms": "100"})])
+def test_with_default_intervals_expired_records_are_gone_within_seconds(memory: bool, settings: dict[str, str]) -> None:
+    with Broker(memory=memory) as broker:
+        make(broker, "t", headrace_ttl_enable="true", **settings)
+        write(broker, "t", [("day", "x")], headers={"headrace-ttl-ms": b"86400000"})
+        write(broker, "t", [("short", "x"), ("short", "y")], headers={"headrace-ttl-ms": b"200"})
+
+        assert until(lambda: read(broker, "t") == [("day", "x")])
+        write(broker, "t", [("next", "x")], headers={"headrace-ttl-ms": b"200"})
+        assert until(lambda: read(broker, "t") == [("day", "x")])
+
+
 @pytest.mark.parametrize("memory", [True, False])
 def test_expiry_and_compaction_under_load_lose_nothing_that_should_stay(tmp_path: Path, memory: bool) -> None:
     """Keys are written over and over, some with a time to live that is over at once; the broker is cleaning all the time."""

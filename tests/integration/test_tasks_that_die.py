@@ -36,6 +36,7 @@ RULES = {
     "disk health": Rule.RESTART,
     "follow broker": Rule.RESTART,
     "connection sweeper": Rule.RESTART,
+    "expiry": Rule.RESTART,
     "removal": Rule.RESTART,
     "retention": Rule.RESTART,
     "cleaning": Rule.RESTART,

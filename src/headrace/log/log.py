@@ -25,6 +25,7 @@ from headrace.log.segments.files import FilePool
 from headrace.log.segments.segment import (
     ABORTED_SUFFIX,
     LOG_SUFFIX,
+    NEVER_LOOKED,
     SNAPSHOT_SUFFIX,
     IndexMismatch,
     Segment,
@@ -173,6 +174,7 @@ class Log(SegmentedLog):
             finish(self.disk, self.directory, bases[:1])
             segment = self._load_segment(bases[0])
             segment.next_expiry_ms = next_expiry_ms
+            segment.looked_to = 0 if next_expiry_ms == NEVER_LOOKED else segment.size
             self._note_sealed(segment, 0)
         except OSError as error:
             raise self._fail("putting a compacted segment in place", self.directory, error) from error

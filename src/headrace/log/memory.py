@@ -266,6 +266,17 @@ class MemoryLog(LogCore):
         """The same in short steps: retention, expiry and compaction, between which the log may be used."""
         return MemoryCleaning(self, now_ms, high_watermark).steps()
 
+    def has_expiry_work(self, now_ms: int, high_watermark: int) -> bool:
+        """Whether there is something to look at, or something to remove."""
+        if not self.config.message_ttl_enable:
+            return False
+        due = self.next_expiry_ms is not None and self.next_expiry_ms < now_ms
+        return due or self.looked_to < min(high_watermark, self._end_offset)
+
+    def expiry_steps(self, now_ms: int, high_watermark: int) -> Steps[None]:
+        """Only records whose time to live is over, in short steps."""
+        return MemoryCleaning(self, now_ms, high_watermark).expiry_steps()
+
     # -- for the cleaning
 
     def first_batch(self) -> HeldBatch | None:

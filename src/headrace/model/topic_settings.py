@@ -82,7 +82,8 @@ TOPIC_SETTINGS = SettingTable(
             "headrace.ttl.enable",
             Kind.BOOLEAN,
             False,
-            "Whether records may carry a time to live in the header `headrace-ttl-ms`.",
+            "Whether records may carry a time to live in the header `headrace-ttl-ms`. Once it is over they are removed "
+            "within seconds; on disk after minutes where much has to be rewritten (full segments, large compacted topics).",
             synonyms=("headrace.ttl.enable",),
         ),
         _topic(

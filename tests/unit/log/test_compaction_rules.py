@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.log.cleaning.compaction import compact, discard, plan_compaction, publish, swap_in
-from headrace.log.cleaning.expiry import close_for_expiry, look, note, plan_expiry, plan_look
+from headrace.log.cleaning.expiry import ROLL_MIN_MS, close_for_expiry, is_outdated, look, note, plan_expiry, plan_look
 from headrace.log.cleaning.rules import KeyMap
 from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin, PartitionLog
 from headrace.log.log import Log
@@ -50,10 +50,10 @@ def clean(log: Log, now_ms: int = TIME, **changes: Any) -> None:
 
 
 def look_for_expiries(log: Log, now_ms: int = TIME) -> None:
-    close_for_expiry(log, now_ms)
-    unknown = plan_look(log, log.end_offset)
+    unknown = plan_look(log)
     if unknown is not None:
         note(log, unknown, look(unknown, log.disk))
+    close_for_expiry(log, now_ms)
 
 
 def put(log: Log, *pairs: tuple[bytes, bytes | None], **options: Any) -> int:
@@ -427,7 +427,7 @@ def test_segments_in_which_nothing_expires_are_read_once_and_never_rewritten() -
     put(log, (b"k", b"v" * 200))
     log.roll()
     look_for_expiries(log)
-    assert plan_look(log, log.end_offset) is None
+    assert plan_look(log) is None
     plan = plan_expiry(log, TIME + 1001, log.end_offset)
 
     assert plan is not None
@@ -446,6 +446,57 @@ def test_a_segment_that_was_cut_is_looked_at_again() -> None:
     clean(log, TIME + 11)
 
     assert [record.value for record in read_all(log)] == [b"1", b"2"]
+
+
+def test_the_active_segment_is_closed_when_something_in_it_has_expired_and_not_before() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True))
+    now = log.clock.wall_ms()
+    log.append(build_batch([expiring(b"a day", DAY_MS, now)]), 0)
+    clean(log, now + 20_000)
+    log.append(build_batch([expiring(b"short", 20_000, now)]), 0)
+    clean(log, now + 20_000)
+    assert len(log.segments) == 1
+    assert plan_look(log) is None
+    clean(log, now + 20_001)
+    assert [record.value for record in read_all(log)] == [b"a day"]
+
+    # The next one waits until the segment that was begun then is some seconds old.
+    began = log.segments[-1].created_ms
+    log.append(build_batch([expiring(b"next", 1, began)]), 0)
+    clean(log, began + ROLL_MIN_MS - 1)
+    assert [record.value for record in read_all(log)] == [b"a day", b"next"]
+    clean(log, began + ROLL_MIN_MS)
+    assert [record.value for record in read_all(log)] == [b"a day"]
+
+
+def test_a_small_segment_in_which_something_expired_does_not_have_its_large_neighbour_rewritten() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True))
+    put(log, (b"large", b"v" * 10_000))
+    log.roll()
+    put(log, (b"small", b"v"))
+    log.roll()
+    log.append(build_batch([expiring(b"short", 10)]), 0)
+    log.roll()
+    look_for_expiries(log)
+    plan = plan_expiry(log, TIME + 11, log.end_offset)
+
+    assert plan is not None
+    assert [source.base_offset for source in plan.sources] == [1, 2]
+
+
+def test_what_was_seen_of_a_segment_that_was_cut_meanwhile_is_forgotten() -> None:
+    log = open_log(simulated_disk(), LogConfig(message_ttl_enable=True))
+    put(log, (b"k", b"1"))
+    put(log, (b"k", b"2"))
+    plan = plan_look(log)
+    assert plan is not None
+    found = look(plan, log.disk)
+    log.truncate_to(1)
+    log.append(build_batch([expiring(b"short" * 100, 10)]), 0)
+
+    assert is_outdated(log, plan)
+    note(log, plan, found)
+    assert plan_look(log) is not None
 
 
 def test_a_topic_without_time_to_live_keeps_records_that_carry_one() -> None:

@@ -22,7 +22,7 @@ from headrace.log.cleaning.compaction import (
     publish,
     swap_in,
 )
-from headrace.log.cleaning.expiry import close_for_expiry, look, note, plan_expiry, plan_look
+from headrace.log.cleaning.expiry import close_for_expiry, has_expiry_work, is_outdated, look, note, plan_expiry, plan_look
 from headrace.log.log import Log
 from headrace.log.values import CorruptBatch
 from headrace.model.errors import StorageError
@@ -44,6 +44,8 @@ class Cleaner:
         self._worker: WorkerProcess | None = None
         self._starting = threading.Lock()
         self._closed = False
+        # One log at a time, whoever asks: two rounds over one log would write the same files.
+        self._turn = asyncio.Lock()
         # Logs that cannot be cleaned until a person has looked at them.
         self._given_up: set[Partition] = set()
 
@@ -53,7 +55,16 @@ class Cleaner:
             for partition in list(self._candidates()):
                 await self.clean(partition)
         finally:
-            self._end_worker()
+            # Not while another round is using it.
+            async with self._turn:
+                self._end_worker()
+
+    async def expire_all(self) -> None:
+        """Clean what has expired, and look at what was written lately."""
+        now = self._broker.clock.wall_ms()
+        for partition in list(self._candidates()):
+            if isinstance(partition.log, Log) and has_expiry_work(partition.log, now):
+                await self.clean(partition)
 
     def _candidates(self) -> Iterator[Partition]:
         for partition in self._broker.replicas:
@@ -71,8 +82,12 @@ class Cleaner:
         if not isinstance(log, Log):
             # In memory there are no segments to write anew: retention takes out what has expired or was superseded.
             return False
+        async with self._turn:
+            return await self._clean(partition, log)
+
+    async def _clean(self, partition: Partition, log: Log) -> bool:
         try:
-            await self._look_for_expiries(log, partition.high_watermark)
+            await self._look_for_expiries(log)
             plan = self._plan(log, partition.high_watermark)
             if plan is None:
                 return False
@@ -95,12 +110,16 @@ class Cleaner:
         now = self._broker.clock.wall_ms()
         return plan_compaction(log, now, high_watermark) or plan_expiry(log, now, high_watermark)
 
-    async def _look_for_expiries(self, log: Log, high_watermark: int) -> None:
-        """Learn when records of segments that were closed lately expire."""
-        close_for_expiry(log, self._broker.clock.wall_ms())
-        plan = plan_look(log, high_watermark)
+    async def _look_for_expiries(self, log: Log) -> None:
+        """Learn when records that were written lately expire, and close the active segment if some have."""
+        plan = plan_look(log)
         if plan is not None:
-            note(log, plan, await self._work(look, plan))
+            try:
+                note(log, plan, await self._work(look, plan))
+            except (CorruptBatch, OSError):
+                if not is_outdated(log, plan):
+                    raise
+        close_for_expiry(log, self._broker.clock.wall_ms())
 
     async def _work(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
         if self._broker.host.worker_processes:

@@ -15,6 +15,7 @@ from headrace.broker.housekeeping.cleaner import Cleaner
 from headrace.broker.housekeeping.turns import in_turns
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.supervision.supervision import Rule
+from headrace.log.cleaning.steps import Steps
 from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
 from headrace.log.memory import MemoryLog
 from headrace.model.errors import StorageError
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# How often it is looked whether the time to live of a record is over.
+EXPIRY_INTERVAL_S = 1.0
+# In memory expiry is work of the event loop: it rests for so many times as long as it worked.
+REST_PER_WORK = 10
 # Between two partitions the loop gets a turn, so that a thousand of them are not one long silence.
 PARTITIONS_PER_TURN = 20
 
@@ -39,12 +44,15 @@ class Housekeeping:
         self._leaving: list[tuple[float, int, RemovedSegment]] = []
         self._numbers = count()
         self._more_leave = asyncio.Event()
+        # One round over logs in memory at a time: each goes on where it was.
+        self._memory_turn = asyncio.Lock()
 
     def start(self) -> None:
         config = self._broker.config
         self._scope = self._broker.supervisor.scope("housekeeping")
         self._scope.start("removal", self._let_go, Rule.RESTART)
         self._repeat("retention", "log.retention.check.interval.ms", self.apply_retention)
+        self._scope.start("expiry", self._expire, Rule.RESTART)
         if config["log.cleaner.enable"]:
             self._repeat("cleaning", "log.cleaner.backoff.ms", self.cleaner.clean_all)
         self._repeat("checkpoints", "log.flush.offset.checkpoint.interval.ms", self.checkpoint)
@@ -86,8 +94,7 @@ class Housekeeping:
         """Remove whole segments that are too old or too many."""
         for turn, partition in enumerate(list(self._online())):
             if isinstance(partition.log, MemoryLog):
-                clock = self._broker.clock
-                await in_turns(self._broker.loop, clock, partition.log.retention_steps(clock.wall_ms(), partition.high_watermark))
+                await self._clean_in_memory(partition, partition.log.retention_steps)
                 continue
             try:
                 removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
@@ -101,6 +108,32 @@ class Housekeeping:
             self.unlink_soon(removed)
             if turn % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
+
+    async def _clean_in_memory(self, partition: Partition, steps: Callable[[int, int], Steps[None]]) -> None:
+        async with self._memory_turn:
+            clock = self._broker.clock
+            await in_turns(self._broker.loop, clock, steps(clock.wall_ms(), partition.high_watermark))
+
+    # -- expiry
+
+    async def _expire(self) -> None:
+        """Records whose time to live is over go soon, however rarely the rest is cleaned."""
+        loop = self._broker.loop
+        rest = EXPIRY_INTERVAL_S
+        while True:
+            await asyncio.sleep(rest)
+            began = loop.time()
+            await self.expire_in_memory()
+            rest = max(EXPIRY_INTERVAL_S, REST_PER_WORK * (loop.time() - began))
+            if self._broker.config["log.cleaner.enable"]:
+                await self.cleaner.expire_all()
+
+    async def expire_in_memory(self) -> None:
+        """Remove what has expired from the logs in memory."""
+        for partition in list(self._online()):
+            log = partition.log
+            if isinstance(log, MemoryLog) and log.has_expiry_work(self._broker.clock.wall_ms(), partition.high_watermark):
+                await self._clean_in_memory(partition, log.expiry_steps)
 
     def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
         """Let the files of removed segments go, beside the event loop."""

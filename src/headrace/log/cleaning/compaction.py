@@ -224,7 +224,7 @@ class _Compaction:
         return keys
 
     def _batches(self, source: Source) -> "Iterator[ScannedBatch]":
-        return batches_of(self._disk, self._plan.directory, source)
+        return batches_of(self._disk, self._plan.directory, source.base_offset, 0, source.size)
 
     def _clean_group(self, group: tuple[Source, ...], cleaner: BatchCleaner) -> None:
         plan, result = self._plan, self._result
@@ -280,13 +280,13 @@ class _Compaction:
             self._disk.remove(segment_path(self._plan.directory, base_offset, suffix + CLEANED_SUFFIX))
 
 
-def batches_of(disk: Disk, directory: Path, source: Source) -> "Iterator[ScannedBatch]":
-    """The batches of a closed segment; CorruptBatch at the first that is broken."""
-    path = segment_path(directory, source.base_offset, LOG_SUFFIX)
+def batches_of(disk: Disk, directory: Path, base_offset: int, start: int, size: int) -> "Iterator[ScannedBatch]":
+    """The batches of a segment in a stretch of its bytes; CorruptBatch at the first that is broken."""
+    path = segment_path(directory, base_offset, LOG_SUFFIX)
     parent = os.getppid()
     file = disk.open(path)
     try:
-        scanner = Scanner(file, source.base_offset, size=source.size)
+        scanner = Scanner(file, base_offset, start=start, size=size)
         for scanned in scanner:
             if scanner.holes:
                 break

@@ -43,13 +43,24 @@ class MemoryCleaning:
             yield from self._remove_old()
         if config.message_ttl_enable:
             yield from self._learn_expiries()
+        yield from self._compact_or_expire()
+        yield from self._shrink()
+        self._log.forget_below_start()
+
+    def expiry_steps(self) -> Steps[None]:
+        """Remove what has expired; the rest waits for its own time."""
+        yield from self._learn_expiries()
+        if self._is_due():
+            yield from self._compact_or_expire()
+            yield from self._shrink()
+
+    def _compact_or_expire(self) -> Steps[None]:
+        config = self._log.config
         if config.is_compacted and self._must_compact():
             yield from self._compact()
         elif config.message_ttl_enable and self._is_due():
             # Where nothing was compacted yet, an expired record still hides older ones of its key.
             yield from self._expire(min(self._bound, self._log.compacted_to) if config.is_compacted else self._bound)
-        yield from self._shrink()
-        self._log.forget_below_start()
 
     @property
     def _is_over(self) -> bool:

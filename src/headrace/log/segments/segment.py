@@ -65,12 +65,14 @@ class Segment:
         "base_offset",
         "bytes_since_entry",
         "created_ms",
+        "cuts",
         "directory",
         "first_timestamp",
         "has_empty",
         "holes",
         "index_interval_bytes",
         "log",
+        "looked_to",
         "max_timestamp",
         "max_timestamp_offset",
         "next_expiry_ms",
@@ -121,8 +123,11 @@ class Segment:
         self.holes: list[Hole] = []
         # Whether a batch without records was written to it by this process.
         self.has_empty = False
-        # When the first record expires; None when none does.  Only known of closed segments that somebody looked at.
+        # When the first record expires, of the bytes below `looked_to`; None when none does.
         self.next_expiry_ms: int | None = NEVER_LOOKED
+        self.looked_to = 0
+        # How often it was cut: who looked at it meanwhile looked at something else.
+        self.cuts = 0
 
     def __repr__(self) -> str:
         return f"<segment {self.log.path.name} of {self.size} bytes>"
@@ -177,7 +182,8 @@ class Segment:
         self.log.file().truncate(position)
         self.size = position
         self.sealed_checksum = None
-        self.next_expiry_ms = NEVER_LOOKED
+        self.next_expiry_ms, self.looked_to = NEVER_LOOKED, 0
+        self.cuts += 1
         self.trusted_from = min(self.trusted_from, position)
         self.holes = [hole for hole in self.holes if hole.end <= position]
         self.offsets.truncate_to(offset)
