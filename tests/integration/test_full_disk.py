@@ -19,6 +19,7 @@ from headrace.broker.app import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.produce import PartitionProduceResponse
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import delete
@@ -154,6 +155,22 @@ def test_a_write_that_does_not_fit_leaves_nothing_torn_and_the_partition_readabl
         assert read == [0]
         until(lambda: is_written(client, "t"))
         assert broker.run(lambda real: real.replicas.find("t", 0).failure) is None
+
+
+def test_on_a_full_disk_no_topic_is_made_for_clients_or_for_groups(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        fill(broker, client, disk, "t")
+        refused = client.call(create_request("u"), 5).topics[0]
+        coordinator = client.call(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4).coordinators[0]
+
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "The disk is full on broker 1: no partition is made until there is room" in refused.error_message
+        assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "The disk is full on broker 1" in coordinator.error_message
+        assert broker.run(lambda real: sorted(real.image.topics)) == ["t"]
+        disk.heal()
+        until(lambda: client.call(create_request("u"), 5).topics[0].error_code == ErrorCode.NONE)
 
 
 def test_a_topic_created_on_a_full_disk_comes_to_be_when_there_is_room(broker: Broker, disk: SimulatedDisk) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.broker.administration.partition_limits import PartitionLimits
+from headrace.broker.administration.room_for_topics import require_room
 from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
 from headrace.controller.topics import TopicSpec, create_partitions, create_topic
@@ -57,6 +58,8 @@ class Topics:
         spec = self._spec(wanted)
         replicas = None if spec.assignments is None else spec.assignments.values()
         count = spec.partition_count if replicas is None else len(replicas)
+        if wanted.name not in self._broker.image.topics:
+            require_room(self._broker, replicas)
         with nullcontext() if not limited else self._limits.room_for(count, spec.replication_factor, replicas):
             if validate_only:
                 create_topic(self._broker.image, spec)
@@ -90,6 +93,8 @@ class Topics:
         topic = self._broker.image.topics.get(name)
         more = count - topic.partition_count if topic is not None else 0
         factor = topic.replication_factor if topic is not None else 1
+        if more > 0:
+            require_room(self._broker, assignments)
         with self._limits.room_for(max(0, more), factor, assignments):
             if validate_only:
                 create_partitions(self._broker.image, name, count, assignments)
