@@ -213,7 +213,31 @@ def test_a_record_that_cannot_go_back_is_passed_over_counted_and_named(
 
     assert redrive.redrive(bootstrap, dead, limit=3, on_skipped=told.append) == redrive.Redriven(sent=3, skipped=1)
     assert [str(each) for each in told] == [f"{dead}[0]@0: {why}"]
-    assert redrive.redrive(bootstrap, dead) == redrive.Redriven(sent=0, skipped=0)
+    assert redrive.dead_letter_topics(bootstrap)[dead] == 1
+    assert [letter.record.offset for letter in redrive.parked(bootstrap, dead, waiting_only=True)] == [0]
+    assert redrive.redrive(bootstrap, dead, on_skipped=told.append) == redrive.Redriven(sent=0, skipped=1)
+    assert told[0] == told[1]
+
+
+def test_what_stayed_is_sent_back_once_its_topic_exists_again(bootstrap: str, topic: str) -> None:
+    dead, later = f"{topic}.dead-letter", f"{topic}-later"
+    with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
+        admin.create_topic(topic)
+        for number in range(40):
+            producer.send(dead, str(number), headers={PREFIX + "topic": later if number % 4 == 1 else topic})
+        producer.flush()
+        assert redrive.redrive(bootstrap, dead, limit=7) == redrive.Redriven(sent=7, skipped=2)
+        assert redrive.redrive(bootstrap, dead) == redrive.Redriven(sent=23, skipped=10)
+        admin.create_topic(later)
+
+        assert redrive.redrive(bootstrap, dead) == redrive.Redriven(sent=10, skipped=0)
+        assert redrive.redrive(bootstrap, dead) == redrive.Redriven(sent=0, skipped=0)
+
+    for name in (topic, later):
+        with Consumer[bytes, bytes](name, bootstrap=bootstrap) as consumer:
+            back = [int(record.value) for record in consumer.to_end()]
+        assert back == [number for number in range(40) if (number % 4 == 1) == (name == later)]
+    assert redrive.dead_letter_topics(bootstrap)[dead] == 0
 
 
 @pytest.mark.parametrize("name", ["partition", "offset", "attempts"])
@@ -242,13 +266,16 @@ def test_the_command_names_what_it_passes_over_and_can_send_it_elsewhere(bootstr
     park(bootstrap, topic, 1)
 
     result = CliRunner().invoke(app, ["redrive", dead, "--yes", "--bootstrap", bootstrap])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output
     assert f"Not sent back: {dead}[0]@0: it does not say where it came from." in result.output
     assert "1 record sent back. 1 stays where it is." in result.output
 
+    listed = json.loads(CliRunner().invoke(app, ["list", dead, "--json", "--bootstrap", bootstrap]).stdout)
+    assert [(each["offset"], each["cannot_go_back_because"]) for each in listed] == [(0, "it does not say where it came from")]
     one = ["redrive", dead, "--yes", "--partition", "0", "--offset", "0", "--bootstrap", bootstrap]
     assert "Name a topic with --to" in str(CliRunner().invoke(app, one).exception)
     assert "1 record sent back." in CliRunner().invoke(app, [*one, "--to", topic]).output
+    assert redrive.dead_letter_topics(bootstrap)[dead] == 0
 
 
 def broken(*_: Any) -> Any:
@@ -290,7 +317,7 @@ def test_the_command_lists_shows_and_redrives(bootstrap: str, topic: str) -> Non
         json.loads(run("redrive", dead, "--partition", "0", "--offset", "1", "--to", f"{topic}-else", "--yes", "--json"))["sent"]
         == 1
     )
-    assert json.loads(run("redrive", dead, "--yes", "--json"))["sent"] == 2
+    assert json.loads(run("redrive", dead, "--yes", "--json"))["sent"] == 1
     assert json.loads(run("list", dead, "--json")) == []
     assert len(json.loads(run("list", dead, "--all", "--json"))) == 2
 

@@ -1,6 +1,6 @@
 """`headrace dead-letter`: what is parked, why, and back to where it came from."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -38,6 +38,7 @@ def list_parked(
     [bold]headrace dead-letter list[/bold]
     [bold]headrace dead-letter list orders.dead-letter[/bold]
     """
+    from headrace import Admin
     from headrace.client.deadletter.redrive import dead_letter_topics, parked
 
     require_reachable(bootstrap)
@@ -52,12 +53,25 @@ def list_parked(
         return
     with _named(topic):
         letters = list(parked(bootstrap, topic, waiting_only=not everything))
+    with Admin(bootstrap) as admin:
+        topics = admin.topics()
     if as_json:
-        show_json([_facts(letter) for letter in letters])
+        show_json([_facts(letter, topics) for letter in letters])
     elif not letters:
         remark(f"Nothing waits in {topic}." + ("" if everything else " What was sent back is shown with --all."))
     else:
-        show_table(["partition", "offset", "from", "cause", "reason", "attempts", "last failed at", "key"], map(_row, letters))
+        columns = [
+            "partition",
+            "offset",
+            "from",
+            "cause",
+            "reason",
+            "attempts",
+            "last failed at",
+            "key",
+            "cannot go back because",
+        ]
+        show_table(columns, (_row(letter, topics) for letter in letters))
 
 
 @app.command()
@@ -100,7 +114,8 @@ def redrive(
     """Send parked records back to the topics they came from, each once.
 
     Records that do not say where they came from, or have been sent back too often, are passed over and named; they stay where
-    they are, and can be sent one by one with --partition, --offset and --to.
+    they are and wait for another redrive, and can be sent one by one with --partition, --offset and --to. The exit code is 1 if
+    any stay.
 
     [bold]headrace dead-letter redrive orders.dead-letter --yes[/bold]
     """
@@ -129,6 +144,8 @@ def redrive(
     else:
         stay = " 1 stays where it is." if done.skipped == 1 else f" {done.skipped} stay where they are." if done.skipped else ""
         remark(f"{done.sent} {'record' if done.sent == 1 else 'records'} sent back.{stay}")
+    if done.skipped:
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -144,8 +161,12 @@ def _named(topic: str) -> Iterator[None]:
         raise Failure(f"{error}. `headrace dead-letter list {topic} --all` shows those there are.") from None
 
 
-def _facts(letter: Any) -> dict[str, Any]:
+def _facts(letter: Any, topics: Container[str] | None = None) -> dict[str, Any]:
+    """With the `topics` there are, also why a redrive would pass it over, or null."""
+    from headrace.client.deadletter.redrive import why_it_stays
+
     record = letter.record
+    obstacle = {} if topics is None else {"cannot_go_back_because": why_it_stays(letter, topics)}
     return {
         "partition": record.partition,
         "offset": record.offset,
@@ -160,10 +181,13 @@ def _facts(letter: Any) -> dict[str, Any]:
         "key": _text(record.raw_key),
         "value": _text(record.raw_value),
         "headers": {name: _text(value) for name, value in letter.headers_for_origin()[:-1]},
+        **obstacle,
     }
 
 
-def _row(letter: Any) -> list[object]:
+def _row(letter: Any, topics: Container[str]) -> list[object]:
+    from headrace.client.deadletter.redrive import why_it_stays
+
     record = letter.record
     key = _text(record.raw_key)
     return [
@@ -175,6 +199,7 @@ def _row(letter: Any) -> list[object]:
         letter.attempts if letter.attempts >= 0 else None,
         letter.last_failed_at,
         key[:VALUE_CHARACTERS_MAX] if key else None,
+        why_it_stays(letter, topics),
     ]
 
 

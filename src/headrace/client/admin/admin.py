@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headrace.client.admin.group_offsets import committed_offsets
+from headrace.client.admin.group_offsets import committed_notes, committed_offsets
 from headrace.client.admin.values import Cluster, Group, Node, Partition, Setting, Topic, group_of, topic_of
 from headrace.client.arguments import (
     Duration,
@@ -242,6 +242,13 @@ class Admin:
         places = [(name, partition) for name, topic in sorted(metadata.topics.items()) for partition in sorted(topic.partitions)]
         found = self._call(action, lambda _client: committed_offsets(self._config, group, places, self._timeout))
         return {TopicPartition(*place): offset for place, offset in found.items()}
+
+    def committed_notes(self, group: str, topic: str) -> dict[int, tuple[int, str | None]]:
+        """What a group has committed in one topic, by partition, with the metadata that it left beside each offset."""
+        places = [(topic, each.index) for each in self.topic(topic).partitions]
+        action = f"read the offsets of group '{_group_name(group)}'"
+        found = self._call(action, lambda _client: committed_notes(self._config, group, places, self._timeout))
+        return {partition: committed for (_, partition), committed in found.items()}
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
         """How many offsets a group has yet to read in each partition of its topics; where it has committed nothing, all

@@ -25,6 +25,13 @@ def committed_offsets(
     config: Mapping[str, Any], group: str, places: Iterable[tuple[str, int]], timeout: float
 ) -> dict[tuple[str, int], int]:
     """Of these partitions, those for which the group has committed, with the offset.  KafkaException when nobody says."""
+    return {place: offset for place, (offset, _) in committed_notes(config, group, places, timeout).items()}
+
+
+def committed_notes(
+    config: Mapping[str, Any], group: str, places: Iterable[tuple[str, int]], timeout: float
+) -> dict[tuple[str, int], tuple[int, str | None]]:
+    """The same, each offset with the metadata that was committed beside it."""
     asking = Librdkafka(
         {
             "logger": librdkafka_log,
@@ -46,7 +53,7 @@ def committed_offsets(
         ]
     finally:
         asking.close()
-    return {(each.topic, each.partition): each.offset for each in answers if each.offset >= 0}
+    return {(each.topic, each.partition): (each.offset, each.metadata) for each in answers if each.offset >= 0}
 
 
 def _ask(asking: Librdkafka, wanted: list[Position], deadline: float) -> list[Position]:

@@ -2,22 +2,25 @@
 
 A redrive reads the dead-letter topic as a group of its own and writes in transactions together with its offsets: each
 parked record is sent back once, also when the redrive is interrupted or run again.  One that cannot be sent back, because it
-is not a parked record at all, say, stops none of the others: it is passed over, counted and named.
+is not a parked record at all, say, stops none of the others: it is passed over, counted and named.  It goes on waiting, and the
+next redrive tries it again: its topic may exist by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.client.admin.admin import Admin
 from headrace.client.arguments import topic_name, whole_number
 from headrace.client.consumer.consumer import Consumer
 from headrace.client.deadletter.deadletter import PREFIX
+from headrace.client.deadletter.progress import Progress
 from headrace.client.errors import InvalidArgument, TopicNotFound
 from headrace.client.logs import log
 from headrace.client.producer.producer import Producer
+from headrace.client.producer.transaction import Transaction
 from headrace.client.push.handlers import plain_function_or_none
 from headrace.client.records.record import Headers, Record
 from headrace.model.identity import TopicPartition
@@ -27,6 +30,7 @@ REDRIVEN_HEADER = "headrace-redriven"
 REPEATS_MAX = 3  # as of the pipeline `redrive`
 BATCH = 500
 DIGITS_MAX = 18
+NO_ROOM = "too many records before it stay to keep account of this one; send those elsewhere first (--to)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +86,32 @@ def dead_letter_topics(bootstrap: str, suffix: str = SUFFIX) -> dict[str, int]:
     """Topics by the ending of their name, and how many records are parked there that no redrive has sent back."""
     with Admin(bootstrap) as admin:
         names = [name for name in admin.topics() if name.endswith(suffix)]
-        return {name: sum(_waiting(admin, name).values()) for name in names}
+        return {name: _waiting(admin, name) for name in names}
 
 
-def _waiting(admin: Admin, topic: str) -> dict[int, int]:
-    first, last = admin.offsets(topic, "earliest"), admin.offsets(topic, "latest")
-    done = admin.committed(group_name(topic))
-    return {
-        partition: last[partition] - max(first[partition], done.get(TopicPartition(topic, partition), 0)) for partition in last
-    }
+def _waiting(admin: Admin, topic: str) -> int:
+    ends, progress = admin.offsets(topic, "latest"), _progress(admin, topic)
+    return sum(progress[partition].waiting(end) for partition, end in ends.items() if partition in progress)
+
+
+def _progress(admin: Admin, topic: str) -> dict[int, Progress]:
+    """How far earlier redrives have come, by partition."""
+    committed = admin.committed_notes(group_name(topic), topic)
+    found = {}
+    for partition, earliest in admin.offsets(topic, "earliest").items():
+        offset, note = committed.get(partition, (None, None))
+        found[partition] = Progress.of(offset, note, earliest)
+    return found
 
 
 def parked(bootstrap: str, topic: str, *, waiting_only: bool = False) -> Iterator[Parked]:
     """The records of a dead-letter topic, oldest first in each partition; with `waiting_only` those no redrive has sent back."""
     with Admin(bootstrap) as admin:
         admin.topic(topic)
-        done = admin.committed(group_name(topic)) if waiting_only else {}
+        progress = _progress(admin, topic) if waiting_only else {}
     with Consumer[bytes, bytes](topic, bootstrap=bootstrap) as consumer:
         for record in consumer.to_end():
-            if record.offset >= done.get(record.topic_partition, 0):
+            if record.partition not in progress or not progress[record.partition].is_settled(record.offset):
                 yield Parked.of(record)
 
 
@@ -160,43 +171,117 @@ def redrive(
 
     Each record goes to the partition it came from, so that it meets the records of its key again.  One that cannot go back is
     passed over, and told to `on_skipped` (or the log): it does not say where it came from, its topic does not exist, or it has
-    been sent back `repeats` times already.
+    been sent back `repeats` times already.  It goes on waiting for another redrive.
     """
     topic_name("topic", topic)
     whole_number("repeats", repeats, at_least=1)
     plain_function_or_none("on_skipped", on_skipped, "a Skipped")
-    tell = on_skipped or _log_skipped
+    sent_max = None if limit is None else whole_number("limit", limit, at_least=1)
     with Admin(bootstrap) as admin:
-        left = sum(_waiting(admin, topic).values())
-        counts = {name: len(found.partitions) for name, found in admin.topics().items()}
-    sent_max = left if limit is None else whole_number("limit", limit, at_least=1)
-    sent = skipped = 0
-    with (
-        Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
-        Producer(bootstrap, transactional_id=group_name(topic), linger=0.005) as producer,
-    ):
-        while (size := min(BATCH, left - sent - skipped, sent_max - sent)) > 0 and (records := _some(consumer, size)):
-            letters = [Parked.of(record) for record in records]
-            stay = [each for letter in letters if (each := _why_it_stays(letter, to, counts, repeats)) is not None]
-            passed_over = {(each.partition, each.offset) for each in stay}
-            with producer.transaction(consumer):
-                for letter in letters:
-                    if (letter.record.partition, letter.record.offset) not in passed_over:
-                        _send_back(producer, letter, to, counts)
-            for each in stay:
-                tell(each)
-            sent, skipped = sent + len(letters) - len(stay), skipped + len(stay)
-    return Redriven(sent, skipped)
+        ends = admin.offsets(topic, "latest")
+        rule = _Rule(to, {name: len(found.partitions) for name, found in admin.topics().items()}, repeats)
+        if not _waiting(admin, topic):
+            return Redriven(0, 0)
+        with (
+            Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
+            Producer(bootstrap, transactional_id=group_name(topic), linger=0.005) as producer,
+        ):
+            with producer.transaction():
+                # The first one takes over from a redrive that may still run: what that has done is known only afterwards.
+                pass
+            run = _Run(consumer, producer, rule, ends, _progress(admin, topic))
+            while sent_max is None or run.sent < sent_max:
+                size = BATCH if sent_max is None else min(BATCH, sent_max - run.sent)
+                if not run.is_under_way or not (records := _some(consumer, size)):
+                    break
+                for each in run.settle(records):
+                    (on_skipped or _log_skipped)(each)
+    return Redriven(run.sent, run.skipped)
 
 
-def _why_it_stays(letter: Parked, to: str | None, counts: dict[str, int], repeats: int) -> Skipped | None:
-    """None for a record that can be sent back."""
-    record = letter.record
+class _Rule(NamedTuple):
+    """Which records go back, and where to."""
+
+    to: str | None
+    counts: Mapping[str, int]  # of the partitions of the topics there are
+    repeats: int
+
+    def why_it_stays(self, letter: Parked) -> str | None:
+        return why_it_stays(letter, self.counts if self.to is None else None, self.repeats)
+
+
+class _Run:
+    """One redrive, and what it has done so far."""
+
+    def __init__(
+        self,
+        consumer: Consumer[bytes, bytes],
+        producer: Producer,
+        rule: _Rule,
+        ends: Mapping[int, int],
+        progress: Mapping[int, Progress],
+    ) -> None:
+        self._consumer = consumer
+        self._producer = producer
+        self._rule = rule
+        self._ends = ends  # a record that fails again while this runs is for the next one
+        self._progress = progress
+        self._read_to = {partition: each.first for partition, each in progress.items()}
+        self.sent = self.skipped = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        return any(self._read_to.get(partition, end) < end for partition, end in self._ends.items())
+
+    def settle(self, records: Sequence[Record[bytes, bytes]]) -> list[Skipped]:
+        """Send back those that can be; answer with the others."""
+        stay: list[Skipped] = []
+        touched: set[int] = set()
+        sent = 0
+        with self._producer.transaction() as transaction:
+            for record in records:
+                progress = self._progress.get(record.partition)
+                if progress is None or record.offset >= self._ends.get(record.partition, 0):
+                    self._read_to[record.partition] = record.offset + 1
+                    continue
+                if not progress.is_settled(record.offset):
+                    letter = Parked.of(record)
+                    why = self._rule.why_it_stays(letter) or (None if progress.has_room else NO_ROOM)
+                    if why is not None:
+                        stay.append(Skipped(record.topic, record.partition, record.offset, why))
+                        self._read_to[record.partition] = record.offset + 1
+                        continue
+                    _send_back(self._producer, letter, self._rule.to, self._rule.counts)
+                    sent += 1
+                self._note(progress, record)
+                touched.add(record.partition)
+            _send_progress(transaction, self._consumer, records[0].topic, {each: self._progress[each] for each in touched})
+        self.sent, self.skipped = self.sent + sent, self.skipped + len(stay)
+        return stay
+
+    def _note(self, progress: Progress, record: Record[bytes, bytes]) -> None:
+        """A record is settled, and so are the offsets without a record between it and a settled one before it."""
+        before = self._read_to[record.partition]
+        start = before if before <= progress.first or progress.is_settled(before - 1) else record.offset
+        progress.settle(start, record.offset + 1)
+        self._read_to[record.partition] = record.offset + 1
+
+
+def _send_progress(
+    transaction: Transaction, consumer: Consumer[bytes, bytes], topic: str, progress: Mapping[int, Progress]
+) -> None:
+    places = {TopicPartition(topic, partition): each for partition, each in progress.items()}
+    transaction.send_offsets(
+        consumer, {place: each.first for place, each in places.items()}, {place: each.note for place, each in places.items()}
+    )
+
+
+def why_it_stays(letter: Parked, topics: Container[str] | None, repeats: int = REPEATS_MAX) -> str | None:
+    """Why a redrive passes a record over; None for one that it sends back.  `topics` are those there are; None when the record
+    need not go back to its own."""
     if letter.times_redriven >= repeats:
-        why: str | None = f"it has been sent back {letter.times_redriven} times already"
-    else:
-        why = None if to is not None else no_way_back(letter.origin_topic, counts)
-    return None if why is None else Skipped(record.topic, record.partition, record.offset, why)
+        return f"it has been sent back {letter.times_redriven} times already"
+    return None if topics is None else no_way_back(letter.origin_topic, topics)
 
 
 def no_way_back(origin: str, topics: Container[str]) -> str | None:
@@ -211,11 +296,22 @@ def _log_skipped(skipped: Skipped) -> None:
 
 
 def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None) -> None:
-    """Send one record back, whatever became of it before; the book-keeping of `redrive` does not change."""
+    """Send one record back, whatever became of it before; it waits no longer."""
+    record = parked_record.record
+    topic = record.topic
     with Admin(bootstrap) as admin:
         counts = {name: len(found.partitions) for name, found in admin.topics().items()}
-    with Producer(bootstrap, linger=0) as producer:
-        _send_back(producer, parked_record, to, counts)
+        with (
+            Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
+            Producer(bootstrap, transactional_id=group_name(topic), linger=0) as producer,
+            producer.transaction() as transaction,
+        ):
+            _some(consumer, 1)  # a member of the group may commit for it; one that is just joining may not
+            progress = _progress(admin, topic)[record.partition]
+            if progress.has_room or progress.is_settled(record.offset):
+                progress.settle(record.offset, record.offset + 1)
+            _send_back(producer, parked_record, to, counts)
+            _send_progress(transaction, consumer, topic, {record.partition: progress})
 
 
 def _some(consumer: Consumer[bytes, bytes], count: int) -> Sequence[Record[bytes, bytes]]:
@@ -227,7 +323,7 @@ def _some(consumer: Consumer[bytes, bytes], count: int) -> Sequence[Record[bytes
     return []
 
 
-def _send_back(producer: Producer, letter: Parked, to: str | None, counts: dict[str, int]) -> Any:
+def _send_back(producer: Producer, letter: Parked, to: str | None, counts: Mapping[str, int]) -> Any:
     target = to or letter.origin_topic
     if not target:
         record = letter.record

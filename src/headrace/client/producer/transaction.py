@@ -119,12 +119,21 @@ class Transaction:
         """The same as the producer's own `send`."""
         return self._producer.send(topic, value, **options)
 
-    def send_offsets(self, consumer: Consumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Make the consumer's offsets part of this transaction: those of all it has handed out, or the `offsets` given."""
+    def send_offsets(
+        self,
+        consumer: Consumer[Any, Any],
+        offsets: Mapping[TopicPartition, int] | None = None,
+        notes: Mapping[TopicPartition, str] | None = None,
+    ) -> None:
+        """Make the consumer's offsets part of this transaction: those of all it has handed out, or the `offsets` given.
+        `notes` are kept beside them, as the metadata of the commit."""
         check_consumer(consumer)
         positions = consumer.positions() if offsets is None else offsets
         if positions:
-            partitions = [Position(each.topic, each.partition, offset) for each, offset in positions.items()]
+            beside = notes or {}
+            partitions = [
+                Position(each.topic, each.partition, offset, beside.get(each, "")) for each, offset in positions.items()
+            ]
             self._transactions.send_offsets(partitions, consumer.group_metadata())
 
     @property

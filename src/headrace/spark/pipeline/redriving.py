@@ -1,7 +1,8 @@
 """A batch of dead letters: what goes back, what is put aside, and what stays where it is.
 
 The rule is that of `client/deadletter/redrive.py`: one record that cannot go back stops none of the others.  It stays in the
-dead-letter topic, is counted, and is named with the reason.
+dead-letter topic, is counted, and is named with the reason.  Where it differs: a stream's checkpoint passes what stays, so the
+pipeline does not try it again, as the command does.
 """
 
 from collections.abc import Callable, Mapping
