@@ -278,6 +278,25 @@ def test_the_command_names_what_it_passes_over_and_can_send_it_elsewhere(bootstr
     assert redrive.dead_letter_topics(bootstrap)[dead] == 0
 
 
+def test_the_command_refuses_a_topic_that_holds_no_dead_letters(bootstrap: str, topic: str) -> None:
+    park(bootstrap, topic, 1)
+    with Producer(bootstrap) as producer:
+        producer.send_many(f"{topic}-mine", [str(number) for number in range(13)]).result(10)
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["redrive", *arguments, "--yes", "--bootstrap", bootstrap])
+
+    assert f"{topic} is not a dead-letter topic. Did you mean {topic}.dead-letter?" in str(run(topic).exception)
+    assert f"Did you mean {topic}.dead-letter?" in str(run(f"{topic}.dead-leter").exception)
+    refused = run(f"{topic}-mine")
+    assert "Use --force" in str(refused.exception)
+    assert "Not sent back" not in refused.output
+    forced = run(f"{topic}-mine", "--force")
+    assert forced.output.count("Not sent back") == 10
+    assert "And 3 more." in forced.output
+    assert forced.exit_code == 1
+
+
 def broken(*_: Any) -> Any:
     raise ZeroDivisionError("mine")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic
 Partition = Annotated[int, typer.Option("--partition", min=0, help="The partition of one record in the dead-letter topic.")]
 Offset = Annotated[int, typer.Option("--offset", min=0, help="The offset of one record in the dead-letter topic.")]
 VALUE_CHARACTERS_MAX = 60
+NAMED_MAX = 10
 
 
 @app.command("list")
@@ -107,6 +109,9 @@ def redrive(
     ] = 3,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="With --offset: only this one record.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", min=0, help="With --partition: only this one record.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also from a topic whose name does not end in .dead-letter and that holds no letters.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -134,11 +139,13 @@ def redrive(
         redrive_one(bootstrap, letter, to=to)
         done = Redriven(sent=1, skipped=0)
     else:
+        if not force:
+            _require_letters(bootstrap, topic)
         confirm(f"Send what is parked in {topic} back to {to or 'where it came from'}?", yes=yes)
+        stayed = _Stayed()
         with _named(topic):
-            done = redrive_all(
-                bootstrap, topic, to=to, limit=limit, repeats=repeats, on_skipped=lambda each: remark(f"Not sent back: {each}.")
-            )
+            done = redrive_all(bootstrap, topic, to=to, limit=limit, repeats=repeats, on_skipped=stayed.name)
+        stayed.count()
     if as_json:
         show_json({"topic": topic, "sent": done.sent, "skipped": done.skipped})
     else:
@@ -146,6 +153,43 @@ def redrive(
         remark(f"{done.sent} {'record' if done.sent == 1 else 'records'} sent back.{stay}")
     if done.skipped:
         raise typer.Exit(1)
+
+
+class _Stayed:
+    """Names the first records that stay, and counts the others."""
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def name(self, skipped: object) -> None:
+        self._total += 1
+        if self._total <= NAMED_MAX:
+            remark(f"Not sent back: {skipped}.")
+
+    def count(self) -> None:
+        if self._total > NAMED_MAX:
+            remark(f"And {self._total - NAMED_MAX:,} more.")
+
+
+def _require_letters(bootstrap: str, topic: str) -> None:
+    """Refuse to read all of a topic that is somebody's data, by its name and its first record."""
+    from headrace import Admin, Consumer
+    from headrace.client.deadletter.redrive import SUFFIX, Parked
+
+    with Admin(bootstrap) as admin:
+        topics = admin.topics()
+    if topic not in topics:
+        near = get_close_matches(topic, [name for name in topics if name.endswith(SUFFIX)] or list(topics), n=1)
+        hint = f"Did you mean {near[0]}?" if near else "`headrace dead-letter list` shows the topics there are."
+        raise Failure(f"topic '{topic}' does not exist. {hint}")
+    if topic.endswith(SUFFIX):
+        return
+    with Consumer[bytes, bytes](topic, bootstrap=bootstrap) as consumer:
+        first = next(consumer.to_end(), None)
+    if first is not None and not Parked.of(first).origin_topic:
+        near = [name for name in (topic + SUFFIX,) if name in topics]
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise Failure(f"{topic} is not a dead-letter topic. {hint}Use --force to read all of it nevertheless.")
 
 
 @contextmanager
