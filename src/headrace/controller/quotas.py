@@ -58,7 +58,11 @@ def alter(image: ClusterImage, entity: Entity, changes: Mapping[str, float | Non
 def _check(entity: Entity, changes: Mapping[str, float | None]) -> None:
     kinds = set(entity)
     if kinds not in SHAPES:
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"There are no quotas for {' and '.join(sorted(kinds)) or 'nobody'}.")
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"There are no quotas for {' and '.join(sorted(kinds)) or 'nobody'}; "
+            "quotas are for user, client-id, user and client-id, ip, or topic.",
+        )
     if any(name == "" for name in entity.values()):
         raise RequestError(ErrorCode.INVALID_REQUEST, "An entity cannot have an empty name.")
     if (address := entity.get(IP)) is not None:

@@ -42,3 +42,14 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(client: Command) -> None:
     assert wrong.code == 2
     assert nobody.code == 1
     assert "There are no quotas for planet" in nobody.remarks
+    assert "quotas are for user, client-id, user and client-id, ip, or topic" in nobody.remarks
+
+
+def test_a_limit_for_a_topic_that_does_not_exist_is_set_with_a_warning(client: Command, topic: str) -> None:
+    early = client("quota", "set", f"topic={topic}", "storage_bytes=10")
+    client("topic", "create", topic)
+    late = client("quota", "set", f"topic={topic}", "storage_bytes=none")
+
+    assert early.code == late.code == 0
+    assert f"Topic {topic} does not exist: the limit counts once it does." in early.remarks
+    assert "does not exist" not in late.remarks

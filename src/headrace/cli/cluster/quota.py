@@ -1,5 +1,6 @@
 """`headrace quota`: what users, client ids, addresses and topics may send, receive, have done for them, and keep."""
 
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -62,6 +63,7 @@ def set_quota(entity: Entity, limits: Limits, bootstrap: Bootstrap = DEFAULT_BOO
     """Set limits, or remove them.  A limit of bytes/s or time holds for the cluster; each broker enforces an equal share."""
     from headrace.client.admin.wire_admin import WireAdmin, raise_for
     from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+    from headrace.wire.messages.metadata import MetadataRequest
 
     parts = key_values(entity.split(","), "ENTITY")
     operations = tuple(
@@ -71,11 +73,15 @@ def set_quota(entity: Entity, limits: Limits, bootstrap: Bootstrap = DEFAULT_BOO
     named = tuple(EntityData(entity_type=kind, entity_name=None if name == EVERYBODY else name) for kind, name in parts.items())
     require_reachable(bootstrap)
     with WireAdmin(bootstrap) as admin:
+        topics = {each.name for each in admin.call(MetadataRequest(topics=None)).topics} if "topic" in parts else set()
         reply = admin.call_controller(
             AlterClientQuotasRequest(entries=(EntryData(entity=named, ops=operations),), validate_only=False)
         )
     raise_for(reply.entries[0].error_code, entity, reply.entries[0].error_message)
     remark(f"Changed {entity}.")
+    if (topic := parts.get("topic", EVERYBODY)) != EVERYBODY and topic not in topics:
+        near = get_close_matches(topic, [name for name in topics if name], n=1)
+        remark(f"Topic {topic} does not exist: the limit counts once it does." + (f" Did you mean {near[0]}?" if near else ""))
 
 
 def _number(name: str, text: str) -> float:
