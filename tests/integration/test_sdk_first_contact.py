@@ -288,8 +288,17 @@ def test_a_record_too_large_for_its_topic_is_told_its_size_and_the_limit(bootstr
         admin.create_topic(topic, settings={"max.message.bytes": 1000})
     with Producer(bootstrap) as producer:
         future: Any = producer.send_many(topic, [b"x" * 5000]) if many else producer.send(topic, b"x" * 5000)
-        with pytest.raises(DeliveryFailed, match=r"a record of 5,000 bytes .* too large.* max\.message\.bytes of the topic"):
+        with pytest.raises(
+            DeliveryFailed, match=r"a record of 5,000 bytes .* too large.* max\.message\.bytes of the topic, which is 1,000"
+        ):
             future.result(10)
+
+
+def test_a_record_without_a_key_for_a_compacted_topic_is_told_what_it_lacks(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap) as admin:
+        admin.create_topic(topic, settings={"cleanup.policy": "compact"})
+    with Producer(bootstrap) as producer, pytest.raises(DeliveryFailed, match="is compacted: every record needs a key"):
+        producer.send(topic, b"x").result(10)
 
 
 def test_a_topic_that_is_full_is_told_which_limit_that_may_be(own: Broker) -> None:
@@ -297,7 +306,7 @@ def test_a_topic_that_is_full_is_told_which_limit_that_may_be(own: Broker) -> No
         producer.send("orders", "first").result(10)
         with (
             own.faults.on(Api.PRODUCE, error=ErrorCode.POLICY_VIOLATION),
-            pytest.raises(DeliveryFailed, match=r"Policy violation; the topic is full: its storage_bytes quota"),
+            pytest.raises(DeliveryFailed, match=r"Policy violation; the topic is full: .*memory\.max\.bytes is 268,435,456"),
         ):
             producer.send("orders", "x").result(10)
 

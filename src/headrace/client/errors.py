@@ -163,16 +163,22 @@ def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None 
 
 
 def delivery_error(
-    error: KafkaError, topic: str, bootstrap: str, timeout: float, cause: str | None, message: Message | None = None
+    error: KafkaError,
+    topic: str,
+    bootstrap: str,
+    timeout: float,
+    cause: str | None,
+    message: Message | None = None,
+    limit: str | None = None,
 ) -> DeliveryFailed:
-    """Why one record was given up."""
+    """Why one record was given up.  `limit` is the one it broke, in words, where somebody has asked for it."""
     name = error.name()
     said = (error.str() or name).removeprefix("Broker: ")
     if name in NOBODY_ANSWERED:
         sentence = f"a record for topic '{topic}' was not acknowledged by {bootstrap} within {timeout:g} s ({cause or said})"
         return DeliveryTimeout(sentence, topic=topic, name=name, retriable=True)
     size = "" if message is None else f" of {len(message.value() or b'') + len(message.key() or b''):,} bytes"
-    limit = LIMITS.get(name, "")
+    limit = LIMITS.get(name, "") if limit is None else limit
     return DeliveryFailed(
         f"a record{size if limit else ''} for topic '{topic}' was not written: {said}{limit}",
         topic=topic,

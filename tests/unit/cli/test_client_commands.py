@@ -191,7 +191,23 @@ def test_a_line_that_is_too_long_is_told_its_size_and_the_limit(client: Command,
 
     assert (for_the_client.code, for_the_topic.code) == (1, 1)
     assert "a record of 2,000,000 bytes is above message.max.bytes of the client" in for_the_client.remarks
-    assert "max.message.bytes of the topic" in for_the_topic.remarks
+    assert "a record of 5,000 bytes" in for_the_topic.remarks
+    assert "max.message.bytes of the topic, which is 1,000 bytes" in for_the_topic.remarks
+
+
+def test_a_line_without_a_key_for_a_compacted_topic_is_told_how_to_give_one(client: Command, created: str) -> None:
+    assert client("topic", "alter", created, "--config", "cleanup.policy=compact").code == 0
+    refused = client("produce", created, given=b"x")
+
+    assert refused.code == 1
+    assert f"{created} is compacted: every record needs a key (--key, --key-separator)." in refused.remarks
+
+
+def test_a_purge_beyond_the_end_is_told_the_range(client: Command, created: str) -> None:
+    refused = client("topic", "purge", created, "--partition", "0", "--before", "100", "--yes")
+
+    assert refused.code == 1
+    assert "partition 0 ends at offset 0; --before takes 0 to 0 there, not 100." in refused.remarks
 
 
 def test_a_partition_that_does_not_exist_is_named_as_such(client: Command, created: str) -> None:

@@ -16,6 +16,7 @@ from headrace.cli.connection import (
     Bootstrap,
     Properties,
     TopicName,
+    client_properties,
     key_values,
     producer_client,
     sentence,
@@ -37,13 +38,16 @@ class Tally:
     written: int = 0
     failed: int = 0
     first_error: Any = None
+    first_size: int = 0  # of the record that it is about
     partitions: dict[int, int] = field(default_factory=dict)
 
     def count(self, error: Any, message: Any) -> None:
         """librdkafka reports one delivery."""
         if error is not None:
             self.failed += 1
-            self.first_error = self.first_error or error
+            if self.first_error is None:
+                self.first_error = error
+                self.first_size = len(message.value() or b"") + len(message.key() or b"")
             return
         self.written += 1
         self.partitions[message.partition()] = self.partitions.get(message.partition(), 0) + 1
@@ -107,7 +111,9 @@ def produce(
         remark(f"Type lines for {topic}; Ctrl-D ends.")
     null = None if null_marker is None else null_marker.encode()
     pairs = key_value_pairs(sys.stdin.buffer, key, None if key_separator is None else key_separator.encode(), null)
-    _report(topic, _send_all(producer, topic, pairs, placement), as_json)
+    tally = _send_all(producer, topic, pairs, placement)
+    reason = _reason(topic, tally, bootstrap, property) if tally.failed else ""
+    _report(topic, tally, reason, as_json)
 
 
 def _producer(bootstrap: str, properties: list[str] | None, *, compression: str, acks: str) -> "Producer":
@@ -189,20 +195,24 @@ def _refused(error: Any, value: bytes | None, key: bytes | None) -> str:
     return f"a record of {size:,} bytes is above message.max.bytes of the client. Raise it with -X message.max.bytes=BYTES."
 
 
-def _reason(tally: Tally) -> str:
+def _reason(topic: str, tally: Tally, bootstrap: str, properties: list[str] | None) -> str:
     """Why records were not written: the first error, and the limit that it is about."""
-    from headrace.client.errors import LIMITS
+    from headrace.client.producer.refusals import ABOUT_A_LIMIT, Refusals
 
     error = tally.first_error
     if error is None:
         return "the broker did not answer in time."
     if error.name() == "_UNKNOWN_PARTITION":
         return "the topic has no such partition. `headrace topic describe` shows those it has."
-    limit = LIMITS.get(error.name(), "")
-    return f"{error.str().removeprefix('Broker: ')}{limit}." if limit else sentence(error)
+    if error.name() not in ABOUT_A_LIMIT:
+        return sentence(error)
+    limit = Refusals(client_properties(bootstrap, properties)).explain(error.name(), topic, " (--key, --key-separator)")
+    limit = limit.replace("lower batch_bytes of this producer", "send smaller batches (-X batch.size=BYTES)")
+    size = f" (a record of {tally.first_size:,} bytes)" if error.name() == "MSG_SIZE_TOO_LARGE" else ""
+    return f"{error.str().removeprefix('Broker: ')}{size}{limit}." if limit else sentence(error)
 
 
-def _report(topic: str, tally: Tally, as_json: bool) -> None:
+def _report(topic: str, tally: Tally, reason: str, as_json: bool) -> None:
     if as_json:
         show_json(
             {
@@ -214,6 +224,6 @@ def _report(topic: str, tally: Tally, as_json: bool) -> None:
         )
     if tally.failed:
         verb = "was" if tally.failed == 1 else "were"
-        raise Failure(f"{tally.written} records were written to {topic} and {tally.failed} {verb} not: {_reason(tally)}")
+        raise Failure(f"{tally.written} records were written to {topic} and {tally.failed} {verb} not: {reason}")
     if not as_json:
         remark(f"{tally.written:,} {'record' if tally.written == 1 else 'records'} written to {topic}.")

@@ -187,6 +187,19 @@ def delete(
         remark(f"Deleted {topic}.")
 
 
+def _require_offset(admin: "AdminClient", topic: str, partitions: list[int], offset: int) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
+    for at, future in admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
+        end = result_of(future, f"asking for the end of {topic} partition {at.partition}").offset
+        if offset > end:
+            raise Failure(
+                f"{topic} partition {at.partition} ends at offset {end}; --before takes 0 to {end} there, not {offset}."
+            )
+
+
 @app.command(epilog="Example: [bold]headrace topic purge orders --partition 0 --before 1000 --yes[/bold]")
 def purge(
     topic: TopicName,
@@ -206,6 +219,8 @@ def purge(
         raise Failure(f"{topic} has no partition {partition}; it has {len(present)}.")
     chosen = present if partition is None else [partition]
     where = topic if partition is None else f"{topic} partition {partition}"
+    if before is not None:
+        _require_offset(admin, topic, chosen, before)
     confirm(f"Remove {'all records' if before is None else f'the records below offset {before}'} of {where}?", yes=yes)
     wanted = [TopicPartition(topic, number, OFFSET_END if before is None else before) for number in chosen]
     futures = admin.delete_records(wanted, request_timeout=REQUEST_TIMEOUT_S)

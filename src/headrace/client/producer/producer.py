@@ -45,6 +45,7 @@ from headrace.client.logs import log
 from headrace.client.producer.partition_counts import PartitionCounts
 from headrace.client.producer.partitioners import KeyHash, Partitioner
 from headrace.client.producer.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture, refuse_in_callback
+from headrace.client.producer.refusals import Refusals
 from headrace.client.producer.serving import flush, flush_here, open_client, serve
 from headrace.client.producer.settings import configuration
 from headrace.client.producer.transaction import Transaction, Transactions, check_consumer
@@ -160,6 +161,7 @@ class Producer:
         self._contact = FirstContact(
             str(config["bootstrap.servers"]), seconds("connect_timeout", connect_timeout, at_least=0.1), self._delivery_timeout
         )
+        self._refusals = Refusals(config)
         self._client = open_client(config, self._note_error)
         self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
         self._transactions: Transactions | None = None
@@ -529,7 +531,8 @@ class Producer:
                 f"a record for topic '{topic}' was given up {closed if self._closed else 'when its transaction was rolled back'}"
             )
             return DeliveryFailed(sentence, topic=topic, name=error.name())
-        return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error, message)
+        limit = self._refusals.explain(error.name(), topic)
+        return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error, message, limit)
 
     def _note_error(self, error: KafkaError) -> None:
         self._last_error = error.str()
