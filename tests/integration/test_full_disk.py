@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import os
 import random
 import subprocess
 import sys
@@ -19,7 +20,13 @@ from headrace.broker.app import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from headrace.wire.produce import PartitionProduceResponse
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import delete
@@ -279,6 +286,77 @@ def test_a_disk_of_the_machine_that_has_no_byte_left_stops_nobody_for_good(small
         broker.start()
         with RawClient(broker.bootstrap) as again:
             assert len(all_offsets(again, "t")) == len(written) + 1
+
+
+def fill_up(path: Path) -> Path:
+    """Another process takes every byte there is."""
+    filler = path / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    assert os.statvfs(path).f_bavail == 0
+    return filler
+
+
+def test_a_broker_starts_on_a_disk_without_a_free_byte_and_serves_reads_deletions_and_settings(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    broker = BrokerProcess(small_disk / "data")
+    broker.log_path = tmp_path / "broker.log"
+    with broker:
+        with RawClient(broker.bootstrap) as client:
+            create(client, "t")
+            create(client, "u")
+            append(client, "t", b"before")
+        broker.kill()
+        filler = fill_up(small_disk)
+        broker.start()
+        with RawClient(broker.bootstrap) as client:
+            assert all_offsets(client, "t") == [0]
+            until(lambda: attempt(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR)
+            assert delete(client, "t", 1).low_watermark == 1
+            assert delete_topic(client, "u") == ErrorCode.NONE
+            assert alter(client, "t", "retention.bytes", "1000") == ErrorCode.NONE
+            filler.unlink()
+            until(lambda: is_written(client, "t"))
+            until(lambda: (small_disk / "data" / "reserve").exists())
+        assert "Traceback" not in broker.output()
+
+
+def test_deletions_and_settings_go_on_while_the_disk_has_no_free_byte(small_disk: Path, tmp_path: Path) -> None:
+    broker = BrokerProcess(small_disk / "data")
+    broker.log_path = tmp_path / "broker.log"
+    with broker, RawClient(broker.bootstrap) as client:
+        for number in range(10):
+            create(client, f"t{number}")
+        fill_up(small_disk)
+        for number in range(10):
+            assert alter(client, f"t{number}", "retention.bytes", "1000") == ErrorCode.NONE
+            assert delete_topic(client, f"t{number}") == ErrorCode.NONE
+
+
+def test_a_start_without_any_room_says_what_to_do(small_disk: Path, tmp_path: Path) -> None:
+    broker = BrokerProcess(small_disk / "data")
+    broker.log_path = tmp_path / "broker.log"
+    with broker, RawClient(broker.bootstrap) as client:
+        create(client, "t")
+    (small_disk / "data" / "reserve").unlink()
+    fill_up(small_disk)
+
+    with pytest.raises(RuntimeError, match="the disk is full, and a broker needs 1 MiB to start: free some room on it"):
+        broker.start()
+
+
+def delete_topic(client: RawClient, name: str) -> int:
+    code: int = client.call(DeleteTopicsRequest(topic_names=(name,), timeout_ms=5000), 5).responses[0].error_code
+    return code
+
+
+def alter(client: RawClient, topic: str, setting: str, value: str) -> int:
+    config = AlterableConfig(name=setting, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=(config,))
+    code: int = client.call(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False), 1).responses[0].error_code
+    return code
 
 
 def create_request(name: str) -> "object":

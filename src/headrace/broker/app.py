@@ -50,6 +50,7 @@ from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership, NodeIdTaken
+from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import RequestError
@@ -160,6 +161,8 @@ class Broker:
             undoing.push_async_callback(self._undo_storage)
             await self._in_thread(self._open_storage)
             self.store = await self.host.open_store(self.config, self.host.entropy)
+            if isinstance(self.store, SqliteStore):
+                self.store.make_room = self.storage.make_room
             undoing.push_async_callback(self.store.close)
             undoing.push_async_callback(self._undo_start)
             await self._start()

@@ -6,6 +6,7 @@ the file is opened again, and never because the machine was slow.
 """
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from headrace.controller.entries import Condition, KeyValue, Operation
 from headrace.metadata.ledger import Change, Ledger
 from headrace.metadata.memory import LedgerWatches, check_leases
 from headrace.metadata.store import LeaseLost, Listing, StoreUnavailable, TransactionResult, WatchBatch
-from headrace.model.errors import StorageError
+from headrace.model.errors import NoRoom, StorageError
 
 SCHEMA = """
 create table if not exists entries (
@@ -25,6 +26,13 @@ create table if not exists entries (
 create table if not exists progress (only_row integer primary key check (only_row = 1), revision integer not null);
 insert or ignore into progress values (1, 0);
 """
+
+# What SQLite says when the disk is full, depending on which of its files it was about.
+CANNOT_GROW = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE})
+ROOM_TO_START_BYTES = 1024 * 1024
+NO_ROOM_TO_START = (
+    "the disk is full, and a broker needs 1 MiB to start: free some room on it and start again; opening the metadata"
+)
 
 Answer = TypeVar("Answer")
 
@@ -44,12 +52,17 @@ class SqliteStore:
         self._writing = asyncio.Lock()  # one transaction at a time: conditions are checked against what the last one left
         self._failure: StorageError | None = None
         self._closed = False
+        # Asked in a thread when the disk is full: whether there is room now.
+        self.make_room: Callable[[], bool] = lambda: False
 
     @classmethod
     async def open(cls, path: Path) -> "SqliteStore":
+        loop = asyncio.get_running_loop()
         try:
-            connection, items, revision = await asyncio.get_running_loop().run_in_executor(None, _open, path)
+            connection, items, revision = await loop.run_in_executor(None, _open, path)
         except sqlite3.Error as error:
+            if error.sqlite_errorcode in CANNOT_GROW and await loop.run_in_executor(None, _is_full, path.parent):
+                raise NoRoom(path, NO_ROOM_TO_START) from error
             raise StorageError(path, "opening the metadata", error) from error
         return cls(path, connection, Ledger(items, revision))
 
@@ -116,20 +129,37 @@ class SqliteStore:
     async def _carry_out(self, change: Change) -> None:
         if not change.events:
             return
-        await self._in_executor(lambda: _write(self._connection, change))
+        await self._in_executor(lambda: self._write(change))
         self._ledger.apply(change)
         self._watches.notify()
+
+    def _write(self, change: Change) -> None:
+        """In a thread."""
+        try:
+            _write(self._connection, change)
+        except sqlite3.Error as error:
+            if not self._is_untouched(error) or not self.make_room():
+                raise
+            _write(self._connection, change)
+
+    def _is_untouched(self, error: sqlite3.Error) -> bool:
+        """Whether the disk was full, and nothing of what was to be written is in the file."""
+        return error.sqlite_errorcode == sqlite3.SQLITE_FULL and not self._connection.in_transaction
 
     async def _in_executor(self, work: Callable[[], Answer]) -> Answer:
         try:
             return await asyncio.get_running_loop().run_in_executor(None, work)
         except sqlite3.Error as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_FULL and not self._connection.in_transaction:
+            if self._is_untouched(error):
                 # Nothing of it is in the file, and it may be tried again when there is room.
                 raise StoreUnavailable(f"the disk is full: writing the metadata failed on {self._path}") from error
             # Whether a failed commit reached the disk is unknown: only opening the file again can tell.
             self._failure = StorageError(self._path, "writing the metadata", error)
             raise self._failure from error
+
+
+def _is_full(directory: Path) -> bool:
+    return shutil.disk_usage(directory).free < ROOM_TO_START_BYTES
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, list[KeyValue], int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from headrace.broker.health.reserve_file import ReserveFile
 from headrace.controller.entries import Memory
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
@@ -53,7 +54,11 @@ class Storage(Protocol):
         ...
 
     def space(self) -> tuple[int, int]:
-        """Total and usable bytes; -1 where that has no meaning.  Raises OSError."""
+        """Total and usable bytes; -1 where that has no meaning.  Sees to the reserve, too.  Raises OSError."""
+        ...
+
+    def make_room(self) -> bool:
+        """Something that must be written had no room: whether it is worth another try."""
         ...
 
     def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
@@ -106,6 +111,9 @@ class MemoryStorage:
     def space(self) -> tuple[int, int]:
         return -1, -1
 
+    def make_room(self) -> bool:
+        return False
+
     def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         return
 
@@ -128,11 +136,13 @@ class DiskStorage:
         self._disk = disk
         is_new = not disk.exists(path / META_PROPERTIES)
         self.directory = LogDirectory(path, disk, clock)
+        self._reserve = ReserveFile(path, disk)
         if is_new:
             self.memory = Memory.NOTHING
         else:
             self.memory = Memory.ALL if self.directory.was_clean else Memory.FLUSHED
         try:
+            self.space()
             self.directory.finish_deletions()
         except BaseException:
             self.directory.release()
@@ -189,7 +199,10 @@ class DiskStorage:
             return StorageError(mark, "looking for the data directory", error)
 
     def space(self) -> tuple[int, int]:
-        return self._disk.total_bytes(self.directory.path), self._disk.free_bytes(self.directory.path)
+        return self._reserve.keep()
+
+    def make_room(self) -> bool:
+        return self._reserve.give_up()
 
     def close_many(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         self.directory.close_logs(logs)
