@@ -191,6 +191,25 @@ def test_a_topic_created_on_a_full_disk_comes_to_be_when_there_is_room(broker: B
         until(lambda: is_written(client, "t"))
 
 
+def test_a_log_that_waits_for_room_is_told_of_once_however_often_it_is_tried(
+    broker: Broker, disk: SimulatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = []
+
+    def is_tried(path: Path) -> bool:
+        tries.append(path)
+        return "t-0" in str(path)
+
+    with RawClient(broker.bootstrap) as client:
+        disk.fail("make_directory", is_tried, error=errno.ENOSPC)
+        create(client, "t")
+        until(lambda: len(tries) > 3)
+        disk.heal()
+        until(lambda: is_written(client, "t"))
+
+    assert len([record for record in caplog.records if "t-0" in record.message and record.levelname != "INFO"]) == 1
+
+
 def test_a_follower_with_a_full_disk_leaves_the_in_sync_set_and_comes_back() -> None:
     async def story() -> None:
         media = {broker_id: SimulatedDisk(random.Random(broker_id)) for broker_id in (1, 2)}

@@ -113,6 +113,8 @@ class Partition:
         self.is_retired = False
         # Something could not be written for want of room, and is to be tried again when there is some.
         self.waits_for_room = False
+        # So much is in the broker's log, which is not for every try.
+        self._is_known_to_wait = False
         # None for a log that is in memory as a whole.
         self.written_lately: WrittenLately | None = None
         self._flusher = flusher
@@ -287,7 +289,9 @@ class Partition:
             if error.cause is not None:  # it was tried, and not only left alone
                 self._space.refused()
                 self.waits_for_room = True
-                logger.warning("%s: %s", self.identity, error)
+                if not self._is_known_to_wait:
+                    self._is_known_to_wait = True
+                    logger.warning("%s: %s", self.identity, error)
             return
         if self.failure is not None or self.is_retired:
             # The files of one that goes away go, too, perhaps under a flush.
@@ -311,14 +315,17 @@ class Partition:
                 self.log.write_what_waits()
         except StorageError as error:
             self.on_storage_failure(error)
+        else:
+            self._is_known_to_wait = self._space.is_short
         self.flush_soon()
 
-    def cannot_be_opened(self, reason: StorageError) -> None:
-        """There is no log behind this replica: it is offline until it can be opened."""
+    def cannot_be_opened(self, reason: StorageError, before: StorageError | None = None) -> None:
+        """There is no log behind this replica: it is offline until it can be opened.  `before` is why it was already."""
         if isinstance(reason, NoRoom):
             self._space.refused()
             self.waits_for_room = True
-        logger.error("%s is offline: %s", self.identity, reason)
+        if type(before) is not type(reason):
+            logger.error("%s is offline: %s", self.identity, reason)
         self._go_offline(reason)
 
     def when_failed(self, listener: "Callable[[Partition], None]") -> None:

@@ -293,7 +293,8 @@ class Replicas:
                     partition.written_lately = WrittenLately(self._page_cache, log.start_offset, log.end_offset, log.size_bytes)
                 partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
                 if failure is not None:
-                    partition.cannot_be_opened(failure)
+                    before = self._topics.get(name, {}).get(index)
+                    partition.cannot_be_opened(failure, None if before is None else before.failure)
                 self._topics.setdefault(name, {})[index] = partition
                 entered.append(partition)
         return entered
