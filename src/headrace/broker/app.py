@@ -210,6 +210,8 @@ class Broker:
         self.flusher = Flusher(self.loop, report=self.supervisor.report)
         self.log_starts = LogStarts(self.storage, self.loop)
         self.space = DiskSpace(self.storage.name, lambda: self.config["log.dir.reserved.bytes"], self.loop.time)
+        # Before anybody can write.
+        self.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
         self.replicas = Replicas(
             self.broker_id,
             lambda: self.image,

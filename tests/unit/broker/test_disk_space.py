@@ -74,3 +74,59 @@ def test_where_space_has_no_meaning_there_is_always_room() -> None:
     disk.measured(-1, -1)
 
     assert disk.has_room(for_clients=True)
+
+
+def test_what_does_not_fit_above_the_reserve_is_refused_and_the_disk_is_full_until_it_would_fit() -> None:
+    disk, _ = space()
+    disk.measured(100_000, 1300)
+
+    disk.require_room(300, for_clients=True)
+    assert not disk.is_short
+    with pytest.raises(RequestError, match="disk is full"):
+        disk.require_room(301, for_clients=True)
+    assert disk.is_short
+    disk.measured(100_000, 1300)
+    assert disk.is_short
+    disk.measured(100_000, 1351)
+    assert not disk.is_short
+
+
+def test_a_record_larger_than_all_there_is_keeps_nobody_else_from_writing() -> None:
+    disk, _ = space()
+    disk.measured(100_000, 50_000)
+
+    with pytest.raises(RequestError):
+        disk.require_room(60_000, for_clients=True)
+    assert disk.has_room(500, for_clients=True)
+
+
+def test_a_write_that_the_disk_refused_has_it_looked_at_at_once_and_more_room_wanted() -> None:
+    disk, moment = space()
+    looks: list[None] = []
+    disk.on_refused = lambda: looks.append(None)
+    disk.measured(100_000, 1300)
+    disk.refused(250)
+    moment.now = 1.0
+    disk.measured(100_000, 1290)
+
+    assert len(looks) == 1
+    assert disk.is_short
+    disk.measured(100_000, 1300)
+    assert not disk.is_short
+
+
+def test_a_disk_that_refuses_again_and_again_is_believed_less_and_less() -> None:
+    disk, moment = space()
+    pauses = []
+    for _ in range(5):
+        begun = moment.now
+        disk.refused()
+        while not disk.may_try:
+            moment.now += 0.5
+        pauses.append(moment.now - begun)
+    moment.now += 100
+    disk.refused()
+
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0]
+    moment.now += 1.0
+    assert disk.may_try

@@ -49,6 +49,7 @@ class DiskHealth:
         self.lost: StorageError | None = None  # the data directory is not there any more
 
     def start(self) -> None:
+        self._broker.space.on_refused = self._look
         self._broker.clustering.scope.start("disk health", self._watch, Rule.RESTART)
 
     def reasons(self) -> tuple[str, ...]:
@@ -108,7 +109,8 @@ class DiskHealth:
             if self._broker.space.is_short:
                 self._broker.housekeeping.make_room()
                 self._broker.clustering.hand_over_for_room()
-            self._broker.replicas.try_again()
+            if self._broker.space.may_try:
+                self._broker.replicas.try_again()
 
     def _on_lost(self, error: StorageError) -> None:
         self.lost = error

@@ -6,7 +6,8 @@ transactions, which are small and keep groups and readers going, may use the res
 metadata and the checkpoints.  Reads, deletions, retention and compaction go on.  What another in-sync replica with room can
 lead is handed to it.
 
-Always: what is appended between two looks at the disk is counted, so the reserve is not overrun while nobody looks.
+Always: what is appended between two looks at the disk is counted, and what does not fit is not begun, so the reserve is not
+overrun while nobody looks.  After a write that the disk refused all the same, somebody looks at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +22,9 @@ RESERVED_FOR_METADATA = 4  # a quarter of the reserve
 ENOUGH_SHARE = 20
 UNLIMITED = float("inf")
 FULL = "disk is full"  # how a reason begins by which the others know it
-PAUSE_S = 1.0  # after a write that the disk refused, whatever it says about itself
+# After a write that the disk refused, whatever it says about itself: twice as long each time, until it is well for a while.
+PAUSE_S = 1.0
+PAUSE_S_MAX = 8.0
 
 
 def reserve_of(total: int, wanted: int) -> int:
@@ -43,6 +46,11 @@ class DiskSpace:
         self.left = UNLIMITED
         self._refused_until = float("-inf")
         self._was_refused = False
+        self._pause_s = PAUSE_S
+        # What is to fit, besides the reserve, before there is room again.
+        self._needed = 0
+        # Called when the disk is to be looked at now.
+        self.on_refused: Callable[[], object] = lambda: None
 
     def measured(self, total: int, free: int) -> None:
         """Somebody looked at the disk; -1 where that has no meaning."""
@@ -50,38 +58,55 @@ class DiskSpace:
         if total < 0:
             return
         reserve = self._reserve = reserve_of(total, self._wanted())
-        enough = reserve + reserve // ENOUGH_SHARE if self.is_short else reserve
-        if free < enough or self._now() < self._refused_until:
+        enough = reserve + reserve // ENOUGH_SHARE + min(self._needed, reserve) if self.is_short else reserve
+        if free < enough or not self.may_try:
             self.left = min(0, free - reserve)
         else:
             self.left = free - reserve
             self._was_refused = False
+            self._needed = 0
 
-    def refused(self) -> None:
-        """The disk had no room for a write, however much it seemed to have."""
-        self._refused_until = self._now() + PAUSE_S
+    def refused(self, size: int = 0) -> None:
+        """The disk had no room for a write of some bytes, however much it seemed to have."""
+        now = self._now()
+        if now >= self._refused_until:
+            is_again = now - self._refused_until < PAUSE_S_MAX
+            self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX) if is_again else PAUSE_S
+            self._refused_until = now + self._pause_s
         self._was_refused = True
+        self._run_short(size)
+        self.on_refused()
+
+    def _run_short(self, size: int) -> None:
+        self._needed = max(self._needed, size)
         self.left = min(self.left, 0)
+
+    @property
+    def may_try(self) -> bool:
+        """Whether what the disk refused last may be tried again."""
+        return self._now() >= self._refused_until
 
     @property
     def is_short(self) -> bool:
         return self.left <= 0
 
-    def has_room(self, *, for_clients: bool) -> bool:
-        return self.left > 0 or (
-            not for_clients
-            and self._now() >= self._refused_until
-            and self.left + self._reserve - self._reserve // RESERVED_FOR_METADATA > 0
+    def has_room(self, size: int = 1, *, for_clients: bool) -> bool:
+        return self.left >= size or (
+            not for_clients and self.may_try and self.left + self._reserve - self._reserve // RESERVED_FOR_METADATA >= size
         )
 
-    def require_room(self, *, for_clients: bool) -> None:
-        if not self.has_room(for_clients=for_clients):
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self.why_short()}.")
+    def require_room(self, size: int = 1, *, for_clients: bool) -> None:
+        """Raise RequestError when so many bytes do not fit.  A disk that lacks little room for them is full for all."""
+        if self.has_room(size, for_clients=for_clients):
+            return
+        if self.left < min(size, self._reserve):
+            self._run_short(size)
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self.why_short()}.")
 
     def why_short(self) -> str:
         """In words for people."""
         if self._was_refused and self.free > self._reserve:
-            return f"{FULL}: a write failed in {self._name} for want of room; it is tried again every second"
+            return f"{FULL}: a write failed in {self._name} for want of room; it is tried again every few seconds"
         free = in_units(min(self.free, int(self.left) + self._reserve))
         return (
             f"{FULL}: {free} are free in {self._name} and {in_units(self._reserve)} are reserved "

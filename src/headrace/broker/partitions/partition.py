@@ -189,14 +189,14 @@ class Partition:
         What nobody waits for shares the flush of what is appended next, if that comes soon."""
         if self.failure is not None or not self.is_leader:
             self.require_leader()
-        if self._space.left <= 0:
-            self._space.require_room(for_clients=origin is Origin.CLIENT)
+        if self._space.left < len(records):
+            self._space.require_room(len(records), for_clients=origin is Origin.CLIENT)
         try:
             appended = self.log.append(
                 records, self.state.leader_epoch, origin=origin, guard=guard, transaction_version=transaction_version
             )
         except StorageError as error:
-            self.on_storage_failure(error)
+            self.on_storage_failure(error, len(records))
             self.require_online()
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self._space.why_short()}.") from error
         if not appended.duplicate:
@@ -224,11 +224,14 @@ class Partition:
     @property
     def has_room(self) -> bool:
         """Whether the disk has room for what is written here."""
-        return self._space.has_room(for_clients=self.identity.topic not in INTERNAL_TOPICS)
+        return self._has_room_for(1)
+
+    def _has_room_for(self, size: int) -> bool:
+        return self._space.has_room(size, for_clients=self.identity.topic not in INTERNAL_TOPICS)
 
     def append_as_follower(self, records: Buffer) -> None:
         """Write what the leader sent.  Raises NoRoom also when there is some that is not for this."""
-        if not self.has_room:
+        if not self._has_room_for(len(records)):
             raise NoRoom(self.identity, "following")
         self.log.append_as_follower(records)
         self._space.left -= len(records)
@@ -281,13 +284,13 @@ class Partition:
         self.flushed.advance(offset)
         self.advance()
 
-    def on_storage_failure(self, error: StorageError) -> None:
+    def on_storage_failure(self, error: StorageError, size: int = 0) -> None:
         """The disk failed: this partition is offline until a restart; everybody else goes on.
 
         One that is full has only refused something, which is tried again when it has room."""
         if isinstance(error, NoRoom):
             if error.cause is not None:  # it was tried, and not only left alone
-                self._space.refused()
+                self._space.refused(size)
                 self.waits_for_room = True
                 if not self._is_known_to_wait:
                     self._is_known_to_wait = True
