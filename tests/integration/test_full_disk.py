@@ -27,6 +27,7 @@ from headrace.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from headrace.wire.produce import PartitionProduceResponse
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import delete
@@ -147,6 +148,19 @@ def test_groups_commit_offsets_out_of_the_reserve(broker: Broker, disk: Simulate
             assert attempt(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     finally:
         consumer.close()
+
+
+def test_a_commit_without_room_sends_nobody_looking_for_another_coordinator(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        until(lambda: commit(client, "g", "t", 1) == ErrorCode.NONE)
+        disk.fail("write", lambda path: path.suffix == ".log", error=errno.ENOSPC)
+        codes = [commit(client, "g", "t", offset) for offset in (2, 3)]
+        disk.heal()
+
+        # The first was tried, the second was not even begun.
+        assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        until(lambda: commit(client, "g", "t", 4) == ErrorCode.NONE)
 
 
 def test_a_write_that_does_not_fit_leaves_nothing_torn_and_the_partition_readable(broker: Broker, disk: SimulatedDisk) -> None:
@@ -364,6 +378,14 @@ def test_a_start_without_any_room_says_what_to_do(small_disk: Path, tmp_path: Pa
 
     with pytest.raises(RuntimeError, match="the disk is full, and a broker needs 1 MiB to start: free some room on it"):
         broker.start()
+
+
+def commit(client: RawClient, group: str, topic: str, offset: int) -> int:
+    client.call(FindCoordinatorRequest(key=group), 3)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    topics = (OffsetCommitRequestTopic(name=topic, partitions=(partition,)),)
+    code: int = client.call(OffsetCommitRequest(group_id=group, topics=topics), 9).topics[0].partitions[0].error_code
+    return code
 
 
 def delete_topic(client: RawClient, name: str) -> int:

@@ -206,6 +206,13 @@ class RequestError(Exception):
         self.message = shortened(message) or None
 
 
+class DiskFull(RequestError):
+    """There is no room for what is to be written: whoever leads it still does, and it may be tried again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
 class StorageError(Exception):
     """The machine failed us: the partition goes offline, the broker lives."""
 

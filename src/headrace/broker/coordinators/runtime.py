@@ -27,7 +27,7 @@ from headrace.broker.supervision.supervision import Rule, Scope, Service
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.host.clock import Clock
-from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.errors import DiskFull, ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import ProducerIdentity
 from headrace.records.batch import build_batch, iterate_batches
 from headrace.records.control import build_end_marker, read_marker
@@ -549,6 +549,9 @@ def _batch(records: list[Record], producer: ProducerIdentity | None) -> bytes:
 
 def as_coordinator_error(error: RequestError | StorageError) -> RequestError:
     """What a client of a coordinator is told when its log fails: words about coordinators, not about partitions."""
+    if isinstance(error, DiskFull | NoRoom):
+        # Kafka knows broken disks only, whose partitions move.  This one stays: nobody need look for another coordinator.
+        return RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
     if isinstance(error, StorageError):
         return RequestError(ErrorCode.NOT_COORDINATOR, str(error))
     return RequestError(COORDINATOR_ERRORS.get(error.code, error.code), error.message or "")

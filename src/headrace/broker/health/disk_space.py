@@ -12,7 +12,7 @@ overrun while nobody looks.  After a write that the disk refused all the same, s
 
 from collections.abc import Callable, Iterable
 
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.errors import DiskFull
 
 GIB = 1024**3
 RESERVED_SHARE = 100  # of the file system, if nobody says how much, and
@@ -96,12 +96,12 @@ class DiskSpace:
         )
 
     def require_room(self, size: int = 1, *, for_clients: bool) -> None:
-        """Raise RequestError when so many bytes do not fit.  A disk that lacks little room for them is full for all."""
+        """Raise DiskFull when so many bytes do not fit.  A disk that lacks little room for them is full for all."""
         if self.has_room(size, for_clients=for_clients):
             return
         if self.left < min(size, self._reserve):
             self._run_short(size)
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self.why_short()}.")
+        raise DiskFull(f"The {self.why_short()}.")
 
     def why_short(self) -> str:
         """In words for people."""

@@ -17,7 +17,7 @@ from headrace.controller.entries import PartitionState
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, Origin, PartitionLog, VerificationGuard
 from headrace.log.log import Log
-from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
+from headrace.model.errors import DiskFull, ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import TopicId, TopicPartition
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.model.topic_settings import LogConfig
@@ -198,7 +198,7 @@ class Partition:
         except StorageError as error:
             self.on_storage_failure(error, len(records))
             self.require_online()
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"The {self._space.why_short()}.") from error
+            raise DiskFull(f"The {self._space.why_short()}.") from error
         if not appended.duplicate:
             self._space.left -= len(records)
             self.after_append(nobody_waits=nobody_waits)
