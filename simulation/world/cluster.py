@@ -44,7 +44,9 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "1000",
     "offsets.topic.segment.bytes": "3000",
     "transaction.state.log.segment.bytes": "3000",
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
     "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
     "leader.imbalance.check.interval.seconds": "7",
 }

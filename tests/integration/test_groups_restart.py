@@ -20,6 +20,7 @@ from tests.support.raw import RawClient
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "4",
 }

@@ -21,8 +21,8 @@ from headrace.wire.messages.incremental_alter_configs import (
 from tests.support.raw import RawClient
 
 TOPIC, BROKER = 2, 4
-SET, DELETE = 0, 1
-TOPIC_SOURCE, ALL_BROKERS_SOURCE, START_SOURCE, DEFAULT_SOURCE = 1, 3, 4, 5
+SET, DELETE, APPEND = range(3)
+TOPIC_SOURCE, OWN_SOURCE, ALL_BROKERS_SOURCE, START_SOURCE, DEFAULT_SOURCE = range(1, 6)
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,11 @@ def change(client: RawClient, kind: int, resource: str, name: str, value: str | 
     config = AlterableConfig(name=name, config_operation=operation, value=value)
     asked = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=(config,))
     return int(client.call(IncrementalAlterConfigsRequest(resources=(asked,), validate_only=False), 1).responses[0].error_code)
+
+
+def names(client: RawClient, kind: int, resource: str) -> list[str]:
+    asked = DescribeConfigsResource(resource_type=kind, resource_name=resource, configuration_keys=None)
+    return [config.name for config in client.call(DescribeConfigsRequest(resources=(asked,)), 4).results[0].configs]
 
 
 def described(client: RawClient, kind: int, resource: str, name: str) -> DescribeConfigsResourceResult:
@@ -113,6 +118,72 @@ def test_a_topic_keeps_what_an_older_version_accepted_and_may_be_changed(broker:
     assert change(client, TOPIC, topic, "segment.bytes", "2001") == ErrorCode.INVALID_CONFIG
 
 
+# What follows was asked of Apache Kafka 4.3.1, too, which answers the same.
+
+
+@pytest.mark.parametrize(("resource", "source"), [("", ALL_BROKERS_SOURCE), ("1", OWN_SOURCE)])
+def test_a_broker_setting_that_nobody_knows_is_stored_and_shown_without_its_value(
+    client: RawClient, resource: str, source: int
+) -> None:
+    assert change(client, BROKER, resource, "nothing.of.ours", "7") == 0
+
+    found = described(client, BROKER, resource, "nothing.of.ours")
+    assert (found.value, found.is_sensitive, found.read_only, found.config_type) == (None, True, True, 0)
+    assert (found.config_source, found.documentation) == (source, None)
+    assert [(one.name, one.value, one.source) for one in found.synonyms] == [("nothing.of.ours", None, source)]
+    assert change(client, BROKER, resource, "nothing.of.ours", "x", APPEND) == ErrorCode.INVALID_CONFIG
+    assert change(client, BROKER, resource, "nothing.of.ours", None, DELETE) == 0
+    assert "nothing.of.ours" not in names(client, BROKER, resource)
+
+
+@pytest.mark.parametrize("name", ["listener.name.plaintext.ssl.keystore.type", "sasl.jaas.config"])
+def test_what_kafka_takes_for_one_broker_is_taken_for_one_broker(client: RawClient, name: str) -> None:
+    assert change(client, BROKER, "1", name, "x") == 0
+    assert change(client, BROKER, "1", name, None, DELETE) == 0
+
+
+def test_what_is_stored_without_effect_is_said_in_the_log(client: RawClient, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("nothing.of.ours", "max.connections.per.ip"):
+        change(client, BROKER, "", name, "7")
+        change(client, BROKER, "", name, None, DELETE)
+
+    said = [record.getMessage() for record in caplog.records]
+    assert "the broker setting nothing.of.ours is stored and has no effect" in said
+    assert "the broker setting max.connections.per.ip is stored and has no effect" in said
+
+
+def test_all_brokers_together_show_what_is_set_for_all_of_them_and_nothing_else(client: RawClient) -> None:
+    assert names(client, BROKER, "") == []
+    change(client, BROKER, "", "num.partitions", "2")
+
+    assert names(client, BROKER, "") == ["num.partitions"]
+    assert described(client, BROKER, "", "num.partitions").read_only is False
+    change(client, BROKER, "", "num.partitions", None, DELETE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("remote.storage.enable", "false", ErrorCode.NONE),
+        ("remote.storage.enable", "true", ErrorCode.INVALID_CONFIG),
+        ("local.retention.ms", "5", ErrorCode.NONE),
+        ("local.retention.bytes", "-3", ErrorCode.INVALID_CONFIG),
+        ("remote.log.copy.disable", "true", ErrorCode.NONE),
+        ("compression.gzip.level", "3", ErrorCode.NONE),
+        ("compression.gzip.level", "0", ErrorCode.INVALID_CONFIG),
+        ("compression.zstd.level", "99", ErrorCode.INVALID_CONFIG),
+        ("segment.ms", " 7 ", ErrorCode.NONE),
+        ("segment.ms", "1_0", ErrorCode.INVALID_CONFIG),
+        ("message.format.version", "3.0", ErrorCode.INVALID_CONFIG),
+        ("nothing.of.ours", "7", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_topics_take_kafkas_settings_and_no_others(client: RawClient, topic: str, name: str, value: str, code: int) -> None:
+    create(client, topic)
+
+    assert change(client, TOPIC, topic, name, value) == code
+
+
 @pytest.mark.parametrize("setting", COMPATIBILITY_SETTINGS, ids=lambda setting: setting.name)
 def test_settings_of_kafkas_that_mean_nothing_here_are_taken_kept_and_marked(client: RawClient, setting: object) -> None:
     name = setting.name  # type: ignore[attr-defined]
@@ -133,7 +204,12 @@ def test_settings_of_kafkas_that_mean_nothing_here_are_taken_kept_and_marked(cli
         ("node.id", "7"),
         ("log.retention.ms", "soon"),  # not a number
         ("num.partitions", "0"),  # out of range
-        ("no.such.setting", "1"),
+        ("num.io.threads", "1_0"),
+        ("max.connections", "11111111111"),  # beyond an int
+        ("process.roles", "broker"),  # Kafka's, read at the start
+        ("ssl.keystore.location", "/x"),  # Kafka's, for a listener only
+        ("sasl.jaas.config", "x"),  # Kafka's, for one broker only
+        ("listener.name.plaintext.ssl.keystore.type", "JKS"),
     ],
 )
 def test_what_a_running_broker_does_not_take_is_an_invalid_request(client: RawClient, name: str, value: str) -> None:

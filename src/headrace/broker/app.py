@@ -308,6 +308,8 @@ class Broker:
     def _take_run_time_settings(self) -> None:
         self.config = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
         self.housekeeping.on_settings()
+        if hasattr(self, "server"):
+            self.server.connections_max = self.config["max.connections"]
 
     def _on_lease_lost(self) -> None:
         logger.error("broker %d lost its place in the cluster and is registering anew", self.broker_id)

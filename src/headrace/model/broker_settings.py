@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
-from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingTable, Value
+from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
 
@@ -73,7 +73,7 @@ _SERVER = (
 _LIMITS = (
     _fixed("socket.request.max.bytes", Kind.INT, 104_857_600, "The largest request that is read.", minimum=1),
     _fixed("connections.max.idle.ms", Kind.LONG, 600_000, "How long a silent connection is kept open.", minimum=1000),
-    _fixed("max.connections", Kind.INT, 20_000, "The most connections at a time.", minimum=1),
+    _dynamic("max.connections", Kind.INT, 20_000, "The most connections at a time.", minimum=1),
     _fixed(
         "headrace.connection.requests.max",
         Kind.INT,
@@ -121,7 +121,7 @@ _LIMITS = (
     _dynamic(
         "headrace.partitions.max",
         Kind.INT,
-        10_000,
+        20_000,
         "The most partitions a broker may hold, counted by replicas; topics that would exceed it are refused.",
         minimum=1,
     ),
@@ -181,7 +181,7 @@ _HOUSEKEEPING = (
         "A flush that takes longer is slow; a broker whose flushes often are counts as DEGRADED.",
         minimum=1,
     ),
-    _fixed("producer.id.expiration.ms", Kind.INT, 86_400_000, "How long an idle producer is remembered.", minimum=1),
+    _dynamic("producer.id.expiration.ms", Kind.INT, 86_400_000, "How long an idle producer is remembered.", minimum=1),
 )
 _GROUPS = (
     _fixed("offsets.topic.num.partitions", Kind.INT, 50, "Partitions of __consumer_offsets.", minimum=1),
@@ -383,6 +383,16 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         BROKER_SETTINGS.parse(self.given)
+        for kind in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+            self._check_within("group.consumer.", kind)
+
+    def _check_within(self, prefix: str, kind: str) -> None:
+        """What a group gets that sets nothing has to be within what a group may set."""
+        name, least, most = prefix + kind, f"{prefix}min.{kind}", f"{prefix}max.{kind}"
+        if self[least] > self[most]:
+            raise SettingError(f"{least}={self[least]} is above {most}={self[most]}")
+        if not self[least] <= self[name] <= self[most]:
+            raise SettingError(f"{name}={self[name]} is not between {least}={self[least]} and {most}={self[most]}")
 
     def __getitem__(self, name: str) -> Any:
         setting = BROKER_SETTINGS[name]
@@ -411,5 +421,6 @@ def in_topic_units(synonym: str, text: str | None) -> str | None:
     """A broker setting's text as its topic setting has it: some are in hours or minutes, topics count milliseconds."""
     if text is None or synonym not in _MILLISECONDS:
         return text
-    amount = int(text)
+    amount = BROKER_SETTINGS[synonym].read(text)
+    assert isinstance(amount, int)
     return str(amount if amount < 0 else amount * _MILLISECONDS[synonym])

@@ -3,13 +3,14 @@
 Tools and files set them; they are taken, kept, shown, and marked as of no effect.
 """
 
-from headrace.model.settings import LONG_MAX, Kind, Setting, Value
+from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, Value
 
 
 def _taken(name: str, kind: Kind, default: Value, doc: str, minimum: float | None = None) -> Setting:
     return Setting(name=name, kind=kind, default=default, doc=doc, minimum=minimum, dynamic=True, compatibility=True)
 
 
+NOT_TIERED = "There is no tiered storage."
 COMPATIBILITY_SETTINGS = (
     _taken("num.network.threads", Kind.INT, 3, "One event loop serves all connections.", 1),
     _taken("num.io.threads", Kind.INT, 8, "There are as many threads for the disk as flushes and reads need.", 1),
@@ -36,4 +37,23 @@ COMPATIBILITY_SETTINGS = (
         "A broker has one log directory. Kafka's reassignment tool clears it after every move.",
         0,
     ),
+    _taken("config.providers", Kind.LIST, (), "There are no plug-ins."),
+    _taken("cordoned.log.dirs", Kind.LIST, (), "A broker has one log directory."),
+    _taken("group.coordinator.cached.buffer.max.bytes", Kind.INT, 1_048_588, "Coordinators keep no buffers.", 524_288),
+    _taken("share.coordinator.cached.buffer.max.bytes", Kind.INT, 1_048_588, "There are no share groups.", 524_288),
+    _taken("group.share.assignment.interval.ms", Kind.INT, 1000, "There are no share groups.", 0),
+    _taken("group.streams.assignment.interval.ms", Kind.INT, 1000, "There are no streams groups.", 0),
+    _taken("max.connection.creation.rate", Kind.INT, INT_MAX, "Set the quota `connection_creation_rate` instead.", 0),
+    _taken("max.connections.per.ip", Kind.INT, INT_MAX, "Connections are limited by `max.connections` and by quotas.", 0),
+    _taken("max.connections.per.ip.overrides", Kind.STRING, "", "Connections are limited by `max.connections` and by quotas."),
+    _taken("follower.fetch.last.tiered.offset.enable", Kind.BOOLEAN, False, NOT_TIERED),
+    _taken("remote.fetch.max.wait.ms", Kind.INT, 500, NOT_TIERED, 1),
+    _taken("remote.list.offsets.request.timeout.ms", Kind.LONG, 30_000, NOT_TIERED, 1),
+    _taken("remote.log.index.file.cache.total.size.bytes", Kind.LONG, 1_073_741_824, NOT_TIERED, 1),
+    _taken("remote.log.manager.copier.thread.pool.size", Kind.INT, 10, NOT_TIERED, 1),
+    _taken("remote.log.manager.copy.max.bytes.per.second", Kind.LONG, LONG_MAX, NOT_TIERED, 1),
+    _taken("remote.log.manager.expiration.thread.pool.size", Kind.INT, 10, NOT_TIERED, 1),
+    _taken("remote.log.manager.fetch.max.bytes.per.second", Kind.LONG, LONG_MAX, NOT_TIERED, 1),
+    _taken("remote.log.manager.follower.thread.pool.size", Kind.INT, 2, NOT_TIERED, 1),
+    _taken("remote.log.reader.threads", Kind.INT, 10, NOT_TIERED, 1),
 )

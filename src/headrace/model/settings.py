@@ -3,6 +3,7 @@
 Values travel as text (files, environment, wire) and are parsed once; a wrong one is refused with its name and what is right.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,6 +11,11 @@ from enum import IntEnum
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
+
+# What Java's trim takes away.
+_BLANKS = "".join(map(chr, range(33)))
+_WHOLE = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?", re.ASCII)
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
@@ -66,7 +72,7 @@ class Setting:
     def read(self, text: str) -> Value:
         """The value that the text stands for, also where it was accepted by an older version with other limits."""
         try:
-            return _READERS[self.kind](text.strip())
+            return _READERS[self.kind](text.strip(_BLANKS))
         except ValueError:
             raise SettingError(f"{self.name}={text!r} is not a valid {self.kind.name.lower()}") from None
 
@@ -78,8 +84,8 @@ class Setting:
                 raise SettingError(f"{self.name}={value} is above its maximum, {_number(self.maximum)}")
         if self.choices:
             for item in value if isinstance(value, tuple) else (value,):
-                if item not in self.choices:
-                    raise SettingError(f"{self.name}={item} is not one of: {', '.join(self.choices)}")
+                if (text := self.format(item)) not in self.choices:
+                    raise SettingError(f"{self.name}={text} is not one of: {', '.join(self.choices)}")
 
     def format(self, value: Value) -> str | None:
         """The text that stands for a value; None where the setting has none."""
@@ -98,6 +104,25 @@ def _number(limit: float) -> str:
     return str(int(limit)) if float(limit).is_integer() else str(limit)
 
 
+def _integer(bits: int) -> Callable[[str], int]:
+    """Whole numbers as Java reads them: a sign and decimal digits, nothing else."""
+
+    def read(text: str) -> int:
+        value = int(text) if _WHOLE.fullmatch(text) else None
+        if value is None or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+            raise ValueError(text)
+        return value
+
+    return read
+
+
+def _double(text: str) -> float:
+    """Numbers as Java reads them, but for those that are none; a suffix says how precise they are."""
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError(text)
+    return float(text.rstrip("fFdD"))
+
+
 def _boolean(text: str) -> bool:
     match text.lower():
         case "true":
@@ -114,10 +139,10 @@ def _items(text: str) -> tuple[str, ...]:
 _READERS: dict[Kind, Callable[[str], Value]] = {
     Kind.BOOLEAN: _boolean,
     Kind.STRING: str,
-    Kind.INT: int,
-    Kind.SHORT: int,
-    Kind.LONG: int,
-    Kind.DOUBLE: float,
+    Kind.INT: _integer(32),
+    Kind.SHORT: _integer(16),
+    Kind.LONG: _integer(64),
+    Kind.DOUBLE: _double,
     Kind.LIST: _items,
     Kind.CLASS: str,
     Kind.PASSWORD: str,

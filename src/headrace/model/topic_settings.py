@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 
+NOT_TIERED = "There is no tiered storage."
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
 
 
@@ -31,6 +32,35 @@ TOPIC_SETTINGS = SettingTable(
             "The codec batches are stored in; `producer` keeps what the producer sent.",
             choices=_CODECS,
             synonyms=("compression.type",),
+        ),
+        _topic(
+            "compression.gzip.level",
+            Kind.INT,
+            -1,
+            "Batches that are compressed anew are compressed at the codec's own default level.",
+            choices=("-1", *map(str, range(1, 10))),
+            compatibility=True,
+            synonyms=("compression.gzip.level",),
+        ),
+        _topic(
+            "compression.lz4.level",
+            Kind.INT,
+            9,
+            "Batches that are compressed anew are compressed at the codec's own default level.",
+            minimum=1,
+            maximum=17,
+            compatibility=True,
+            synonyms=("compression.lz4.level",),
+        ),
+        _topic(
+            "compression.zstd.level",
+            Kind.INT,
+            3,
+            "Batches that are compressed anew are compressed at the codec's own default level.",
+            minimum=-131_072,
+            maximum=22,
+            compatibility=True,
+            synonyms=("compression.zstd.level",),
         ),
         _topic(
             "delete.retention.ms",
@@ -99,6 +129,24 @@ TOPIC_SETTINGS = SettingTable(
             Kind.LIST,
             (),
             "Replicas (`partition:broker`, or `*`) whose serving is throttled during a reassignment.",
+        ),
+        _topic(
+            "local.retention.bytes",
+            Kind.LONG,
+            -2,
+            NOT_TIERED,
+            minimum=-2,
+            compatibility=True,
+            synonyms=("log.local.retention.bytes",),
+        ),
+        _topic(
+            "local.retention.ms",
+            Kind.LONG,
+            -2,
+            NOT_TIERED,
+            minimum=-2,
+            compatibility=True,
+            synonyms=("log.local.retention.ms",),
         ),
         _topic(
             "max.compaction.lag.ms",
@@ -198,6 +246,9 @@ TOPIC_SETTINGS = SettingTable(
             compatibility=True,
             synonyms=("log.preallocate",),
         ),
+        _topic("remote.log.copy.disable", Kind.BOOLEAN, False, NOT_TIERED, compatibility=True),
+        _topic("remote.log.delete.on.disable", Kind.BOOLEAN, False, NOT_TIERED, compatibility=True),
+        _topic("remote.storage.enable", Kind.BOOLEAN, False, NOT_TIERED, choices=("false",), compatibility=True),
         _topic(
             "retention.bytes",
             Kind.LONG,

@@ -1,16 +1,20 @@
 """What settings can belong to, and the checks that reading and writing them share."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from headrace.broker.administration.group_configs import alter_group
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.kafka_settings import why_refused
 from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -64,6 +68,10 @@ async def _alter_broker(broker: "Broker", broker_id: int | None, change: Change,
         for name, text in after.items():
             if texts.get(name) == text:
                 continue
+            if name not in BROKER_SETTINGS:
+                if (why := why_refused(name, of_all_brokers=broker_id is None)) is not None:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, f"{why}.")
+                continue
             try:
                 setting = BROKER_SETTINGS[name]
                 setting.parse(text)
@@ -77,4 +85,11 @@ async def _alter_broker(broker: "Broker", broker_id: int | None, change: Change,
     checked(before)
     if not validate_only:
         await broker.cluster.alter_broker_configs(broker_id, checked)
+        _say_what_has_no_effect(change(before).keys() - before.keys())
         await broker.replicas.settled()
+
+
+def _say_what_has_no_effect(names: Iterable[str]) -> None:
+    for name in sorted(names):
+        if name not in BROKER_SETTINGS or BROKER_SETTINGS[name].compatibility:
+            logger.warning("the broker setting %s is stored and has no effect", name)

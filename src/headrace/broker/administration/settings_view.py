@@ -1,6 +1,7 @@
 """Settings as DescribeConfigs shows them: every one, with where its value comes from and what else it could have come from."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from headrace.model.settings import Kind, Setting
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.wire.messages.create_topics import CreatableTopicConfigs
 from headrace.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+
+UNKNOWN_KIND = 0
 
 
 class Source(IntEnum):
@@ -41,6 +44,16 @@ class BrokerSources:
         self._shared = image.default_broker_configs
         self._given = config.given
 
+    @property
+    def unknown(self) -> list[str]:
+        """Names that were set at run time and that nothing here knows."""
+        return sorted(name for name in self._own.keys() | self._shared.keys() if name not in BROKER_SETTINGS)
+
+    @property
+    def shared(self) -> Mapping[str, str]:
+        """What is set for all brokers at run time."""
+        return self._shared
+
     def of(self, name: str) -> Iterator[Origin]:
         """The places that name this setting, the strongest first; its default last."""
         for texts, source in (
@@ -50,8 +63,8 @@ class BrokerSources:
         ):
             if name in texts:
                 yield Origin(name, texts[name], source)
-        setting = BROKER_SETTINGS[name]
-        if setting.default is not None:
+        setting = BROKER_SETTINGS.by_name.get(name)
+        if setting is not None and setting.default is not None:
             yield Origin(name, setting.format(setting.default), Source.DEFAULT)
 
 
@@ -108,7 +121,32 @@ def describe_broker(
             results.append(
                 _result(setting, origins[0].value, origins, read_only=read_only, synonyms=synonyms, documentation=documentation)
             )
+    unknown = (name for name in sources.unknown if keys is None or name in keys)
+    return (*results, *(_unknown(name, list(sources.of(name)), synonyms=synonyms) for name in unknown))
+
+
+def describe_all_brokers(
+    sources: BrokerSources, keys: tuple[str, ...] | None, *, synonyms: bool, documentation: bool
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """What is set for all brokers at run time, and nothing else, as Kafka does."""
+    results = []
+    for name, text in sorted(sources.shared.items()):
+        if keys is None or name in keys:
+            origins = [Origin(name, text, Source.ALL_BROKERS_AT_RUN_TIME)]
+            setting = BROKER_SETTINGS.by_name.get(name)
+            results.append(
+                _unknown(name, origins, synonyms=synonyms)
+                if setting is None
+                else _result(setting, text, origins, read_only=False, synonyms=synonyms, documentation=documentation)
+            )
     return tuple(results)
+
+
+def _unknown(name: str, origins: list[Origin], *, synonyms: bool) -> DescribeConfigsResourceResult:
+    """What nobody knows could be a secret: it is named, and its value is not told."""
+    secret = Setting(name=name, kind=Kind.PASSWORD, default=None, doc="")
+    shown = _result(secret, None, origins, read_only=True, synonyms=synonyms, documentation=False)
+    return replace(shown, config_type=UNKNOWN_KIND)
 
 
 def _result(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_resources import ResourceType, require_broker, require_this_broker
-from headrace.broker.administration.settings_view import Source, describe_broker, describe_group, describe_topic
+from headrace.broker.administration.settings_view import Source, describe_all_brokers, describe_broker, describe_group, describe_topic
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_configs import (
@@ -63,6 +63,8 @@ def _describe(
                 return (_told(DEGRADED, "; ".join(broker.clustering.health.reasons())),)
             if keys == (UNCLEAN_ELECTIONS,):
                 return (_told(UNCLEAN_ELECTIONS, broker.image.unclean_elections.to_value().decode()),)
+            if resource.resource_name == "":
+                return describe_all_brokers(sources, keys, synonyms=synonyms, documentation=documentation)
             return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
         case ResourceType.BROKER_LOGGER:
             require_this_broker(broker, resource.resource_name)

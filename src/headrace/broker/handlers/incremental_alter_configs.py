@@ -81,21 +81,24 @@ def _alter_loggers(resource: AlterConfigsResource, *, validate_only: bool) -> No
 
 
 def _changed(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mapping[str, str]:
-    table = TABLES[ResourceType(resource.resource_type)]
     after = dict(before)
     for config in resource.configs:
         if config.config_operation == DELETE:
             # What is not known cannot be set either: deleting it changes nothing.
             after.pop(config.name, None)
             continue
-        try:
-            setting = table[config.name]
-        except SettingError as error:
-            of_broker = resource.resource_type == ResourceType.BROKER
-            code = ErrorCode.INVALID_REQUEST if of_broker else ErrorCode.INVALID_CONFIG
-            raise RequestError(code, f"{error}.") from None
-        _apply(setting, config, after)
+        _apply(_setting(resource, config), config, after)
     return after
+
+
+def _setting(resource: AlterConfigsResource, config: AlterableConfig) -> Setting:
+    try:
+        return TABLES[ResourceType(resource.resource_type)][config.name]
+    except SettingError as error:
+        if resource.resource_type == ResourceType.BROKER and config.config_operation == SET:
+            # Whether it may be stored is decided with the rest.
+            return Setting(name=config.name, kind=Kind.STRING, default=None, doc="")
+        raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
 
 
 def _apply(setting: Setting, config: AlterableConfig, texts: dict[str, str]) -> None:

@@ -30,7 +30,7 @@ class Server:
         self.frame_bytes_max: int = config["socket.request.max.bytes"]
         self.requests_max: int = config["headrace.connection.requests.max"]
         self.reply_bytes_max: int = config["headrace.connection.reply.bytes.max"]
-        self._connections_max: int = config["max.connections"]
+        self.connections_max: int = config["max.connections"]
         self._idle_seconds: float = config["connections.max.idle.ms"] / 1000
         requests_limit: int = config["queued.max.request.bytes"]
         self.memory = MemoryAccount(
@@ -75,7 +75,7 @@ class Server:
         await asyncio.sleep(0)
 
     def admit(self, connection: Connection) -> bool:
-        if len(self.connections) >= self._connections_max:
+        if len(self.connections) >= self.connections_max:
             return False
         self.connections[connection] = None
         return True
