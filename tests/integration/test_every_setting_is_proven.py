@@ -30,6 +30,7 @@ class Proof(NamedTuple):
 
 
 EFFECTS = "integration/test_settings_have_effects.py"
+DELETIONS = "integration/test_delayed_deletions.py"
 LISTENERS = "integration/test_listeners.py"
 MEMORY = "integration/test_bounded_memory.py"
 CLEANING = "integration/test_cleaning.py"
@@ -218,7 +219,7 @@ PROOFS: dict[str, Proof] = {
     "cleanup.policy": Proof(CLEANING, "test_a_compacted_topic_keeps_the_last_value_of_each_key_in_every_codec"),
     "compression.type": Proof(CLEANING, "test_a_compacted_topic_keeps_the_last_value_of_each_key_in_every_codec"),
     "delete.retention.ms": Proof(CLEANING, "test_a_tombstone_removes_its_key_and_then_goes_itself"),
-    "file.delete.delay.ms": here("test_the_files_of_removed_segments_stay_for_file_delete_delay_ms"),
+    "file.delete.delay.ms": Proof(DELETIONS, "test_the_files_of_removed_segments_stay_for_file_delete_delay_ms"),
     "flush.messages": INTERVALS,
     "flush.ms": INTERVALS,
     "follower.replication.throttled.replicas": THROTTLED,
@@ -248,7 +249,7 @@ PROOFS: dict[str, Proof] = {
         "integration/test_administration.py", "test_retention_by_time_and_size_removes_whole_segments_in_the_background"
     ),
     "segment.bytes": Proof(SEGMENTS, "test_a_segment_rolls_by_size_before_it_would_grow_beyond"),
-    "internal.segment.bytes": here("test_the_files_of_removed_segments_stay_for_file_delete_delay_ms"),
+    "internal.segment.bytes": Proof(DELETIONS, "test_the_files_of_removed_segments_stay_for_file_delete_delay_ms"),
     "segment.index.bytes": Proof(SEGMENTS, "test_a_segment_rolls_when_its_index_is_full_and_when_offsets_no_longer_fit"),
     "segment.jitter.ms": Proof(SEGMENTS, "test_logs_begun_together_roll_at_times_that_the_jitter_spreads"),
     "segment.ms": Proof(SEGMENTS, "test_a_segment_rolls_by_the_time_of_its_records"),

@@ -23,7 +23,6 @@ from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.testing import Broker
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -121,27 +120,6 @@ def test_recovery_points_are_written_down_as_often_as_is_set(tmp_path: Path) -> 
 
         checkpoint = tmp_path / "recovery-point-offset-checkpoint"
         until(lambda: checkpoint.exists() and "t 0 1" in checkpoint.read_text(), "nothing was written down")
-
-
-@pytest.mark.parametrize(("delay_ms", "stays"), [(3_600_000, True), (1, False)])
-def test_the_files_of_removed_segments_stay_for_file_delete_delay_ms(tmp_path: Path, delay_ms: int, stays: bool) -> None:
-    given = {"log.segment.delete.delay.ms": delay_ms, "internal.log.segment.bytes": 200}
-    with Broker(data=tmp_path, settings=given) as broker, RawClient(broker.bootstrap) as client:
-        create(client, "t", 1)
-        for _ in range(5):
-            client.call(produce("t", batch(b"x" * 100)), 9)
-        partition = DeleteRecordsPartition(partition_index=0, offset=4)
-        client.call(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=(partition,)),), timeout_ms=5000), 2)
-
-        def left() -> bool:
-            return bool(list((tmp_path / "t-0").glob("*.deleted")))
-
-        if stays:
-            assert left()
-        else:
-            until(lambda: not left(), "the files stay")
-    with Broker(data=tmp_path):
-        assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
 @pytest.mark.parametrize(("name", "value"), [("log.flush.interval.messages", 3), ("log.flush.interval.ms", 30)])

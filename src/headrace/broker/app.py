@@ -223,6 +223,7 @@ class Broker:
             self.space,
             PageCache(self.host.page_cache_bytes),
         )
+        self.replicas.unlink_later = self.housekeeping.unlink_later
         self.groups = GroupCoordinator(self)
         self.groups.start()
         self.transactions = TransactionCoordinator(self)

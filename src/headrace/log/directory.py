@@ -253,8 +253,15 @@ class LogDirectory:
                 self._checksums.write(lowered)
 
     def delete_log(self, identity: TopicPartition) -> None:
-        """Remove a partition.  Once its directory is renamed, a crash cannot bring it back."""
+        """Remove a partition and its files."""
+        put_aside = self.put_aside(identity)
+        if put_aside is not None:
+            self.remove_put_aside(put_aside)
+
+    def put_aside(self, identity: TopicPartition) -> Path | None:
+        """Remove a partition; where its files are that are still to be removed.  From now on a crash cannot bring it back."""
         directory = self.directory_of(identity)
+        renamed = None
         with self._guard:
             self._logs.pop(identity, None)
         try:
@@ -263,11 +270,18 @@ class LogDirectory:
                 renamed = self.path / self._deleted_name(identity)
                 self.disk.rename(directory, renamed)
                 self.disk.sync_directory(self.path)
-                self.disk.remove_tree(renamed)
         except OSError as error:
             raise StorageError(directory, "deleting the log", error) from error
         self._pop(identity)
         self._stale.add(identity)
+        return renamed
+
+    def remove_put_aside(self, path: Path) -> None:
+        """Remove the files of a partition that is gone."""
+        try:
+            self.disk.remove_tree(path)
+        except OSError as error:
+            raise StorageError(path, "deleting", error) from error
 
     def _pop(self, identity: TopicPartition) -> bool:
         was_there = False
@@ -288,13 +302,10 @@ class LogDirectory:
         return identity.topic[: _FILE_NAME_MAX - len(suffix)] + suffix
 
     def finish_deletions(self) -> None:
-        """Remove what a crash left half deleted."""
+        """Remove what a crash left half deleted, and what was put aside and waited for its delay to be over."""
         for name in self.disk.list_names(self.path):
             if name.endswith(DELETE_SUFFIX):
-                try:
-                    self.disk.remove_tree(self.path / name)
-                except OSError as error:
-                    raise StorageError(self.path / name, "deleting", error) from error
+                self.remove_put_aside(self.path / name)
 
     # -- what the next start needs to know
 

@@ -74,7 +74,8 @@ TOPIC_SETTINGS = SettingTable(
             "file.delete.delay.ms",
             Kind.LONG,
             60_000,
-            "How long a removed segment's file is kept before it is deleted from the disk.",
+            "How long the files of a removed segment or a deleted topic stay on the disk, under other names. A full disk and a"
+            " restart end it.",
             minimum=0,
             synonyms=("log.segment.delete.delay.ms",),
         ),

@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_resources import ResourceType, require_broker, require_this_broker
-from headrace.broker.administration.settings_view import Source, describe_all_brokers, describe_broker, describe_group, describe_topic
+from headrace.broker.administration.settings_view import (
+    Source,
+    describe_all_brokers,
+    describe_broker,
+    describe_group,
+    describe_topic,
+)
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_configs import (

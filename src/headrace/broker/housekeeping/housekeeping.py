@@ -41,7 +41,7 @@ class Housekeeping:
         self._broker = broker
         self.cleaner = Cleaner(broker)
         self._altered = asyncio.Event()
-        self._leaving: list[tuple[float, int, RemovedSegment]] = []
+        self._leaving: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._more_leave = asyncio.Event()
         # One round over logs in memory at a time: each goes on where it was.
@@ -141,16 +141,13 @@ class Housekeeping:
             logger.info(
                 "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
             )
-            if segment.delay_ms <= 0 or self._broker.space.is_short:
-                self._broker.loop.run_in_executor(None, segment.unlink).add_done_callback(self._on_unlinked)
-            else:
-                due = self._broker.loop.time() + segment.delay_ms / 1000
-                heappush(self._leaving, (due, next(self._numbers), segment))
-                self._more_leave.set()
+            self.unlink_later(segment.unlink, segment.delay_ms)
 
-    def _on_unlinked(self, unlinking: "asyncio.Future[None]") -> None:
-        if not unlinking.cancelled() and isinstance(error := unlinking.exception(), Exception):
-            self._broker.supervisor.report("removal", error)
+    def unlink_later(self, unlink: Callable[[], None], delay_ms: int) -> None:
+        """Let files go when their delay is over, or at once where the disk is full."""
+        due = self._broker.loop.time() + max(0, delay_ms) / 1000
+        heappush(self._leaving, (due, next(self._numbers), unlink))
+        self._more_leave.set()
 
     def make_room(self) -> None:
         """The disk is full: files that wait for their delay to be over go now."""
@@ -167,8 +164,11 @@ class Housekeeping:
                     async with asyncio.timeout(left):
                         await self._more_leave.wait()
                 continue
-            _, _, segment = heappop(self._leaving)
-            await loop.run_in_executor(None, segment.unlink)
+            _, _, unlink = heappop(self._leaving)
+            try:
+                await loop.run_in_executor(None, unlink)
+            except (StorageError, OSError) as error:
+                logger.error("could not remove files; they go at the next start: %s", error)
 
     # -- offsets on disk
 

@@ -108,6 +108,8 @@ class Replicas:
         # Told after a partition's role has changed, and before it goes away.
         self.on_role: list[Callable[[Partition], None]] = []
         self.on_removed: list[Callable[[Partition], None]] = []
+        # Takes what unlinks a partition's files, and for how many milliseconds they stay.
+        self.unlink_later: Callable[[Callable[[], None], int], None] = lambda unlink, delay_ms: unlink()
 
     # -- looking up
 
@@ -371,6 +373,8 @@ class Replicas:
                 self._topics.pop(name, None)
             partition.retire()
             try:
-                await self._loop.run_in_executor(None, self._storage.remove, partition.identity, partition.log)
+                unlink = await self._loop.run_in_executor(None, self._storage.remove, partition.identity, partition.log)
+                if unlink is not None:
+                    self.unlink_later(unlink, partition.log.config.file_delete_delay_ms)
             except (StorageError, OSError) as error:
                 logger.error("could not remove the files of %s: %s", partition.identity, error)

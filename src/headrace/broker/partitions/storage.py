@@ -1,7 +1,8 @@
 """Where this broker's logs are: a data directory, or memory.  Both offer the same, so nobody else need know which it is."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
@@ -39,7 +40,10 @@ class Storage(Protocol):
         ...
 
     def high_watermark_checkpoint(self, identity: TopicPartition) -> int: ...
-    def remove(self, identity: TopicPartition, log: PartitionLog) -> None: ...
+    def remove(self, identity: TopicPartition, log: PartitionLog) -> Callable[[], None] | None:
+        """Let a partition go for good; what unlinks its files, where there are any."""
+        ...
+
     def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
         """Finish what a crash interrupted: logs of topics that are gone."""
         ...
@@ -93,8 +97,9 @@ class MemoryStorage:
     def high_watermark_checkpoint(self, identity: TopicPartition) -> int:
         return 0
 
-    def remove(self, identity: TopicPartition, log: PartitionLog) -> None:
+    def remove(self, identity: TopicPartition, log: PartitionLog) -> Callable[[], None] | None:
         log.delete()
+        return None
 
     def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
         return
@@ -171,10 +176,11 @@ class DiskStorage:
     def high_watermark_checkpoint(self, identity: TopicPartition) -> int:
         return self.directory.high_watermark(identity)
 
-    def remove(self, identity: TopicPartition, log: PartitionLog) -> None:
+    def remove(self, identity: TopicPartition, log: PartitionLog) -> Callable[[], None] | None:
         if isinstance(log, Log):
             log.release()
-        self.directory.delete_log(identity)
+        put_aside = self.directory.put_aside(identity)
+        return None if put_aside is None else partial(self.directory.remove_put_aside, put_aside)
 
     def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
         for identity in self.directory.partitions():
