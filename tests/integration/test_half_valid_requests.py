@@ -3,12 +3,14 @@
 `HEADRACE_HALF_VALID=100000` sends that many for each seed; `HEADRACE_HALF_VALID_SEED=7` begins at another seed.
 """
 
+import asyncio
 import logging
 import os
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -19,6 +21,7 @@ from headrace.wire.codec import decode, encode
 from headrace.wire.framing import RequestHeader, read_response_header, request_frame
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.integration.memory_cluster import MemoryCluster
 from tests.support.half_valid import HalfValidRequests
 from tests.support.raw import RawClient, batch, produce
 
@@ -90,10 +93,41 @@ def watching() -> Iterator[Seen]:
         logging.getLogger().removeHandler(seen)
 
 
+class ThreeBrokers:
+    """A cluster beside the test; each new connection goes to the next of its brokers."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self.cluster = MemoryCluster(3, {name: str(value) for name, value in SETTINGS.items()})
+        self._turn = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._do(self.cluster.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._do(self.cluster.__aexit__())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    @property
+    def bootstrap(self) -> str:
+        self._turn += 1
+        host, port = self.cluster.brokers[self._turn % 3 + 1].address
+        return f"{host}:{port}"
+
+
 class Campaign:
     """One broker under one seed's requests."""
 
-    def __init__(self, broker: Broker, seed: int, seen: Seen) -> None:
+    def __init__(self, broker: "Broker | ThreeBrokers", seed: int, seen: Seen) -> None:
         self.source = HalfValidRequests(seed, NAMES)
         self.tally: Counter[str] = Counter()
         self._broker = broker
@@ -153,10 +187,10 @@ class Campaign:
         return self._seen.records[-1].getMessage() if self._seen.records else "without a word"
 
 
-def prepare(broker: Broker) -> None:
+def prepare(broker: "Broker | ThreeBrokers") -> None:
     """Topics and coordinators, so that requests have something to hit."""
     topics = tuple(
-        CreatableTopic(name=name, num_partitions=3, replication_factor=1, assignments=(), configs=()) for name in TOPICS
+        CreatableTopic(name=name, num_partitions=3, replication_factor=-1, assignments=(), configs=()) for name in TOPICS
     )
     with RawClient(broker.bootstrap) as client:
         client.call(CreateTopicsRequest(topics=topics), 7)
@@ -169,6 +203,17 @@ def prepare(broker: Broker) -> None:
 def test_no_half_valid_request_fails_in_the_broker(seed: int) -> None:
     with watching() as seen, Broker(settings=SETTINGS, memory=seed % 4 != 0) as broker:
         campaign = Campaign(broker, seed, seen)
+
+        campaign.run(REQUESTS)
+
+        print(dict(campaign.tally))
+        assert campaign.tally["answered"] > REQUESTS / 2
+    assert not seen.failures()
+
+
+def test_no_half_valid_request_fails_in_a_cluster() -> None:
+    with watching() as seen, ThreeBrokers() as cluster:
+        campaign = Campaign(cluster, FIRST_SEED, seen)
 
         campaign.run(REQUESTS)
 

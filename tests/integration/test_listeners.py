@@ -14,13 +14,16 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from headrace.cli.serve import greet
+from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.cluster import ProcessCluster
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.integration.memory_cluster import MemoryCluster
-from tests.support.raw import RawClient
+from tests.support.raw import RawClient, batch, produce
 
 TWO = {
     "listeners": "CLIENT://127.0.0.1:0,INSIDE://127.0.0.1:0",
@@ -173,3 +176,49 @@ def test_serve_refuses_addresses_that_it_cannot_serve_in_one_sentence(arguments:
     assert ended.returncode != 0
     assert expected in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["CLIENT", "INSIDE"])
+def test_who_writes_or_reads_elsewhere_is_told_the_leaders_address_of_the_listener_it_came_in_by(name: str) -> None:
+    async def story() -> None:
+        async with MemoryCluster(2, TWO) as cluster:
+            await cluster.create_topic("t", 1, 1)
+            topic = cluster.image.topics["t"]
+            leader = topic.partitions[0].leader
+            await cluster.until(lambda: "t" in cluster.brokers[3 - leader].image.topics)
+            wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+            fetched = FetchTopic(topic_id=topic.topic_id, partitions=(wanted,))
+
+            def ask() -> list[Any]:
+                with RawClient(str(cluster.brokers[3 - leader].addresses[name])) as client:
+                    written = client.call(produce("t", batch(b"x")), 10)
+                    read = client.call(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(fetched,)), 16)
+                    assert written.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    assert read.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    return [*written.node_endpoints, *read.node_endpoints]
+
+            told = await asyncio.to_thread(ask)
+            address = cluster.brokers[leader].addresses[name]
+            assert [(each.node_id, each.host, each.port) for each in told] == [(leader, *address)] * 2
+
+    asyncio.run(story())
+
+
+def has_ipv6() -> bool:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_the_greeting_has_brackets_around_an_ipv6_address(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker(settings={"listeners": "[::1]:0"}) as running:
+        running.run(greet)
+        port = running.bootstrap.rpartition(":")[2]
+
+        shown = capsys.readouterr().out
+        assert f"Headrace serves at   [::1]:{port}\n" in shown
+        assert f"headrace consume greetings --follow --bootstrap [::1]:{port}\n" in shown

@@ -10,6 +10,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.testing import Broker
+from headrace.wire.messages.alter_partition import AlterPartitionRequest, PartitionData, TopicData
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headrace.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -18,6 +19,7 @@ from headrace.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -183,3 +185,26 @@ def _partitions(broker: Broker) -> int:
         return sum(isinstance(item, Partition) and item.identity.topic == "passing" for item in gc.get_objects())
 
     return broker.run(count)
+
+
+@pytest.mark.parametrize("index", [-1, -2, 30])
+def test_no_partition_has_a_negative_number_for_its_in_sync_set_either(broker: Broker, client: RawClient, index: int) -> None:
+    create(client, "in-sync", 2)
+    topic_id, epoch = broker.run(lambda real: (real.image.topics["in-sync"].topic_id, real.image.brokers[1].epoch))
+    wanted = PartitionData(partition_index=index, leader_epoch=0, new_isr_with_epochs=(), partition_epoch=0)
+    topics = (TopicData(topic_id=topic_id, partitions=(wanted,)),)
+
+    answer = client.call(AlterPartitionRequest(broker_id=1, broker_epoch=epoch, topics=topics), 3)
+
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    delete(client, "in-sync")
+
+
+@pytest.mark.parametrize("version", DescribeGroupsRequest.api.versions)
+def test_a_group_whose_name_is_as_long_as_a_name_can_be_is_described(client: RawClient, version: int) -> None:
+    client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+    name = "g" * 32_767
+
+    (group,) = client.call(DescribeGroupsRequest(groups=(name,)), version).groups
+
+    assert (group.group_id, group.members) == (name, ())
