@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from headrace.cli.serve import greet
+from headrace.cli.node.serve import greet
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.cluster import ProcessCluster

@@ -268,7 +268,7 @@ def test_a_replica_that_cannot_take_up_its_role_is_offline_until_it_can(monkeypa
     run(story)
 
 
-def test_however_many_replicas_cannot_take_up_their_role_one_comparison_at_a_time_is_made(
+def test_however_many_replicas_cannot_take_up_their_role_one_comparison_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story() -> None:
