@@ -207,7 +207,7 @@ def test_a_consumer_that_was_told_to_waits_for_its_topic_and_says_so(
     assert record is not None
     assert record.value == b"x"
     told = [each.getMessage() for each in caplog.records if each.name == "headrace.client"]
-    assert told.count(f"topic 'orders' does not exist at {own.bootstrap}; it is waited for") == 1
+    assert told.count(f"topic 'orders' does not exist at {own.bootstrap}; waiting for it") == 1
 
 
 def test_a_consumer_that_waits_for_a_topic_can_be_closed_by_another_thread(own: Broker) -> None:

@@ -193,7 +193,7 @@ def test_settings_of_kafkas_that_mean_nothing_here_are_taken_kept_and_marked(cli
 
     found = described(client, BROKER, "1", name)
     assert (found.value, found.config_source, found.read_only) == (value, ALL_BROKERS_SOURCE, False)
-    assert (found.documentation or "").startswith("Taken for compatibility only")
+    assert (found.documentation or "").startswith("Accepted for compatibility")
     assert change(client, BROKER, "", name, None, DELETE) == 0
 
 

@@ -429,7 +429,7 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     except asyncio.CancelledError:
         if not stopping.is_set():
             raise
-        logger.info("the broker was asked to end before it served anybody")
+        logger.info("the broker was stopped before it finished starting")
         return
     on_ready(broker)
     await stopping.wait()

@@ -52,7 +52,7 @@ class FirstContact:
         if self.made:
             self.why = None
         elif time.monotonic() - self._since >= self._patience:
-            self.why = f"no broker answers at {', '.join(refusals)}; it was tried for {self._patience:g} s"
+            self.why = f"no broker answers at {', '.join(refusals)}; gave up after {self._patience:g} s"
             self._since = None
             return True
         return False

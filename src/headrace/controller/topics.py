@@ -121,20 +121,24 @@ def create_partitions(
     return [*steps, Transaction(unchanged, (*last.operations, Put(key, entry.to_value())))]
 
 
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
+
+
 def _check_new_count(topic: Topic, new_count: int, assignments: list[tuple[int, ...]] | None) -> None:
     old_count = topic.partition_count
     if new_count <= old_count:
         adjective = "equal to" if new_count == old_count else "less than"
         raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {old_count} partition(s); {new_count} would be {adjective} that.",
+            f"The topic {topic.name} currently has {_partitions(old_count)}; {new_count} would be {adjective} that.",
         )
     if new_count > PARTITIONS_MAX:
         raise RequestError(ErrorCode.INVALID_PARTITIONS, f"A topic can have at most {PARTITIONS_MAX} partitions.")
     if assignments is not None and len(assignments) != new_count - old_count:
         raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{new_count - old_count} partition(s) would be added, but {len(assignments)} assignment(s) were given.",
+            f"{_partitions(new_count - old_count)} would be added, but {len(assignments)} assigned.",
         )
 
 

@@ -154,9 +154,12 @@ class LogDirectory:
             raise DirectoryMismatch(self.path / META_PROPERTIES, f"reading it ({error})") from error
         for name in ("cluster.id", "node.id"):
             if name in found and found[name] != wanted[name]:
-                raise DirectoryMismatch(
-                    self.path, f"using the data directory: its {name} is {found[name]}, this broker's is {wanted[name]},"
+                mismatch = DirectoryMismatch(self.path, "using the data directory")
+                mismatch.args = (
+                    f"{self.path} belongs to {name} {found[name]}, but this broker's is {wanted[name]}; "
+                    f"use {name}={found[name]} or another --data",
                 )
+                raise mismatch
         if not found:
             directory_id = encode_topic_id(uuid5(NAMESPACE_URL, f"{cluster_id}/{broker_id}/{self.path}/{self.clock.wall_ms()}"))
             self._write(META_PROPERTIES, encode_properties(wanted | {"directory.id": directory_id}))

@@ -80,7 +80,7 @@ class SegmentedLog(LogCore):
         self._sealed_lock = threading.Lock()
         self._epochs_written = -1
         self._cuts: list[Cut] = []
-        # The offset of the first marker whose aborted transaction could not be written down yet, for want of room.
+        # The offset of the first marker whose aborted transaction could not be written down yet, because the disk is full.
         self._unnoted_from: int | None = None
         self._before_truncation: Callable[[int], None] | None = None
 

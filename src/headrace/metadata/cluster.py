@@ -1,7 +1,7 @@
 """This broker's view of the cluster and its hand in changing it.
 
 One task watches the store and keeps the image current; listeners hear of each change after the image has it.  When the watch dies
-in the middle of a change and is begun again, it reads everything anew, and listeners look at all of it.  A command decides
+in the middle of a change and restarts, it reads everything anew, and listeners look at all of it.  A command decides
 against the image, writes by compare-and-swap, decides anew when somebody was faster, and returns only when this broker's own
 image shows what was written: what a client was told, its next question sees.
 """
@@ -52,7 +52,7 @@ class Kept(Protocol):
 
 
 Keep = Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Kept]
-"""Runs something under a name for as long as nobody closes it: when it dies, it is begun again, or all of the process ends."""
+"""Runs something under a name for as long as nobody closes it: when it dies, it restarts, or all of the process ends."""
 
 
 class ClusterMetadata:

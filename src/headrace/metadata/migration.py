@@ -1,6 +1,6 @@
 """From one store to another: how a single node becomes the first member of a cluster.
 
-The cluster's id is written last, so that an import that was interrupted is begun again and one that is finished is not.
+The cluster's id is written last, so that an import that was interrupted restarts, and one that is finished does not.
 A store that already belongs to another cluster is refused: its topics and ours must not be mixed.
 """
 

@@ -102,7 +102,7 @@ def _named(setting: str, text: str) -> dict[str, Address]:
         if not _NAME.fullmatch(name):
             raise SettingError(f"{setting}: {name!r} is not a listener's name; write NAME://HOST:PORT")
         if name in found:
-            raise SettingError(f"{setting}: {name} stands twice; give each listener a name of its own, as NAME://HOST:PORT")
+            raise SettingError(f"{setting}: {name} is used twice; give each listener a name of its own, as NAME://HOST:PORT")
         try:
             found[name] = parse_address(rest)
         except ValueError as error:
@@ -135,7 +135,7 @@ def _protocols(text: str) -> dict[str, str]:
         if protocol not in PROTOCOLS:
             raise SettingError(f"{PROTOCOL_MAP}: {protocol} is not a security protocol; there are {', '.join(PROTOCOLS)}")
         if protocols.setdefault(name, protocol) != protocol:
-            raise SettingError(f"{PROTOCOL_MAP}: {name} stands twice")
+            raise SettingError(f"{PROTOCOL_MAP}: {name} is used twice")
     return protocols
 
 
@@ -158,6 +158,9 @@ def _advertised(text: str | None, bound: Mapping[str, Address]) -> dict[str, Add
         told = dict.fromkeys(bound, told[PLAINTEXT])
     for name, address in told.items():
         if name not in bound:
+            if "://" not in text:
+                offer = f"{next(iter(bound))}://{address}"
+                raise SettingError(f"{ADVERTISED}: {address} names none of the listeners, {', '.join(bound)}; write {offer}, say")
             raise SettingError(f"{ADVERTISED}: {name} is not among the listeners, {', '.join(bound)}")
         if address.is_everywhere:
             raise SettingError(f"{ADVERTISED}: nobody can be sent to {address}; name a host that clients reach")

@@ -34,6 +34,19 @@ class Kind(IntEnum):
     PASSWORD = 9
 
 
+_KIND_NAMES = {
+    Kind.BOOLEAN: "true or false",
+    Kind.STRING: "a text",
+    Kind.INT: "a whole number",
+    Kind.SHORT: "a whole number",
+    Kind.LONG: "a whole number",
+    Kind.DOUBLE: "a number",
+    Kind.LIST: "a list",
+    Kind.CLASS: "the name of a class",
+    Kind.PASSWORD: "a password",
+}
+
+
 class SettingError(ValueError):
     """A setting that does not exist or a value it does not accept."""
 
@@ -61,7 +74,7 @@ class Setting:
     @property
     def description(self) -> str:
         """What people are told about it."""
-        return f"Taken for compatibility only, without effect. {self.doc}" if self.compatibility else self.doc
+        return f"Accepted for compatibility; has no effect. {self.doc}" if self.compatibility else self.doc
 
     def parse(self, text: str) -> Value:
         """The value that the text stands for, if it is one that is accepted."""
@@ -74,7 +87,7 @@ class Setting:
         try:
             return _READERS[self.kind](text.strip(_BLANKS))
         except ValueError:
-            raise SettingError(f"{self.name}={text!r} is not a valid {self.kind.name.lower()}") from None
+            raise SettingError(f"{self.name}={text!r} is not {_KIND_NAMES[self.kind]}") from None
 
     def _check(self, value: Value) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -63,7 +63,7 @@ def test_a_disk_that_refused_a_write_is_believed_again_after_a_moment() -> None:
     disk.measured(100_000, 90_000)
 
     assert not disk.has_room(for_clients=False)
-    assert "a write failed in /data for want of room" in disk.why_short()
+    assert "a write failed in /data because the disk is full" in disk.why_short()
     moment.now = 1.0
     disk.measured(100_000, 90_000)
     assert disk.has_room(for_clients=True)

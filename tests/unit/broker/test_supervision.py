@@ -262,7 +262,7 @@ def test_the_tree_can_be_read() -> None:
         assert list(supervisor.tree()) == [
             "broker",
             "  cluster",
-            "    controller: it is begun again after a pause, for as long as it takes",
+            "    controller: it restarts after a pause, for as long as it takes",
         ]
 
     tell(story)

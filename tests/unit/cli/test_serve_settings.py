@@ -48,7 +48,7 @@ def test_names_of_our_own_do_not_repeat_the_prefix_in_the_environment() -> None:
 def test_a_misspelt_variable_is_remarked_upon() -> None:
     (remark,) = unknown_variables({"HEADRACE_NUM_PARTITION": "3", "HEADRACE_BOOTSTRAP": "x", "HOME": "y"})
 
-    assert remark == "HEADRACE_NUM_PARTITION is no setting and is ignored; did you mean HEADRACE_NUM_PARTITIONS?"
+    assert remark == "HEADRACE_NUM_PARTITION is not a known setting; ignored. Did you mean HEADRACE_NUM_PARTITIONS?"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_misspelt_variable_is_remarked_upon() -> None:
     [
         ('"num.partitons" = 3', "there is no setting num.partitons; did you mean num.partitions?"),
         ('"num.partitions" = 0', "num.partitions=0 is below its minimum, 1"),
-        ('"num.partitions" = "many"', "num.partitions='many' is not a valid int"),
+        ('"num.partitions" = "many"', "num.partitions='many' is not a whole number"),
         ("[headrace]\nflush = 'never'", "headrace.flush=never is not one of: ack, interval, os"),
     ],
 )

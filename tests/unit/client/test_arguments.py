@@ -74,7 +74,7 @@ def test_a_producer_names_the_argument_it_does_not_accept(arguments: dict[str, A
         ({"group": "g", "assignor": "sticky"}, "assignor='sticky'", "'cooperative-sticky', 'range', 'roundrobin'"),
         ({"group": "g", "protocol": "new"}, "protocol='new'", "'classic', 'consumer'"),
         ({"isolation": "dirty"}, "isolation='dirty'", "'read_committed', 'read_uncommitted'"),
-        ({"on_assigned": 5}, "on_assigned=5", "a function"),
+        ({"on_assigned": 5}, "on_assigned=5", "a plain"),
         ({"commit_interval": "often"}, "commit_interval='often'", "seconds"),
         ({"instance_id": "i"}, "instance_id='i'", "None"),
         ({"group": "g", "instance_id": 3}, "instance_id=3", "a name"),

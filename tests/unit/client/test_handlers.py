@@ -54,7 +54,9 @@ def runs_it(function: Any) -> Any:
     ],
 )
 def test_what_would_return_before_it_has_done_anything_is_refused(unrun: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"callback=.* is not accepted; accepted: a function without async and yield"):
+    with pytest.raises(
+        InvalidArgument, match=r"callback=.* is not accepted; accepted: a plain \(non-async, non-generator\) function"
+    ):
         plain_function("callback", unrun, "a Record")
 
 

@@ -157,7 +157,9 @@ def test_a_directory_of_another_cluster_or_broker_is_refused() -> None:
     assert again.properties["cluster.id"] == "cluster-a"
     with pytest.raises(DirectoryMismatch, match=r"cluster\.id"):
         again.adopt("cluster-b", 1)
-    with pytest.raises(DirectoryMismatch, match=r"node\.id"):
+    with pytest.raises(
+        DirectoryMismatch, match=r" belongs to node\.id 1, but this broker's is 2; use node\.id=1 or another --data"
+    ):
         again.adopt("cluster-a", 2)
 
 

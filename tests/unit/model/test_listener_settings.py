@@ -80,8 +80,8 @@ def test_no_host_listens_everywhere_and_tells_the_name_of_the_machine() -> None:
     ("given", "expected"),
     [
         ({"listeners": "A://h:9092,B://h:9092"}, "A and B have the same port, 9092"),
-        ({"listeners": "A://h:9092,A://h:9093"}, "A stands twice"),
-        ({"listeners": "h:9092,h:9093"}, "PLAINTEXT stands twice"),
+        ({"listeners": "A://h:9092,A://h:9093"}, "A is used twice"),
+        ({"listeners": "h:9092,h:9093"}, "PLAINTEXT is used twice"),
         ({"listeners": ""}, "names no address"),
         ({"listeners": " , "}, "names no address"),
         ({"listeners": "h"}, "'h' is not an address"),
@@ -90,13 +90,18 @@ def test_no_host_listens_everywhere_and_tells_the_name_of_the_machine() -> None:
         ({"listeners": "://h:1"}, "is not a listener's name"),
         ({"listeners": "A B://h:1"}, "is not a listener's name"),
         ({"listeners": "h:1/path"}, "is not an address"),
+        (
+            {"listeners": "CLIENT://h:1,B://h:2", "listener_security_protocol_map": "CLIENT:PLAINTEXT,B:PLAINTEXT"}
+            | {"advertised_listeners": "localhost:29131", "inter_broker_listener_name": "B"},
+            "localhost:29131 names none of the listeners, CLIENT, B; write CLIENT://localhost:29131",
+        ),
         ({"listeners": "h:1", "advertised_listeners": "A://h:1"}, "A is not among the listeners, PLAINTEXT"),
         ({"listeners": "h:1", "advertised_listeners": "h"}, "advertised.listeners: 'h' is not an address"),
         ({"listeners": "h:1", "inter_broker_listener_name": "A"}, "inter.broker.listener.name: A is not among the listeners"),
         ({"listeners": "h:1", "listener_security_protocol_map": "A:PLAINTEXT"}, "PLAINTEXT has no security protocol"),
         ({"listeners": "h:1", "listener_security_protocol_map": "PLAINTEXT:TLS"}, "TLS is not a security protocol"),
         ({"listeners": "h:1", "listener_security_protocol_map": "PLAINTEXT"}, "'PLAINTEXT' is not NAME:PROTOCOL"),
-        ({"listeners": "h:1", "listener_security_protocol_map": "PLAINTEXT:SSL,PLAINTEXT:PLAINTEXT"}, "PLAINTEXT stands twice"),
+        ({"listeners": "h:1", "listener_security_protocol_map": "PLAINTEXT:SSL,PLAINTEXT:PLAINTEXT"}, "PLAINTEXT is used twice"),
     ],
 )
 def test_contradictions_are_refused_in_a_sentence(given: dict[str, str], expected: str) -> None:

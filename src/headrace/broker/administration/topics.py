@@ -89,7 +89,7 @@ class Topics:
     async def grow(self, name: str, count: int, assignments: list[tuple[int, ...]] | None, *, validate_only: bool) -> None:
         """Give a topic more partitions."""
         await self._see(name)
-        self._refuse_internal(name, "more partitions would move its entries' coordinators")
+        self._refuse_internal(name, "adding partitions would move every {of}'s coordinator")
         topic = self._broker.image.topics.get(name)
         more = count - topic.partition_count if topic is not None else 0
         factor = topic.replication_factor if topic is not None else 1
@@ -137,7 +137,7 @@ class Topics:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
-        self._refuse_internal(topic.name, "groups and transactions would be forgotten")
+        self._refuse_internal(topic.name, "deleting it would forget every {of}")
         before(topic)
         await self._broker.cluster.delete_topic(topic.name, topic.topic_id)
         await self._broker.replicas.settled()
@@ -145,7 +145,8 @@ class Topics:
 
     def _refuse_internal(self, name: str, why: str) -> None:
         if name in INTERNAL_TOPICS:
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the brokers' own: {why}.")
+            of = "transaction" if name == TRANSACTION_STATE else "group"
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=of)}.")
 
     async def _see(self, name: str) -> None:
         """A topic that seems not to be there may just have been made by another broker."""

@@ -31,7 +31,7 @@ async def handle(broker: "Broker", request: AlterClientQuotasRequest, context: R
 async def _alter(broker: "Broker", entry: EntryData, *, validate_only: bool) -> None:
     entity = {part.entity_type: part.entity_name for part in entry.entity}
     if len(entity) != len(entry.entity):
-        raise RequestError(ErrorCode.INVALID_REQUEST, "An entity type stands twice.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "An entity type is used twice.")
     changes = {change.key: None if change.remove else change.value for change in entry.ops}
     if validate_only:
         alter(broker.image, entity, changes)

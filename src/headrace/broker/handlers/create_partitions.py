@@ -31,7 +31,7 @@ async def handle(broker: "Broker", request: CreatePartitionsRequest, context: Re
             if too_many is not None:
                 raise too_many
             if names[topic.name] > 1:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "The topic is used twice in the request.")
             if mutations.are_limited:
                 await broker.topics.grow(topic.name, topic.count, _assignments(topic), validate_only=True)
                 mutations.charge(_new_partitions(broker, topic))

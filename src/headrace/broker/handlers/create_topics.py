@@ -27,7 +27,7 @@ async def handle(broker: "Broker", request: CreateTopicsRequest, context: Reques
             if too_many is not None:
                 raise too_many
             if names[topic.name] > 1:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "The topic stands twice in the request.")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "The topic is used twice in the request.")
             if mutations.are_limited:
                 # What cannot be done is not counted, so that is found out first.
                 await _create(broker, topic, True)
@@ -69,7 +69,7 @@ def _assignments(topic: CreatableTopic) -> dict[int, tuple[int, ...]] | None:
         return None
     assignments = {given.partition_index: tuple(given.broker_ids) for given in topic.assignments}
     if len(assignments) != len(topic.assignments):
-        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition stands twice in the assignment.")
+        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is used twice in the assignment.")
     return assignments
 
 

@@ -24,7 +24,7 @@ ANY = 2
 def handle(broker: "Broker", request: DescribeClientQuotasRequest, context: RequestContext) -> DescribeClientQuotasResponse:
     kinds = [component.entity_type for component in request.components]
     if len(set(kinds)) != len(kinds):
-        message = "An entity type stands twice in the filter."
+        message = "An entity type is used twice in the filter."
         return DescribeClientQuotasResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message, entries=None)
     entries = []
     for name, limits in sorted(broker.image.quotas.items()):

@@ -27,5 +27,5 @@ def handle(
 def _refusal(name: str, count: int) -> DescribeUserScramCredentialsResult:
     error = RequestError(ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials.")
     if count > 1:
-        error = RequestError(ErrorCode.DUPLICATE_RESOURCE, f"The user {name} stands twice in the request.")
+        error = RequestError(ErrorCode.DUPLICATE_RESOURCE, f"The user {name} is used twice in the request.")
     return DescribeUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message, credential_infos=())

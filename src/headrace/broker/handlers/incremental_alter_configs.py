@@ -49,7 +49,7 @@ async def handle(
 def _check_named_once(resource: AlterConfigsResource) -> None:
     names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):
-        raise RequestError(ErrorCode.INVALID_REQUEST, "A setting stands twice in the request.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A setting is used twice in the request.")
 
 
 async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_only: bool) -> None:

@@ -57,7 +57,7 @@ class DiskHealth:
         if self.lost is not None:
             return (f"log directory {self._broker.storage.name} is gone",)
         offline = sum(partition.failure is not None for partition in self._broker.replicas)
-        found = [f"{offline} partition(s) offline"] if offline else []
+        found = [f"{offline} partition{'' if offline == 1 else 's'} offline"] if offline else []
         if self._broker.space.is_short:
             found.insert(0, self._broker.space.why_short())
         found += self._broker.supervisor.troubles()

@@ -106,7 +106,7 @@ class DiskSpace:
     def why_short(self) -> str:
         """In words for people."""
         if self._was_refused and self.free > self._reserve:
-            return f"{FULL}: a write failed in {self._name} for want of room; it is tried again every few seconds"
+            return f"{FULL}: a write failed in {self._name} because the disk is full; it is tried again every few seconds"
         free = in_units(min(self.free, int(self.left) + self._reserve))
         return (
             f"{FULL}: {free} are free in {self._name} and {in_units(self._reserve)} are reserved "

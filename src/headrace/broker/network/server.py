@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 
 from headrace.broker.network.connection import STALLED, Connection
@@ -49,9 +50,12 @@ class Server:
     async def listen(self, listener: Listener) -> Address:
         """Take the listener's address, without letting anybody in yet; answer which it is."""
         host, port = listener.address
-        server = await self.loop.create_server(
-            lambda: Connection(self, listener.name), host or "0.0.0.0", port, backlog=BACKLOG, start_serving=False
-        )
+        try:
+            server = await self.loop.create_server(
+                lambda: Connection(self, listener.name), host or "0.0.0.0", port, backlog=BACKLOG, start_serving=False
+            )
+        except socket.gaierror as error:
+            raise socket.gaierror(error.errno, f"{host}: {error.strerror}") from None
         self._servers.append(server)
         return Address(*server.sockets[0].getsockname()[:2])
 

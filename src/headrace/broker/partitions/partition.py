@@ -111,7 +111,7 @@ class Partition:
         self.on_damage: list[Callable[[Partition], None]] = []
         self.is_set_aside = False
         self.is_retired = False
-        # Something could not be written for want of room, and is to be tried again when there is some.
+        # Something could not be written because the disk is full, and is to be tried again when there is some.
         self.waits_for_room = False
         # So much is in the broker's log, which is not for every try.
         self._is_known_to_wait = False

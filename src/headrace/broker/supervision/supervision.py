@@ -28,8 +28,8 @@ Function = Callable[[], Coroutine[Any, Any, None]]
 class Rule(Enum):
     """What follows when a task dies by surprise."""
 
-    RESTART = "it is begun again after a pause, for as long as it takes"
-    RESTART_OR_END = "it is begun again after a pause; when it dies too often, the broker ends"
+    RESTART = "it restarts after a pause, for as long as it takes"
+    RESTART_OR_END = "it restarts after a pause; when it dies too often, the broker ends"
     END = "the broker ends"
     LOG = "it is logged"
     OWNER = "whoever began it hears of it and acts"
@@ -94,7 +94,7 @@ class Ended(Exception):
 
 
 class Service:
-    """One task that is begun again as its rule says."""
+    """One task that restarts as its rule says."""
 
     def __init__(self, scope: "Scope", kind: str, subject: str, function: Function, rule: Rule, *, may_return: bool) -> None:
         self.kind = kind
@@ -196,7 +196,7 @@ class Scope:
         return self._begin(Service(self, kind, subject, function, rule, may_return=False))
 
     def run(self, kind: str, function: Function, rule: Rule, *, subject: str = "") -> Service:
-        """Run something that comes to an end, and is begun again if it dies before."""
+        """Run something that comes to an end, and restarts if it dies before."""
         return self._begin(Service(self, kind, subject, function, rule, may_return=True))
 
     def spawn(self, kind: str, work: Coroutine[Any, Any, None], rule: Rule = Rule.LOG) -> asyncio.Task[None]:
@@ -275,7 +275,7 @@ class Supervisor(Scope):
         following = verdict(rule, len(deaths.moments))
         match following:
             case Again(pause_s):
-                logger.error("%s failed and is begun again in %.1f s", name, pause_s, exc_info=error)
+                logger.error("%s failed and restarts in %.1f s", name, pause_s, exc_info=error)
             case Nothing():
                 logger.error("%s failed", name, exc_info=error)
             case End():

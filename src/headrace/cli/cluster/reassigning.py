@@ -41,7 +41,8 @@ def carry_out(
         if dry_run:
             _show_plan(image, plan)
             return
-        confirm(f"Copy {plan.replicas_moved} replica(s), and change the replicas of {len(plan.targets)} partition(s)?", yes=yes)
+        partitions = _counted(len(plan.targets), "partition")
+        confirm(f"Copy {_counted(plan.replicas_moved, 'replica')}, and change the replicas of {partitions}?", yes=yes)
         if throttle is not None:
             set_throttle(admin, image, plan, throttle)
         try:
@@ -56,9 +57,9 @@ def carry_out(
             if throttle is not None:
                 clear_throttle(admin, plan)
     if plan.replicas_moved:
-        remark(f"Copied {plan.replicas_moved} replica(s) of {len(plan.targets)} partition(s).")
+        remark(f"Copied {_counted(plan.replicas_moved, 'replica')} of {_counted(len(plan.targets), 'partition')}.")
     else:
-        remark(f"Chose who leads {len(plan.targets)} partition(s); nothing had to be copied.")
+        remark(f"Chose who leads {_counted(len(plan.targets), 'partition')}; nothing had to be copied.")
 
 
 def change_replication_factor(bootstrap: str, topic: str, factor: int, throttle: int | None) -> None:
@@ -101,3 +102,7 @@ def _with_progress_bar(work: "Callable[[Callable[[Progress], None]], None]") -> 
             bar.update(task, completed=progress.bytes_done, total=progress.bytes or None, partitions=partitions)
 
         work(show)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,6 +106,7 @@ def _run(settings: BrokerConfig) -> None:
     from headrace.broker.supervision.supervision import BrokerFailed
 
     _check_addresses(settings)
+    _check_directory(settings)
     try:
         run_broker(settings, greet)
     except OSError as error:
@@ -121,17 +123,27 @@ def _check_addresses(settings: BrokerConfig) -> None:
     from headrace.broker.health.health import health_address
 
     try:
-        read_listeners(settings)
+        listeners = read_listeners(settings)
         if (health := settings["headrace.health.listener"]) is not None:
-            health_address(health)
+            port = health_address(health).port
+            if port and any(each.address.port == port for each in listeners.each):
+                raise ValueError(f"{health} has the port of a listener, {port}; give it a port of its own")
     except SettingError as error:
         raise Failure(f"{error}.") from None
     except ValueError as error:
         raise Failure(f"headrace.health.listener: {error}.") from None
 
 
+def _check_directory(settings: BrokerConfig) -> None:
+    directory = Path(settings["log.dirs"])
+    if not settings["headrace.memory"] and directory.exists() and not directory.is_dir():
+        raise Failure(f"{directory} is not a directory. Choose another with --data DIR.")
+
+
 def _cannot_start(settings: BrokerConfig, error: OSError) -> str:
     listeners, directory = settings["listeners"], settings["log.dirs"]
+    if isinstance(error, socket.gaierror):
+        return f"cannot listen at {error.strerror}. Choose another address with --listen HOST:PORT."
     match error.errno:
         case errno.EADDRINUSE:
             return f"something already listens at {listeners}. Choose another address with --listen HOST:PORT."
@@ -150,11 +162,11 @@ def greet(broker: "Broker") -> None:
         kept = str(Path(broker.config["log.dirs"]).resolve())
     reach = broker.address._replace(host="127.0.0.1") if broker.address.is_everywhere else broker.address
     option = "" if reach == ("127.0.0.1", DEFAULT_PORT) else f" --bootstrap {reach}"
-    health = "" if broker.health.address is None else f"\n  How it is            http://{broker.health.address}/ready"
+    health = "" if broker.health.address is None else f"\n  Health               http://{broker.health.address}/ready"
     print(
         f"""
 {_where(broker)}
-  The data is          {kept}{health}
+  Data                 {kept}{health}
 
   Try, in another terminal:
     echo 'hello, log' | headrace produce greetings{option}
@@ -175,5 +187,5 @@ def _where(broker: "Broker") -> str:
         lines.append(f"  Headrace serves at   {f'{name}://' if named else ''}{address}{purpose}")
         told = broker.membership.registration.endpoints[name]
         if (told.host, told.port) != address:
-            lines.append(f"  Clients are told     {Address(told.host, told.port)}")
+            lines.append(f"  Advertised as        {Address(told.host, told.port)}")
     return "\n".join(lines)

@@ -90,5 +90,5 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     for variable in sorted(environment):
         if variable.startswith(PREFIX) and variable not in known:
             near = get_close_matches(variable, known, n=1)
-            remarks.append(f"{variable} is no setting and is ignored{f'; did you mean {near[0]}?' if near else '.'}")
+            remarks.append(f"{variable} is not a known setting; ignored{f'. Did you mean {near[0]}?' if near else '.'}")
     return remarks

@@ -335,7 +335,7 @@ class Membership:
         self.last_error = error.str()
         if error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE") and self.suspicious_since is None:
             self.suspicious_since = time.monotonic()
-            log.info("%s does not answer (%s); it is tried on", self._bootstrap, self.last_error)
+            log.info("%s does not answer (%s); still trying", self._bootstrap, self.last_error)
 
 
 def places_of(partitions: Iterable[Position]) -> frozenset[Place]:

@@ -355,7 +355,7 @@ class Reader:
             if not self._waits_for_topics:
                 raise
             if not self._told_of_missing:
-                log.warning("%s", str(missing).partition(";")[0] + "; it is waited for")
+                log.warning("%s", str(missing).partition(";")[0] + "; waiting for it")
                 self._told_of_missing = True
             return False
         self._told_of_missing = False

@@ -161,16 +161,16 @@ class Producer:
         self._contact = FirstContact(
             str(config["bootstrap.servers"]), seconds("connect_timeout", connect_timeout, at_least=0.1), self._delivery_timeout
         )
-        self._refusals = Refusals(config)
         self._client = open_client(config, self._note_error)
         self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
         self._transactions: Transactions | None = None
         if transactional_id is not None:
             timeout = seconds("transaction_timeout", transaction_timeout)
             self._transactions = Transactions(self.bootstrap, self._client, timeout, self._contact)
-        self._start_serving()
+        self._start_serving(config)
 
-    def _start_serving(self) -> None:
+    def _start_serving(self, config: dict[str, Any]) -> None:
+        self._refusals = Refusals(config)
         self._stopping = threading.Event()
         self._server = threading.Thread(
             target=serve, args=(self._client, self._stopping, self._contact), name="headrace-producer", daemon=True

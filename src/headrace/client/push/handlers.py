@@ -25,7 +25,8 @@ def plain_function(argument: str, given: object, takes: str, hint: str = "") -> 
     if not callable(given) or _is_any(given, iscoroutinefunction, isgeneratorfunction, isasyncgenfunction):
         what = "" if not callable(given) else f" is {_kind(given)}, which nobody would run, and"
         raise InvalidArgument(
-            f"{argument}={given!r}{what} is not accepted; accepted: a function without async and yield that takes {takes}{hint}"
+            f"{argument}={given!r}{what} is not accepted; "
+            f"accepted: a plain (non-async, non-generator) function that takes {takes}{hint}"
         )
 
 

@@ -64,7 +64,7 @@ class SparseIndex:
                     raise
 
     def flush(self) -> None:
-        """Hand what waits to the file.  When that fails for want of room, it goes on waiting, and nothing is torn."""
+        """Hand what waits to the file.  When that fails because the disk is full, it goes on waiting, and nothing is torn."""
         if self._pending:
             stored = self._stored()
             file = self._handle.file()
