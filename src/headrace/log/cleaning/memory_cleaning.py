@@ -156,6 +156,7 @@ class MemoryCleaning:
         if not self._is_over:
             log.next_expiry_ms = next_expiry_ms
             log.note_compacted(bound)
+        yield from keys.let_go()
 
     def _collect_keys(self, keys: KeyMap) -> Steps[None]:
         tracker = TransactionTracker(self._log.aborted)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import compress as compress_by
 from typing import Final, NamedTuple
 
 from headrace.log.cleaning.steps import RECORDS_PER_STEP, WHOLE_BYTES_MAX, Steps, finish
@@ -27,6 +28,7 @@ from headrace.records.header import (
 from headrace.records.record import Record, parse_in_parts, read_records, unpacked_body
 
 KEYS_MAX: Final = 500_000
+KEY_MAP_PARTS: Final = 128
 _SHORT_KEY_BYTES = 16
 _TTL_HEADER = TTL_HEADER.encode()
 
@@ -44,27 +46,41 @@ class LastWritten(NamedTuple):
 
 
 class KeyMap:
-    """The highest offset of each key in the part of the log that is not clean yet.  Full at a bound; then the rest waits."""
+    """The highest offset of each key in the part of the log that is not clean yet.  Full at a bound; then the rest waits.
+
+    In many small maps: a large one takes long to grow, and to let go of, in one go.
+    """
 
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self.keys_max = keys_max
-        self._offsets: dict[bytes, int] = {}
+        self._parts: list[dict[bytes, int]] = [{} for _ in range(KEY_MAP_PARTS)]
+        self._count = 0
         # Records above it are not in the map and stay as they are.
         self.latest_offset = -1
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return self._count
 
     def put(self, key: bytes, offset: int) -> bool:
         """False when there is no room for another key."""
         short = _short(key)
-        if len(self._offsets) >= self.keys_max and short not in self._offsets:
-            return False
-        self._offsets[short] = offset
+        part = self._parts[hash(short) % KEY_MAP_PARTS]
+        if short not in part:
+            if self._count >= self.keys_max:
+                return False
+            self._count += 1
+        part[short] = offset
         return True
 
     def is_superseded(self, key: bytes, offset: int) -> bool:
-        return offset < self._offsets.get(_short(key), -1)
+        short = _short(key)
+        return offset < self._parts[hash(short) % KEY_MAP_PARTS].get(short, -1)
+
+    def let_go(self) -> Steps[None]:
+        """Forget all keys, for those who must not be busy for long."""
+        while self._parts:
+            self._parts.pop()
+            yield None
 
 
 def _short(key: bytes) -> bytes:
@@ -168,17 +184,29 @@ class BatchCleaner:
             self.records_kept += header.record_count
             yield None
             return batch
-        kept: list[Record] = []
+        # Only verdicts are kept, not records: thousands of them wake the garbage collector, which takes its time.
+        verdicts = bytearray()
+        kept: Record | None = None
+        latest: Record | None = None
+        tombstones = False
         for records in parse_in_parts(header, body, RECORDS_PER_STEP):
-            kept += [record for record in records if self._stays(header, record)]
+            for record in records:
+                stays = self._stays(header, record)
+                verdicts.append(stays)
+                if stays:
+                    kept = kept or record
+                    latest = record if latest is None or record.timestamp > latest.timestamp else latest
+                    tombstones = tombstones or (self.keys is not None and record.value is None)
             yield None
-        tombstones = self.keys is not None and any(record.value is None for record in kept)
-        self.records_kept += len(kept)
-        if len(kept) == header.record_count and not (tombstones and header.delete_horizon_ms is None):
+        count = sum(verdicts)
+        self.records_kept += count
+        if count == header.record_count and not (tombstones and header.delete_horizon_ms is None):
             return batch
-        if not kept:
+        if kept is None or latest is None:
             return self._emptied_or_gone(header)
-        return (yield from rebuild_steps(header, kept, self._horizon(header) if tombstones else header.delete_horizon_ms))
+        horizon = self._horizon(header) if tombstones else header.delete_horizon_ms
+        template = rebuilt_header(header, (kept, latest), horizon)._replace(record_count=count)
+        return (yield from _rebuild_kept(header, template, body, verdicts))
 
     def _clean_control(self, header: BatchHeader, batch: memoryview) -> bytes | memoryview | None:
         if self.keys is None:
@@ -285,7 +313,22 @@ def rebuild_steps(header: BatchHeader, records: list[Record], delete_horizon_ms:
     for start in range(0, len(records), RECORDS_PER_STEP):
         parts.append(write_body(template, records[start : start + RECORDS_PER_STEP]))
         yield None
-    body = b"".join(parts)
+    return (yield from _pack(template, b"".join(parts)))
+
+
+def _rebuild_kept(header: BatchHeader, template: BatchHeader, body: bytes, verdicts: bytearray) -> Steps[bytes]:
+    """The same for those records of an unpacked body that stay."""
+    parts: list[bytes] = []
+    position = 0
+    for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+        stay = verdicts[position : position + len(records)]
+        position += len(records)
+        parts.append(write_body(template, list(compress_by(records, stay))))
+        yield None
+    return (yield from _pack(template, b"".join(parts)))
+
+
+def _pack(template: BatchHeader, body: bytes) -> Steps[bytes]:
     if not template.attributes & COMPRESSION_MASK:
         return assemble(template, body)
     pack = partial(compress, template.compression, body)

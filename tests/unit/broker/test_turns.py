@@ -1,0 +1,160 @@
+"""Long work on the event loop: others get their turns, and no step of it takes long."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+
+import pytest
+
+from headrace.broker.housekeeping.turns import SLICE_S, STEPS_PER_SLICE, in_turns
+from headrace.log.cleaning.steps import Steps
+from headrace.log.log import Log
+from headrace.log.memory import MemoryLog
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
+from headrace.testing import Broker
+from tests.unit.log.storing import TIME, ManualClock
+
+
+class SteppedClock:
+    """Time passes only where the work says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def seen_between_turns(clock: SteppedClock, work: Steps[str], measure: Callable[[], float]) -> tuple[str, list[float]]:
+    """What the work returned, and how far something got between two turns of somebody else."""
+    seen: list[float] = []
+
+    async def others() -> None:
+        last = measure()
+        while True:
+            await asyncio.sleep(0)
+            seen.append(measure() - last)
+            last = measure()
+
+    async def both() -> str:
+        task = asyncio.ensure_future(others())
+        await asyncio.sleep(0)
+        try:
+            return await in_turns(asyncio.get_running_loop(), clock, work)
+        finally:
+            task.cancel()
+
+    return asyncio.run(both()), seen
+
+
+def test_the_loop_turns_to_others_when_a_slice_is_over() -> None:
+    clock = SteppedClock()
+
+    def work() -> Steps[str]:
+        for _ in range(500):
+            clock.now += SLICE_S / 4
+            yield None
+        return "done"
+
+    result, seen = seen_between_turns(clock, work(), clock.monotonic)
+
+    assert result == "done"
+    assert max(seen) <= SLICE_S * 1.25
+    assert len(seen) >= 100
+
+
+def test_where_the_clock_stands_still_the_loop_turns_to_others_after_some_steps() -> None:
+    clock, done = SteppedClock(), [0]
+
+    def work() -> Steps[str]:
+        for _ in range(STEPS_PER_SLICE * 10):
+            done[0] += 1
+            yield None
+        return "done"
+
+    _, seen = seen_between_turns(clock, work(), lambda: done[0])
+
+    assert max(seen) <= STEPS_PER_SLICE + 1
+
+
+def test_what_cannot_be_divided_is_computed_elsewhere_and_may_fail() -> None:
+    def work() -> Steps[str]:
+        with pytest.raises(ZeroDivisionError):
+            yield lambda: 1 // 0
+        answer: str = yield lambda: "from elsewhere"
+        return answer
+
+    assert seen_between_turns(SteppedClock(), work(), lambda: 0)[0] == "from elsewhere"
+
+
+def filled(keys: int, records_per_batch: int = 10_000) -> MemoryLog:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
+    log = Log.in_memory(config, clock=ManualClock())
+    for start in range(0, keys * 4 // 3, records_per_batch):
+        batch = [Record(0, TIME, b"%d" % (n % keys), b"v") for n in range(start, start + records_per_batch)]
+        log.append(build_batch(batch), 0)
+    return log
+
+
+def test_no_step_of_a_large_compaction_in_memory_takes_long_or_wakes_the_whole_garbage_collector() -> None:
+    log = filled(90_000)
+    full_collections: list[int] = []
+
+    def on_collection(phase: str, details: dict[str, int]) -> None:
+        if phase == "start" and details["generation"] == 2:
+            full_collections.append(1)
+
+    steps: list[float] = []
+    gc.collect()
+    gc.callbacks.append(on_collection)
+    try:
+        work = log.retention_steps(TIME, log.end_offset)
+        began = time.thread_time()
+        for _ in work:
+            now = time.thread_time()
+            steps.append(now - began)
+            began = time.thread_time()
+    finally:
+        gc.callbacks.remove(on_collection)
+
+    assert log.record_count < 100_000
+    assert full_collections == []
+    assert sorted(steps)[-3] < 0.004, sorted(steps)[-8:]
+
+
+def test_cleaning_in_memory_lets_a_broker_serve_others_meanwhile() -> None:
+    settings = {"log.retention.check.interval.ms": 10_000_000}
+    with Broker(settings=settings) as broker:
+        turns = [0]
+        log = filled(20_000)
+
+        async def clean() -> None:
+            async def others() -> None:
+                while True:
+                    await asyncio.sleep(0)
+                    turns[0] += 1
+
+            real = broker.broker
+            assert real is not None
+            task = asyncio.ensure_future(others())
+            try:
+                partition = type("Partition", (), {"log": log, "high_watermark": log.end_offset, "failure": None})()
+                real.replicas = [partition]  # type: ignore[assignment]
+                await real.housekeeping.apply_retention()
+            finally:
+                task.cancel()
+
+        kept = broker.run(lambda real: real.replicas)
+        try:
+            broker.call(clean())
+        finally:
+            broker.run(lambda real: setattr(real, "replicas", kept))
+
+    assert log.record_count < 30_000
+    assert turns[0] > 20
