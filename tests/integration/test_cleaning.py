@@ -166,6 +166,18 @@ def test_expiry_and_compaction_under_load_lose_nothing_that_should_stay(tmp_path
         assert until(is_as_expected, 30)
 
 
+def test_rounds_of_cleaning_at_the_same_time_do_not_end_each_others_worker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(data=tmp_path / "data", settings=QUICK | {"log.cleaner.backoff.ms": "1"}) as broker:
+        make(broker, "t", headrace_ttl_enable="true", internal_segment_bytes="300")
+        for _ in range(6):
+            write(broker, "t", [("short", "x" * 100)] * 3, headers={"headrace-ttl-ms": b"1"})
+            broker.housekeep()
+
+    assert "could not be compacted" not in caplog.text
+
+
 def test_a_script_without_a_main_guard_runs_once_when_a_topic_is_compacted(tmp_path: Path) -> None:
     script = tmp_path / "user.py"
     script.write_text(

@@ -3,7 +3,8 @@
 Python's own pools of processes import the main script again in each of them; a script that starts a broker without asking whether
 it is `__main__` would then start another.  This one is a fresh interpreter that knows nothing but the modules it is asked for.
 
-Always: the process ends when its owner does, whatever happens to the owner; a call that it does not survive raises `WorkerLost`.
+Always: the process ends when its owner does, whatever happens to the owner; a call that it does not survive, or does not answer
+in time, raises `WorkerLost`.
 """
 
 import os
@@ -16,6 +17,9 @@ from collections.abc import Callable
 from typing import BinaryIO, TypeVar
 
 Result = TypeVar("Result")
+
+# How long a call may take, unless its caller knows better.
+SECONDS_MAX = 600.0
 
 
 class WorkerLost(Exception):
@@ -32,21 +36,32 @@ class WorkerProcess:
         )
         self._lock = threading.Lock()
 
-    def call(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """In any thread: have a module's function called there; what it returns, or raises."""
+    def call(self, function: Callable[..., Result], *arguments: object, seconds_max: float = SECONDS_MAX) -> Result:
+        """In any thread: have a module's function called there; what it returns, or raises.  One that takes too long is ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock:
+            # A process that stands still does not end by itself; without it, reading its answer ends.
+            timer = threading.Timer(seconds_max, self._end_late, [too_late := threading.Event()])
+            timer.daemon = True
+            timer.start()
             try:
                 pickle.dump((function, arguments), self._process.stdin)
                 self._process.stdin.flush()
                 succeeded, outcome = pickle.load(self._process.stdout)
             except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
-                raise WorkerLost("the worker process has ended") from error
+                reason = f"did not answer within {seconds_max:.0f} s and was ended" if too_late.is_set() else "has ended"
+                raise WorkerLost(f"the worker process {reason}") from error
+            finally:
+                timer.cancel()
         if not succeeded:
             raise outcome
         result: Result = outcome
         return result
+
+    def _end_late(self, too_late: threading.Event) -> None:
+        too_late.set()
+        self._process.kill()
 
     def end(self) -> None:
         """Let it go, whatever it is doing.  Does not wait for more than the kernel takes."""

@@ -63,6 +63,14 @@ def test_a_worker_that_dies_is_told_of_and_does_not_hang_its_caller(worker: Work
         worker.call(os.getpid)
 
 
+def test_a_worker_that_stands_still_is_ended_when_its_time_is_over(worker: WorkerProcess) -> None:
+    os.kill(worker.call(os.getpid), signal.SIGSTOP)
+
+    with pytest.raises(WorkerLost, match="did not answer within 0 s"):
+        worker.call(os.getpid, seconds_max=0.2)
+    worker.end()
+
+
 def test_a_worker_ends_with_its_owner(tmp_path: Path) -> None:
     script = tmp_path / "owner.py"
     script.write_text(

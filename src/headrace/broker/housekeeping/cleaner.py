@@ -22,7 +22,7 @@ from headrace.log.cleaning.compaction import (
     publish,
     swap_in,
 )
-from headrace.log.cleaning.expiry import close_for_expiry, has_expiry_work, is_outdated, look, note, plan_expiry, plan_look
+from headrace.log.cleaning.expiry import Look, close_for_expiry, has_expiry_work, is_outdated, look, note, plan_expiry, plan_look
 from headrace.log.log import Log
 from headrace.log.values import CorruptBatch
 from headrace.model.errors import StorageError
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Plan = TypeVar("Plan")
+# A worker that takes longer than so long, and longer than reading so slowly takes, stands still.
+WORK_SECONDS_MIN = 60.0
+WORK_BYTES_PER_S_MIN = 128 * 1024
+
+Plan = TypeVar("Plan", CompactionPlan, Look)
 Result = TypeVar("Result")
 
 
@@ -57,7 +61,7 @@ class Cleaner:
         finally:
             # Not while another round is using it.
             async with self._turn:
-                self._end_worker()
+                await self._end_worker()
 
     async def expire_all(self) -> None:
         """Clean what has expired, and look at what was written lately."""
@@ -102,7 +106,7 @@ class Cleaner:
         except StorageError as error:
             partition.on_storage_failure(error)
         except (OSError, WorkerLost) as error:
-            self._end_worker()
+            await self._end_worker()
             logger.error("%s could not be compacted and is tried again later: %s", partition.identity, error)
         return False
 
@@ -132,7 +136,7 @@ class Cleaner:
             if self._closed:
                 raise WorkerLost("the broker is closing")
             worker = self._worker = self._worker or WorkerProcess()
-        return worker.call(work, plan, None)
+        return worker.call(work, plan, None, seconds_max=WORK_SECONDS_MIN + plan.bytes_to_read / WORK_BYTES_PER_S_MIN)
 
     async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
         disk = self._broker.host.disk
@@ -150,7 +154,11 @@ class Cleaner:
             result.bytes_before,
         )
 
-    def _end_worker(self) -> None:
+    async def _end_worker(self) -> None:
+        # In a thread: another may be starting the process, and the kernel takes a while to end it.
+        await asyncio.shield(self._broker.loop.run_in_executor(None, self._end_worker_now))
+
+    def _end_worker_now(self) -> None:
         with self._starting:
             worker, self._worker = self._worker, None
         if worker is not None:
@@ -158,5 +166,4 @@ class Cleaner:
 
     async def close(self) -> None:
         self._closed = True
-        self._end_worker()
-        await asyncio.sleep(0)
+        await self._end_worker()

@@ -63,6 +63,10 @@ class CompactionPlan:
     last_written: dict[int, LastWritten]
     keys_max: int = KEYS_MAX
 
+    @property
+    def bytes_to_read(self) -> int:
+        return sum(source.size for source in self.sources)
+
 
 @dataclass(slots=True, kw_only=True)
 class CompactionResult:

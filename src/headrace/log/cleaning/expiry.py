@@ -53,6 +53,10 @@ class Look:
     directory: Path
     stretches: tuple[Stretch, ...]
 
+    @property
+    def bytes_to_read(self) -> int:
+        return sum(each.size - each.start for each in self.stretches)
+
 
 def has_expiry_work(log: "Log", now_ms: int) -> bool:
     """Whether there is something to look at, or something to remove."""
