@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -138,9 +139,27 @@ def test_readers_that_take_nothing_are_cut_when_an_honest_one_waits_for_memory(t
         for reader in readers:
             reader.send_request(FETCH_50_MIB, 12)
         with RawClient(broker.bootstrap, timeout=30) as honest:
-            assert len(honest.call(FETCH_50_MIB, 12).responses[0].partitions[0].records) >= 1_000_000
+            assert len(honest.call(replace(FETCH_50_MIB, max_wait_ms=30_000), 12).responses[0].partitions[0].records) >= 1_000_000
 
         assert "it read its replies more slowly than 4096 bytes a second while others waited for memory" in broker.output()
+        for reader in readers:
+            reader.socket.close()
+
+
+def test_a_fetch_waits_for_memory_no_longer_than_its_client_waits(tmp_path: Path) -> None:
+    settings = {"headrace.connections.bytes.max": str(16 * MIB), "message.max.bytes": "10000000"}
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        fill(broker, batches=3, size=8_000_000)
+        readers = [reader_with_a_small_window(broker) for _ in range(5)]
+        for reader in readers:
+            reader.send_request(FETCH_50_MIB, 12)
+        with RawClient(broker.bootstrap, timeout=5) as honest:
+            started = time.monotonic()
+            data = honest.call(replace(FETCH_50_MIB, max_wait_ms=700), 12).responses[0].partitions[0]
+            elapsed = time.monotonic() - started
+
+        assert (data.error_code, data.high_watermark, data.records or b"") == (0, 3, b"")
+        assert elapsed >= 0.7
         for reader in readers:
             reader.socket.close()
 

@@ -2,7 +2,7 @@
 
 The handler is direct: records go from the log to the socket without being looked at.  A reply is made only when every earlier
 one of the connection has left, so a client holds at most one large reply.  It is no larger than there is room for in the memory
-that all connections share; where there is room for nothing, it waits.  Followers have fetch sessions; those of consumers are
+that all connections share; where there is room for nothing, it waits, though no longer than the client does.  Followers have fetch sessions; those of consumers are
 declined, as the protocol allows: session id 0 tells the client to name its partitions each time.
 """
 
@@ -87,7 +87,9 @@ class _Fetch:
         "_reading",
         "_reply",
         "_request",
+        "_time_is_over",
         "_timer",
+        "_waits_for_room",
         "_woken",
     )
 
@@ -97,8 +99,11 @@ class _Fetch:
         self._context = context
         self._reply = reply
         self._timer: asyncio.TimerHandle | None = None
+        self._time_is_over = False
         self._woken = False
+        # Whether it reads from a file, or waits for room to read: it is not to be begun again then.
         self._reading = False
+        self._waits_for_room = False
         self._partitions: list[Partition] = []
         self._grown_from = 0
         self._grown_needed = 0
@@ -153,13 +158,14 @@ class _Fetch:
             wanted = min(wanted, self._estimate())
             room = self._reply.share.room_for_reply(wanted)
         if room == 0 and wanted > 0:
-            self._reading = True
+            self._reading = self._waits_for_room = True
             self._reply.share.wait_to_reply(wanted, self._on_room, first=self._is_replica)
+            self._start_timer()
         else:
             self._finish_attempt(self._read_all(room))
 
     def _on_room(self) -> None:
-        self._reading = False
+        self._reading = self._waits_for_room = False
         self._reply.run(self._read_or_wait_for_room)
 
     def _estimate(self) -> int:
@@ -189,7 +195,7 @@ class _Fetch:
             self._partitions = list(self._found())
             for partition in self._partitions:
                 self._queue_of(partition).add(self)
-            self._timer = self._reply.later(self._request.max_wait_ms / 1000, self._time_over)
+            self._start_timer()
         # What is written but may not be read yet becomes readable without the log growing: then each wake-up is worth a look.
         self._grown_needed = 0 if self._has_unreadable() else self._request.min_bytes - size
         self._grown_from = self._log_bytes()
@@ -215,15 +221,25 @@ class _Fetch:
         nearby = is_enabled(self._broker)
         return any(p.failure is not None or not (p.is_leader or nearby) for p in self._partitions)
 
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            seconds = 0 if self._is_over() else self._request.max_wait_ms / 1000
+            self._timer = self._reply.later(seconds, self._time_over)
+
     def _time_over(self) -> None:
         self._timer = None
+        self._time_is_over = True
         if not self._reply.is_wanted:
             self.leave()
+        elif self._waits_for_room:
+            self._reading = self._waits_for_room = False
+            self._reply.share.stop_waiting_to_reply()
+            self._answer(self._read_all(0, nothing_yet=False))
         elif not self._reading:
             self.begin()
 
     def _is_over(self) -> bool:
-        return self._request.max_wait_ms <= 0 or (bool(self._partitions) and self._timer is None)
+        return self._request.max_wait_ms <= 0 or self._time_is_over
 
     def _answer(self, results: list[FetchableTopicResponse]) -> None:
         self.leave()
@@ -302,8 +318,7 @@ class _Fetch:
 
     # -- reading
 
-    def _read_all(self, left: int) -> list[FetchableTopicResponse]:
-        nothing_yet = True
+    def _read_all(self, left: int, *, nothing_yet: bool = True) -> list[FetchableTopicResponse]:
         results = []
         for topic in self._request.topics:
             answers = []
@@ -412,7 +427,7 @@ class _SessionFetch(_Fetch):
         if not self._waiting:
             self._waiting = True
             self._session.on_wake = self.wake
-            self._timer = self._reply.later(self._request.max_wait_ms / 1000, self._time_over)
+            self._start_timer()
         if len(self._session.due) > self._evaluated:
             self.wake()  # something came while a file was read
 
@@ -421,9 +436,6 @@ class _SessionFetch(_Fetch):
             self.leave()
         elif self._waiting and not self._reading:
             self.begin()
-
-    def _is_over(self) -> bool:
-        return self._request.max_wait_ms <= 0 or (self._waiting and self._timer is None)
 
     def _partitions_named(self) -> bool:
         return len(self._session) > 0

@@ -247,6 +247,9 @@ class Share:
         """Call back when there is room; during that call `room_for_reply` tells how much."""
         self._account.line_up_to_reply(self, wanted, on_room, first=first)
 
+    def stop_waiting_to_reply(self) -> None:
+        self._account.stop_replying(self)
+
     def close(self, requests: int = 0) -> None:
         """The connection is gone, with all that it held but so many bytes of requests under way."""
         self._account.stop_starting(self)
