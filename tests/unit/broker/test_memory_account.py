@@ -111,6 +111,44 @@ def test_all_who_wait_share_what_is_given_back() -> None:
     assert memory.held <= LIMIT
 
 
+def test_readers_that_take_nothing_do_not_starve_one_that_takes_its_replies() -> None:
+    memory, loop = account()
+    holder, honest = memory.open(), memory.open()
+    honest.settle(0, MIB)
+    honest.settle(0, 0)
+    holder.settle(0, FOR_LARGE)
+    idle = [memory.open() for _ in range(10)]
+    for share in idle:
+        share.wait_to_reply(50 * MIB, lambda share=share: share.settle(0, share.room_for_reply(50 * MIB)))  # type: ignore[misc]
+    loop.run()
+    assert [share.held for share in idle] == [ENOUGH_BYTES] + [0] * 9
+    rooms: list[int] = []
+
+    def take() -> None:
+        rooms.append(honest.room_for_reply(50 * MIB))
+        honest.settle(0, rooms[-1])
+
+    for _ in range(20):
+        honest.wait_to_reply(50 * MIB, take)
+        loop.run()
+        honest.settle(0, 0)
+
+    assert rooms == [ENOUGH_BYTES] * 20
+    for _ in range(20):
+        memory.pass_reply_turns_on()
+        loop.run()
+    assert sum(share.held for share in idle) < 6 * MIB
+    honest.wait_to_reply(50 * MIB, take)
+    loop.run()
+
+    assert rooms == [ENOUGH_BYTES] * 21
+    honest.settle(0, 40 * MIB)  # its one batch was as large as that
+    assert not memory.is_flooded
+    honest.settle(0, 0)
+    assert memory.made_by_turn == sum(share.held for share in idle)
+    assert memory.replies <= LIMIT
+
+
 def test_a_follower_waits_before_all_others() -> None:
     memory, loop = account()
     holder, reader, follower = memory.open(), memory.open(), memory.open()
@@ -323,8 +361,9 @@ def test_whatever_is_sent_and_asked_for_stays_within_the_bound_and_comes_to_an_e
         steps += 1
 
         assert memory.held == sum(each.share.held for each in everyone)
-        assert memory.held <= limit + max([0, *(each.share.held for each in everyone if each.share.has_turn)])
-        assert memory.replies <= limit
+        beyond = sum(each.share.held for each in everyone if each.share.has_turn or each.share.has_reply_turn)
+        assert memory.held <= limit + beyond
+        assert memory.replies <= limit + sum(each.share.replies for each in everyone if each.share.has_reply_turn)
         if all(each.is_waiting for each in under_way):
             loop.run()
             assert not all(each.is_waiting for each in under_way), "everybody waits, and nobody can go on"

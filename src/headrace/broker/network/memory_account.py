@@ -8,8 +8,11 @@ socket).  A connection has a `Share`; it tells the share what it holds (`settle`
   ones hold, even beyond the bound, and they wait in a line of their own.
 - Half-received requests cannot wait for each other: those that are refused stand in a line, and one at a time has the turn, which
   lets it go beyond the bound until its request is complete.  So at most one request's size is held beyond the bound.
-- A reply that is not made yet holds nothing.  It waits in a line of its own, first come, first served, until there is `enough`
-  for it, and those who wait are given equal parts.
+- A reply that is not made yet holds nothing.  It waits in a line until there is `enough` for it, and those who wait are given
+  equal parts.  Followers come first, then connections that have taken a reply before, then those of which nothing is known.
+- Readers that take nothing cannot starve the others: one reply at a time has the turn to be made although there is no room, and
+  the next one has it when that reply is taken, or the server finds that it takes too long.  Connections of which nothing is
+  known have another turn than those that are known to take their replies.
 
 Nothing here knows of sockets or of time: who is too slow is for the server to see, and `is_short` tells it when that matters.
 """
@@ -47,7 +50,9 @@ class MemoryAccount:
         self.replies = 0
         # Of both, what those connections hold that are small.
         self.held_by_small = 0
-        # Whether replies alone fill the memory: those whose size nobody could know before they were made.
+        # Of replies, those that were made without room for them, in their turn.
+        self.made_by_turn = 0
+        # Whether other replies alone fill the memory: those whose size nobody could know before they were made.
         self.is_flooded = False
         self._kept_for_small = limit // KEPT_FOR_SMALL
         self._small = min(SMALL_BYTES, self._kept_for_small)
@@ -58,7 +63,11 @@ class MemoryAccount:
         self._receivers: OrderedDict[Share, _Place] = OrderedDict()
         self._small_receivers: OrderedDict[Share, _Place] = OrderedDict()
         self._starters: dict[Share, Callable[[], None]] = {}
-        self._repliers: OrderedDict[Share, _Place] = OrderedDict()
+        # Whose reply is made without room, and whether that was so before the server's last look: of the known and the unknown.
+        self._reply_turns: list[Share | None] = [None, None]
+        self._old_reply_turns: list[Share | None] = [None, None]
+        # Followers, those who have taken a reply before, and the others.
+        self._repliers: tuple[OrderedDict[Share, _Place], ...] = (OrderedDict(), OrderedDict(), OrderedDict())
 
     @property
     def held(self) -> int:
@@ -67,7 +76,7 @@ class MemoryAccount:
     @property
     def is_short(self) -> bool:
         """Whether somebody waits for room."""
-        return bool(self._receivers or self._small_receivers or self._repliers or self._starters)
+        return bool(self._receivers or self._small_receivers or any(self._repliers) or self._starters)
 
     def open(self) -> "Share":
         return Share(self)
@@ -131,19 +140,34 @@ class MemoryAccount:
         if self.is_small(share.held + wanted):
             return wanted if self._fits_in_small_part(wanted) or self.held + wanted <= self.limit else 0
         room = min(wanted, self._fair_part(share))
-        return room if room >= min(wanted, self._enough) and not self._repliers else 0
+        return room if room >= min(wanted, self._enough) and not any(self._repliers) else 0
 
     def _fair_part(self, share: "Share") -> int:
         """How much more one connection may take, so that it does not hold more than is left."""
         return (self.limit - self.held - self._kept_for_small - share.held) // 2
 
     def line_up_to_reply(self, share: "Share", wanted: int, on_room: Callable[[], None], *, first: bool) -> None:
-        self._repliers[share] = _Place(wanted, on_room)
-        if first:
-            self._repliers.move_to_end(share, last=False)
+        self._repliers[0 if first else 1 if share.has_taken else 2][share] = _Place(wanted, on_room)
+        if None in self._reply_turns:
+            self.serve_soon()
 
     def stop_replying(self, share: "Share") -> None:
-        self._repliers.pop(share, None)
+        for line in self._repliers:
+            line.pop(share, None)
+
+    def has_reply_turn(self, share: "Share") -> bool:
+        return share in self._reply_turns
+
+    def end_reply_turn(self, share: "Share") -> None:
+        self._reply_turns = [None if each is share else each for each in self._reply_turns]
+        self.serve_soon()
+
+    def pass_reply_turns_on(self) -> None:
+        """Called now and then: whoever has had a turn since the last time loses it."""
+        for share, before in zip(self._reply_turns, self._old_reply_turns, strict=True):
+            if share is not None and share is before:
+                self.end_reply_turn(share)
+        self._old_reply_turns = list(self._reply_turns)
 
     # -- those who wait
 
@@ -172,24 +196,43 @@ class MemoryAccount:
                 place.on_room()
 
     def _serve_repliers(self) -> None:
-        while self._repliers:
-            share, place = next(iter(self._repliers.items()))
-            free = self.limit - self.held - self._kept_for_small
-            room = min(place.wanted, self._fair_part(share), max(self._enough, free // len(self._repliers)))
-            if room < min(place.wanted, self._enough):
-                return
-            del self._repliers[share]
-            share.granted = room
-            try:
-                place.on_room()
-            finally:
-                share.granted = 0
+        for rank, line in enumerate(self._repliers):
+            while line:
+                share, place = next(iter(line.items()))
+                room = self._room_in_line(share, place.wanted) or self._room_by_turn(share, place.wanted, is_known=rank < 2)
+                if not room:
+                    break
+                del line[share]
+                share.granted = room
+                try:
+                    place.on_room()
+                finally:
+                    share.granted = 0
+                    if share.has_reply_turn and not share.replies:
+                        share.is_by_turn = False
+                        self.end_reply_turn(share)
+
+    def _room_in_line(self, share: "Share", wanted: int) -> int:
+        """How much the first in line may have; 0 when it has to wait on."""
+        free = self.limit - self.held - self._kept_for_small
+        room = min(wanted, self._fair_part(share), max(self._enough, free // sum(map(len, self._repliers))))
+        return room if room >= min(wanted, self._enough) else 0
+
+    def _room_by_turn(self, share: "Share", wanted: int, *, is_known: bool) -> int:
+        # Those who are not known do not use up what the known may need.
+        most = self.limit if is_known else self.limit - self._kept_for_small // 2
+        if self._reply_turns[is_known] is not None or self.replies >= most:
+            return 0
+        self._reply_turns[is_known] = share
+        self.made_by_turn += 0 if share.is_by_turn else share.replies
+        share.is_by_turn = True
+        return min(wanted, self._enough)
 
 
 class Share:
     """What one connection holds."""
 
-    __slots__ = ("_account", "granted", "is_in_line", "replies", "requests")
+    __slots__ = ("_account", "granted", "has_taken", "is_by_turn", "is_in_line", "replies", "requests")
 
     def __init__(self, account: MemoryAccount) -> None:
         self._account = account
@@ -197,6 +240,10 @@ class Share:
         self.replies = 0
         # Whether the turn, or a place in the line for it, is this one's.
         self.is_in_line = False
+        # Whether its reply was made without room for it.
+        self.is_by_turn = False
+        # Whether a reply that was worth counting was taken.
+        self.has_taken = False
         # While a reply is told that its waiting is over: how large it may be.
         self.granted = 0
 
@@ -214,8 +261,15 @@ class Share:
             account.held_by_small += requests + replies
         account.requests += more_requests
         account.replies += more_replies
-        account.is_flooded = account.replies > account.limit
+        if self.is_by_turn:
+            account.made_by_turn += more_replies
+            self.is_by_turn = replies > 0 or not self.replies
+        account.is_flooded = account.replies - account.made_by_turn > account.limit
         self.requests, self.replies = requests, replies
+        if more_replies < 0 and not replies:
+            self.has_taken = True
+            if self.has_reply_turn:
+                account.end_reply_turn(self)
         if more_requests + more_replies < 0:
             account.serve_soon()
 
@@ -234,6 +288,10 @@ class Share:
     @property
     def has_turn(self) -> bool:
         return self._account.has_turn(self)
+
+    @property
+    def has_reply_turn(self) -> bool:
+        return self._account.has_reply_turn(self)
 
     def wait_to_start(self, on_room: Callable[[], None]) -> None:
         """Call back when replies no longer fill the memory."""
@@ -256,3 +314,5 @@ class Share:
         self._account.stop_replying(self)
         self._account.stop_receiving(self)
         self.settle(requests, 0)
+        if self.has_reply_turn:
+            self._account.end_reply_turn(self)

@@ -98,6 +98,7 @@ class Server:
     def _sweep(self) -> None:
         now = self.loop.time()
         others_wait = self.memory.is_short
+        self.memory.pass_reply_turns_on()
         for connection in list(self.connections):
             if (offence := connection.offence(now, others_wait=others_wait)) is not None:
                 connection.close(offence)
