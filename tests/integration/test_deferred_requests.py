@@ -188,6 +188,24 @@ def test_a_frame_is_let_go_once_it_is_appended_and_not_with_the_reply(broker: Br
 
 
 @pytest.mark.usefixtures("nothing_is_flushed")
+def test_a_write_that_waited_for_its_turn_is_let_go_once_it_is_appended_too(broker: Broker) -> None:
+    async def acquire() -> None:
+        assert broker.broker is not None
+        await partition_of(broker.broker).appending.acquire()
+
+    broker.call(acquire())
+    with RawClient(broker.bootstrap) as client:
+        client.send_request(slow_write(), 9)
+        wait_until(broker, lambda real: real.server.memory.requests >= 500_000)
+        broker.run(lambda real: partition_of(real).appending.release())
+        wait_until(broker, lambda real: len(partition_of(real).committed) == 1)
+
+        # Its reply is still to come: it is not durable.
+        wait_until(broker, lambda real: real.server.memory.held == 0)
+        assert broker.run(lambda real: len(partition_of(real).committed)) == 1
+
+
+@pytest.mark.usefixtures("nothing_is_flushed")
 def test_a_write_whose_time_is_over_leaves_its_queue(broker: Broker) -> None:
     with RawClient(broker.bootstrap) as client:
         for _ in range(3):

@@ -2,8 +2,9 @@
 
 The handler is direct: records go from the log to the socket without being looked at.  A reply is made only when every earlier
 one of the connection has left, so a client holds at most one large reply.  It is no larger than there is room for in the memory
-that all connections share; where there is room for nothing, it waits, though no longer than the client does.  Followers have fetch sessions; those of consumers are
-declined, as the protocol allows: session id 0 tells the client to name its partitions each time.
+that all connections share; where there is room for nothing, it waits, though no longer than the client does.  Followers have
+fetch sessions; those of consumers are declined, as the protocol allows: session id 0 tells the client to name its partitions
+each time.
 """
 
 import asyncio
