@@ -264,6 +264,7 @@ class Broker:
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
         self.housekeeping.start()
+        logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
 
     def _open_storage(self) -> None:
         if self.config["headrace.memory"]:

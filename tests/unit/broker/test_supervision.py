@@ -63,10 +63,18 @@ class Patient:
 
 def test_pauses_grow_with_each_death_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "PAUSE_S", 0.1)
-    pauses = [verdict(Rule.RESTART, deaths) for deaths in range(1, 30)]
+    clock, deaths, pauses = AdjustableClock(), Deaths(), list[float]()
+    supervisor = Supervisor(clock)
+    for _ in range(2_000):
+        following = supervisor.on_death("watch", Rule.RESTART, deaths, ValueError("oh"))
+        assert isinstance(following, Again)
+        pauses.append(following.pause_s)
+        clock.advance(following.pause_s)
 
-    assert pauses[:3] == [Again(0.1), Again(0.2), Again(0.4)]
-    assert pauses[-1] == Again(PAUSE_S_MAX)
+    assert pauses[:3] == [0.1, 0.2, 0.4]
+    assert set(pauses[7:]) == {PAUSE_S_MAX}
+    clock.advance(WINDOW_S + 1)
+    assert supervisor.on_death("watch", Rule.RESTART, deaths, ValueError("oh")) == Again(0.1)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,7 @@ def test_pauses_grow_with_each_death_up_to_a_limit(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_what_follows_a_death_is_the_rules_word(rule: Rule, deaths: int, expected: object) -> None:
-    assert verdict(rule, deaths) == expected
+    assert verdict(rule, deaths, deaths) == expected
 
 
 def test_deaths_are_forgiven_after_a_minute() -> None:

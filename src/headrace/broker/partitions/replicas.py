@@ -186,7 +186,7 @@ class Replicas:
         if self._reconcile_later is not None or self._reconcile_soon:
             return
         self._failures.note(error, self._loop.time())
-        following = verdict(Rule.RESTART, len(self._failures.moments))
+        following = verdict(Rule.RESTART, len(self._failures.moments), self._failures.in_a_row)
         pause_s = following.pause_s if isinstance(following, Again) else PAUSE_S_MAX
         self._reconcile_later = self._loop.call_later(pause_s, self.reconcile)
 

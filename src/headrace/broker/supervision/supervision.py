@@ -19,6 +19,7 @@ from headrace.host.clock import Clock
 logger = logging.getLogger(__name__)
 
 PAUSE_S, PAUSE_S_MAX = 0.1, 10.0
+DOUBLINGS_MAX = 20  # more than it takes from the one to the other
 WINDOW_S = 60.0  # deaths older than this are forgiven
 DEATHS_MAX = 5  # within the window: more of a task that the broker cannot do without end the broker
 
@@ -60,10 +61,13 @@ class Deaths:
     """When something died lately, and of what."""
 
     moments: deque[float] = field(default_factory=lambda: deque(maxlen=DEATHS_MAX + 1))
+    # Without a window's time between any two.  Pauses grow with these: those within a window are few where pauses are long.
+    in_a_row: int = 0
     cause: str = ""
 
     def note(self, error: BaseException, now: float) -> None:
         self.forgive(now)
+        self.in_a_row = self.in_a_row + 1 if self.moments else 1
         self.moments.append(now)
         self.cause = in_words(error)
 
@@ -72,8 +76,8 @@ class Deaths:
             self.moments.popleft()
 
 
-def verdict(rule: Rule, deaths: int) -> Verdict:
-    """What follows after so many deaths of one task within the window, the present one among them."""
+def verdict(rule: Rule, deaths: int, in_a_row: int) -> Verdict:
+    """What follows after so many deaths of one task within the window, and in a row, the present one among both."""
     match rule:
         case Rule.END:
             return End()
@@ -82,7 +86,7 @@ def verdict(rule: Rule, deaths: int) -> Verdict:
         case Rule.RESTART_OR_END if deaths > DEATHS_MAX:
             return End()
         case Rule.RESTART | Rule.RESTART_OR_END:
-            return Again(min(PAUSE_S * 2 ** (deaths - 1), PAUSE_S_MAX))
+            return Again(min(PAUSE_S * 2 ** min(in_a_row - 1, DOUBLINGS_MAX), PAUSE_S_MAX))
 
 
 class BrokerFailed(Exception):
@@ -272,7 +276,7 @@ class Supervisor(Scope):
     def on_death(self, name: str, rule: Rule, deaths: Deaths, error: BaseException) -> Verdict:
         """Take note of a death, and decide what follows."""
         deaths.note(error, self._clock.monotonic())
-        following = verdict(rule, len(deaths.moments))
+        following = verdict(rule, len(deaths.moments), deaths.in_a_row)
         match following:
             case Again(pause_s):
                 logger.error("%s failed and restarts in %.1f s", name, pause_s, exc_info=error)
