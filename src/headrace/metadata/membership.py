@@ -77,7 +77,7 @@ class BrokerMembership:
         """Register, waiting for the lease of an earlier self to end.  Returns when this broker's own image shows it."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._register()
+                await self._register(f"at most {timeout_s:.0f} s")
         except TimeoutError:
             raise self._why_not_registered(timeout_s) from None
         self._renewing = keep("lease renewal", self._renew_for_ever)
@@ -88,8 +88,9 @@ class BrokerMembership:
         holder = self._metadata.image.brokers.get(broker_id)
         if holder is None:
             return StoreUnavailable(f"this broker could not be registered within {timeout_s:.0f} s")
-        at = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in holder.endpoints.values())
-        return NodeIdTaken(f"another broker has node.id {broker_id} already, at {at}; stop that one, or give this one another id")
+        return NodeIdTaken(
+            f"another broker has node.id {broker_id} already, at {_addresses(holder)}; stop that one, or give this one another id"
+        )
 
     async def update(self, **fields: object) -> None:
         """Change what the others know of this broker: shutting_down, degraded, endpoints."""
@@ -111,7 +112,8 @@ class BrokerMembership:
             except (StoreUnavailable, TimeoutError) as error:
                 logger.warning("could not end the lease, the others will notice later: %s", error)
 
-    async def _register(self) -> None:
+    async def _register(self, longest_wait: str) -> None:
+        """`longest_wait` is in words for people."""
         broker_id = self.registration.broker_id
         while True:
             sent_at = asyncio.get_running_loop().time()
@@ -120,18 +122,23 @@ class BrokerMembership:
             written = await self._write([absent(broker_key(broker_id))], lease)
             if written.succeeded:
                 break
-            await self._take_over(lease)
+            await self._take_over(lease, longest_wait)
         # The revision at which the key was made.  The image may show it gone by now, with a lease that was lost at once.
         self.registration = replace(self.registration, epoch=written.revision)
         self._renewed_at, self._granted_s, self.lease = sent_at, granted_s, lease
 
-    async def _take_over(self, unused_lease: int) -> None:
+    async def _take_over(self, unused_lease: int, longest_wait: str) -> None:
         """Another process, or an earlier self, holds our id.  An earlier self is one that wrote the same incarnation."""
         await self._store.revoke(unused_lease)
         holder = self._metadata.image.brokers.get(self.registration.broker_id)
         if holder is not None and not self._has_met_holder:
             self._has_met_holder = True
-            logger.info("broker %d is still registered; waiting for that lease to end", holder.broker_id)
+            logger.warning(
+                "broker %d is still registered, at %s; waiting for that lease to end, %s",
+                holder.broker_id,
+                _addresses(holder),
+                longest_wait,
+            )
         await asyncio.sleep(REGISTER_RETRY_S)
 
     async def _write(self, conditions: list[Condition], lease: int) -> TransactionResult:
@@ -201,10 +208,14 @@ class BrokerMembership:
 
     async def _registered_anew(self) -> bool:
         try:
-            await self._register()
+            await self._register("however long that takes")
             return True
         except (StoreUnavailable, LeaseLost, RequestError) as error:
             logger.warning("could not register: %s", error)
         except Exception:
             logger.exception("could not register")
         return False
+
+
+def _addresses(registration: BrokerRegistration) -> str:
+    return ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in registration.endpoints.values())

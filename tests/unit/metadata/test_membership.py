@@ -221,7 +221,7 @@ def test_others_learn_what_a_broker_says_of_itself() -> None:
     asyncio.run(run())
 
 
-def test_a_broker_whose_id_is_taken_is_told_by_whom() -> None:
+def test_a_broker_whose_id_is_taken_is_told_by_whom(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         store = MemoryStore()
         view, first = await member(store, 1, [])
@@ -229,8 +229,11 @@ def test_a_broker_whose_id_is_taken_is_told_by_whom() -> None:
         second = BrokerMembership(view, BrokerRegistration(broker_id=1), on_lost=lambda: None, lease_ttl_s=TTL_S)
 
         with pytest.raises(NodeIdTaken, match=r"another broker has node.id 1 already, at other.example:9092"):
-            await second.join(keep, timeout_s=0.3)
+            await second.join(keep, timeout_s=0.6)
         await first.leave()
         await view.close()
 
     asyncio.run(run())
+    # Long before it gives up, and once.
+    (line,) = [record.message for record in caplog.records if "still registered" in record.message]
+    assert line == "broker 1 is still registered, at other.example:9092; waiting for that lease to end, at most 1 s"
