@@ -14,9 +14,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Literal
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from headrace.host.disk import Buffer, Disk, File
 
@@ -64,6 +66,29 @@ class Fault:
         return True
 
 
+class _Locked(Protocol):
+    @property
+    def lock(self) -> AbstractContextManager[bool]: ...
+
+
+Locked = TypeVar("Locked", bound=_Locked)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[Locked, Arguments], Result],
+) -> Callable[Concatenate[Locked, Arguments], Result]:
+    """Brokers use their disk from many threads, and a disk takes one thing after the other."""
+
+    @wraps(method)
+    def locked(owner: Locked, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        with owner.lock:
+            return method(owner, *arguments, **named)
+
+    return locked
+
+
 class SimulatedDisk:
     """Implements `host.Disk`."""
 
@@ -75,6 +100,7 @@ class SimulatedDisk:
         now_ms: Callable[[], int] = lambda: 0,
         tearing: Tearing = "prefix",
     ) -> None:
+        self.lock = threading.RLock()
         self.capacity_bytes = capacity_bytes
         self.tearing: Tearing = tearing
         self.operations = 0
@@ -91,6 +117,7 @@ class SimulatedDisk:
 
     # -- for tests
 
+    @_one_at_a_time
     def fail(
         self,
         action: Action,
@@ -106,15 +133,18 @@ class SimulatedDisk:
         self._faults.append(fault)
         return fault
 
+    @_one_at_a_time
     def heal(self) -> None:
         """No more failures, and room enough."""
         self._faults.clear()
         self.capacity_bytes = None
 
+    @_one_at_a_time
     def crash_after(self, operations: int) -> None:
         """Raise SimulatedCrash in place of the operation after so many more that change something."""
         self._crash_at = self.operations + operations
 
+    @_one_at_a_time
     def crash(self) -> None:
         """Stop the machine: only what is durable, and by chance some of the rest, is there afterwards."""
         self._generation += 1
@@ -151,6 +181,7 @@ class SimulatedDisk:
                 torn[start : start + PAGE_BYTES] = bytes(len(torn[start : start + PAGE_BYTES]))
         _apply(content, position, bytes(torn))
 
+    @_one_at_a_time
     def flip_bit(self, path: Path, position: int, bit: int = 0) -> None:
         """Let the medium change one bit of a file."""
         inode = self._file(path)
@@ -158,6 +189,7 @@ class SimulatedDisk:
         inode.durable = bytes(inode.content)
         inode.unsynced.clear()
 
+    @_one_at_a_time
     def cut(self, path: Path, size: int) -> None:
         """Let the medium lose the end of a file."""
         inode = self._file(path)
@@ -165,12 +197,14 @@ class SimulatedDisk:
         inode.durable = bytes(inode.content)
         inode.unsynced.clear()
 
+    @_one_at_a_time
     def files(self) -> list[Path]:
         """Every file there is, sorted."""
         return sorted(path for path, inode in self._names.items() if inode is not None)
 
     # -- host.Disk
 
+    @_one_at_a_time
     def open(self, path: Path, *, create: bool = False) -> "SimulatedFile":
         path = _absolute(path)
         self._touch("open", path)
@@ -183,6 +217,7 @@ class SimulatedDisk:
             self._rename_log(path.parent, lambda names: names.__setitem__(path, inode))
         return SimulatedFile(self, path, self._file(path))
 
+    @_one_at_a_time
     def read_bytes(self, path: Path) -> bytes:
         path = _absolute(path)
         inode = self._file(path)
@@ -200,19 +235,24 @@ class SimulatedDisk:
         self.rename(temporary, path)
         self.sync_directory(path.parent)
 
+    @_one_at_a_time
     def exists(self, path: Path) -> bool:
         return _absolute(path) in self._names
 
+    @_one_at_a_time
     def size(self, path: Path) -> int:
         return len(self._file(_absolute(path)).content)
 
+    @_one_at_a_time
     def modified_ms(self, path: Path) -> int:
         return self._file(_absolute(path)).modified_ms
 
+    @_one_at_a_time
     def list_names(self, directory: Path) -> list[str]:
         directory = _absolute(directory)
         return sorted(path.name for path in self._names if path.parent == directory and path != directory)
 
+    @_one_at_a_time
     def make_directory(self, path: Path) -> None:
         path = _absolute(path)
         for each in (*reversed(path.parents), path):
@@ -221,6 +261,7 @@ class SimulatedDisk:
                 self._change()
                 self._rename_log(each.parent, lambda names, each=each: names.__setitem__(each, None))  # type: ignore[misc]
 
+    @_one_at_a_time
     def rename(self, source: Path, target: Path) -> None:
         source, target = _absolute(source), _absolute(target)
         self._touch("rename", source)
@@ -230,6 +271,7 @@ class SimulatedDisk:
         self._change()
         self._rename_log(target.parent, lambda names: _move(names, source, target))
 
+    @_one_at_a_time
     def remove(self, path: Path) -> None:
         path = _absolute(path)
         self._touch("remove", path)
@@ -237,12 +279,14 @@ class SimulatedDisk:
             self._change()
             self._rename_log(path.parent, lambda names: names.pop(path, None))
 
+    @_one_at_a_time
     def remove_tree(self, path: Path) -> None:
         path = _absolute(path)
         inside = sorted((each for each in self._names if path in each.parents), key=lambda each: -len(each.parts))
         for each in (*inside, path):
             self.remove(each)
 
+    @_one_at_a_time
     def sync_directory(self, path: Path) -> None:
         path = _absolute(path)
         self._touch("sync_directory", path)
@@ -255,6 +299,7 @@ class SimulatedDisk:
             change(self._durable_names)
         del self._unsynced_names[:count]
 
+    @_one_at_a_time
     def free_bytes(self, path: Path) -> int:
         return 2**40 if self.capacity_bytes is None else max(0, self.capacity_bytes - self._used())
 
@@ -399,6 +444,7 @@ class SimulatedFile:
     """Implements `host.File`."""
 
     def __init__(self, disk: SimulatedDisk, path: Path, inode: _Inode) -> None:
+        self.lock = disk.lock
         self.path = path
         self._disk = disk
         self._inode = inode
@@ -409,15 +455,18 @@ class SimulatedFile:
         assert self._is_open, f"{self.path} is closed"
         assert self._generation == self._disk._generation, f"{self.path} was opened before the crash"
 
+    @_one_at_a_time
     def size(self) -> int:
         return len(self._inode.content)
 
+    @_one_at_a_time
     def append(self, parts: Sequence[Buffer]) -> int:
         self._require_open()
         position = len(self._inode.content)
         self._write(position, b"".join(parts))
         return position
 
+    @_one_at_a_time
     def write_at(self, position: int, data: Buffer) -> None:
         self._require_open()
         self._write(position, bytes(data))
@@ -435,11 +484,13 @@ class SimulatedFile:
         self._inode.unsynced.append((position, data))
         self._inode.modified_ms = self._disk._now_ms()
 
+    @_one_at_a_time
     def read_at(self, position: int, size: int) -> bytes:
         self._require_open()
         self._disk._touch("read", self.path)
         return bytes(self._inode.content[position : position + size])
 
+    @_one_at_a_time
     def truncate(self, size: int) -> None:
         self._require_open()
         self._disk._touch("truncate", self.path)
@@ -449,6 +500,7 @@ class SimulatedFile:
         _apply(self._inode.content, size, None)
         self._inode.unsynced.append((size, None))
 
+    @_one_at_a_time
     def sync(self) -> None:
         self._require_open()
         try:

@@ -2,6 +2,8 @@
 
 import errno
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,30 @@ def test_the_same_seed_crashes_the_same_way() -> None:
 
     assert history(5) == history(5)
     assert len({history(seed) for seed in range(10)}) > 5
+
+
+def test_threads_may_use_it_side_by_side() -> None:
+    disk = SimulatedDisk(random.Random(1), capacity_bytes=2**30)
+    disk.make_directory(Path("/data"))
+
+    def use(number: int) -> None:
+        for turn in range(150):
+            path = Path(f"/data/{number}-{turn}")
+            file = disk.open(path, create=True)
+            file.append([b"x" * 100])
+            file.sync()
+            disk.sync_directory(path.parent)
+            disk.list_names(path.parent)
+            disk.free_bytes(path)
+            if turn % 2:
+                disk.remove(path)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(use, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert len(disk.files()) == 4 * 75
