@@ -150,6 +150,31 @@ def test_groups_commit_offsets_out_of_the_reserve(broker: Broker, disk: Simulate
         consumer.close()
 
 
+def test_produce_says_within_seconds_that_it_waits_for_room_and_goes_on_when_there_is_some(
+    broker: Broker, disk: SimulatedDisk
+) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        fill(broker, client, disk, "t")
+    command = [sys.executable, "-m", "headrace", "produce", "t", "--bootstrap", broker.bootstrap]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("late\n")
+        process.stdin.close()
+        began = time.monotonic()
+        said = process.stderr.readline()
+        waited = time.monotonic() - began
+        disk.heal()
+        ended = process.stderr.read()
+
+    assert said.startswith("Waiting for room: the disk of broker 1 is full: ")
+    assert "are reserved (log.dir.reserved.bytes)" in said
+    assert waited < 15
+    assert ended == "1 record written to t.\n"
+    assert process.returncode == 0
+
+
 def test_a_commit_without_room_sends_nobody_looking_for_another_coordinator(broker: Broker, disk: SimulatedDisk) -> None:
     with RawClient(broker.bootstrap) as client:
         create(client, "t")

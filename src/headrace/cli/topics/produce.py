@@ -4,6 +4,7 @@ Nothing is reported as written before the broker acknowledged it.  Memory stays 
 """
 
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 DELIVERY_TIMEOUT_MS = 30_000
+PATIENCE_S = 2.0  # before the brokers are asked what is wrong
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Tally:
     failed: int = 0
     first_error: Any = None
     first_size: int = 0  # of the record that it is about
+    full_disks: dict[int, str] = field(default_factory=dict)
     partitions: dict[int, int] = field(default_factory=dict)
 
     def count(self, error: Any, message: Any) -> None:
@@ -111,7 +114,7 @@ def produce(
         remark(f"Type lines for {topic}; Ctrl-D ends.")
     null = None if null_marker is None else null_marker.encode()
     pairs = key_value_pairs(sys.stdin.buffer, key, None if key_separator is None else key_separator.encode(), null)
-    tally = _send_all(producer, topic, pairs, placement)
+    tally = _send_all(producer, topic, pairs, placement, bootstrap)
     reason = _reason(topic, tally, bootstrap, property) if tally.failed else ""
     _report(topic, tally, reason, as_json)
 
@@ -154,7 +157,11 @@ def _shortened(text: bytes) -> str:
 
 
 def _send_all(
-    producer: "Producer", topic: str, pairs: Iterator[tuple[bytes | None, bytes | None]], placement: dict[str, Any]
+    producer: "Producer",
+    topic: str,
+    pairs: Iterator[tuple[bytes | None, bytes | None]],
+    placement: dict[str, Any],
+    bootstrap: str,
 ) -> Tally:
     tally = Tally()
     try:
@@ -165,9 +172,25 @@ def _send_all(
     finally:
         # Also on Ctrl-C and on a bad line: what was read before it is delivered or counted as failed.
         # The flush itself calls `count`: it must be over before the tally is added to.
-        undelivered = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 1)
+        undelivered = _deliver(producer, tally, bootstrap)
         tally.failed += undelivered
     return tally
+
+
+def _deliver(producer: "Producer", tally: Tally, bootstrap: str) -> int:
+    """Wait for what is under way; how many records were not delivered.  Says why when that takes long and the brokers know."""
+    from headrace.client.admin.full_disks import full_disks, in_words
+
+    deadline = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 1
+    while undelivered := producer.flush(min(PATIENCE_S, max(0.0, deadline - time.monotonic()))):
+        if time.monotonic() >= deadline:
+            break
+        known = bool(tally.full_disks)
+        tally.full_disks = full_disks(bootstrap)
+        if tally.full_disks and not known:
+            why = in_words(tally.full_disks)
+            remark(f"Waiting for room: {why}.")
+    return int(undelivered)
 
 
 def _send(
@@ -197,9 +220,12 @@ def _refused(error: Any, value: bytes | None, key: bytes | None) -> str:
 
 def _reason(topic: str, tally: Tally, bootstrap: str, properties: list[str] | None) -> str:
     """Why records were not written: the first error, and the limit that it is about."""
+    from headrace.client.admin.full_disks import in_words
     from headrace.client.producer.refusals import ABOUT_A_LIMIT, Refusals
 
     error = tally.first_error
+    if tally.full_disks and (error is None or error.name() == "_MSG_TIMED_OUT"):
+        return f"{in_words(tally.full_disks)}."
     if error is None:
         return "the broker did not answer in time."
     if error.name() == "_UNKNOWN_PARTITION":
