@@ -1,14 +1,20 @@
 """What a client may not ask of a broker: to touch the broker's own topics, or to create partitions without end."""
 
 import gc
+import time
+import weakref
 from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
 
+from headrace.broker.housekeeping import housekeeping
 from headrace.broker.partitions.partition import Partition
+from headrace.host.clock import SystemClock
+from headrace.log.log import Log
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
+from headrace.model.topic_settings import LogConfig
 from headrace.testing import Broker
 from headrace.wire.messages.alter_partition import AlterPartitionRequest, PartitionData, TopicData
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -24,7 +30,7 @@ from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from tests.support.raw import RawClient
+from tests.support.raw import RawClient, batch
 
 LIMIT = 60
 UNKNOWN = UUID(int=7)
@@ -177,6 +183,38 @@ def test_partitions_of_a_deleted_topic_leave_nothing_behind(broker: Broker, clie
     assert delete(client, "passing") == 0
 
     assert _partitions(broker) == before
+
+
+def test_memory_is_given_back_once_when_many_partitions_have_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr(housekeeping, "give_memory_back", lambda: given_back.append(1))
+    monkeypatch.setattr(housekeeping, "QUIET_S", 0.05)
+    monkeypatch.setattr(housekeeping, "REMOVED_BEFORE_TRIM", 20)
+    with Broker() as broker, RawClient(broker.bootstrap) as client:
+        create(client, "few", 19)
+        delete(client, "few")
+        create(client, "many", 50)
+        assert not given_back
+
+        delete(client, "many")
+
+        deadline = time.monotonic() + 10
+        while not given_back and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert given_back == [1]
+
+
+def test_a_deleted_log_in_memory_goes_without_a_search_for_circles() -> None:
+    log = Log.in_memory(LogConfig(), clock=SystemClock())
+    log.append(batch(b"x"), leader_epoch=0)
+    gone = weakref.ref(log)
+    gc.disable()
+    try:
+        log.delete()
+        del log
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def _partitions(broker: Broker) -> int:

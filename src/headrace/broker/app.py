@@ -224,6 +224,7 @@ class Broker:
             PageCache(self.host.page_cache_bytes),
         )
         self.replicas.unlink_later = self.housekeeping.unlink_later
+        self.replicas.on_removed.append(self.housekeeping.on_removed)
         self.groups = GroupCoordinator(self)
         self.groups.start()
         self.transactions = TransactionCoordinator(self)

@@ -121,6 +121,7 @@ class MemoryLog(LogCore):
         self._batches, self._head, self._size, self._records = [], 0, 0, 0
         self.dirty_bytes = 0
         self.truncations += 1
+        self.epochs.let_log_go()
 
     # -- writing
 

@@ -23,7 +23,7 @@ from headrace.controller.entries import (
 )
 from headrace.metadata.store import Listing, RevisionCompacted
 
-HISTORY_EVENTS_MAX = 100_000
+HISTORY_EVENTS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)

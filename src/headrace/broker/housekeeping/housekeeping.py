@@ -15,6 +15,7 @@ from headrace.broker.housekeeping.cleaner import Cleaner
 from headrace.broker.housekeeping.turns import in_turns
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.supervision.supervision import Rule
+from headrace.host.allocator import give_memory_back
 from headrace.log.cleaning.steps import Steps
 from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
 from headrace.log.memory import MemoryLog
@@ -32,6 +33,9 @@ EXPIRY_INTERVAL_S = 1.0
 REST_PER_WORK = 10
 # Between two partitions the loop gets a turn, so that a thousand of them are not one long silence.
 PARTITIONS_PER_TURN = 20
+# So many partitions took enough memory to be worth giving back, when no more have gone for so long.
+REMOVED_BEFORE_TRIM = 500
+QUIET_S = 1.0
 
 
 class Housekeeping:
@@ -46,6 +50,8 @@ class Housekeeping:
         self._more_leave = asyncio.Event()
         # One round over logs in memory at a time: each goes on where it was.
         self._memory_turn = asyncio.Lock()
+        # Partitions that went since memory was last given back.
+        self._removed = 0
 
     def start(self) -> None:
         config = self._broker.config
@@ -148,6 +154,20 @@ class Housekeeping:
         due = self._broker.loop.time() + max(0, delay_ms) / 1000
         heappush(self._leaving, (due, next(self._numbers), unlink))
         self._more_leave.set()
+
+    def on_removed(self, partition: Partition) -> None:
+        """A partition has gone.  Once many have, what they took is given back to the machine."""
+        self._removed += 1
+        if self._removed == REMOVED_BEFORE_TRIM:
+            self._broker.spawn(self._give_memory_back(), "giving memory back")
+
+    async def _give_memory_back(self) -> None:
+        seen = 0
+        while seen != self._removed:
+            seen = self._removed
+            await asyncio.sleep(QUIET_S)
+        self._removed = 0
+        await self._broker.loop.run_in_executor(None, give_memory_back)
 
     def make_room(self) -> None:
         """The disk is full: files that wait for their delay to be over go now."""
