@@ -206,14 +206,23 @@ class _Scenario:
         done, pending = await asyncio.wait([task for _, task in workers], timeout=HEALING_SECONDS_MAX)
         for task in done:
             task.result()
-        if pending:
+        if pending and not self._ends_for_want_of_consent():
             names = sorted(task.get_name() for task in pending)
             self._history.violate(f"{names} did not finish in {HEALING_SECONDS_MAX:.0f} s after all was healed")
         return not pending
 
+    def _ends_for_want_of_consent(self) -> bool:
+        """Whether the story is over because an operator would have to decide now."""
+        if (partition := self._cluster.waits_for_consent()) is None:
+            return False
+        self._history.tell(f"{partition} waits for an operator's consent to an unclean election")
+        return True
+
     async def _settled(self, in_use: Container[str] = ()) -> bool:
         deadline = self._loop.now + HEALING_SECONDS_MAX
         while (why := self._cluster.unsettled(in_use)) is not None:
+            if self._loop.now > deadline and self._ends_for_want_of_consent():
+                return False
             if self._loop.now > deadline:
                 self._history.violate(f"the cluster did not recover in {HEALING_SECONDS_MAX:.0f} s: {why}")
                 return False

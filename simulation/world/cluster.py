@@ -10,6 +10,7 @@ from headrace.broker.app import Broker, Host
 from headrace.host.entropy import Entropy
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.identity import NO_BROKER
 from simulation.clients.heartbeating import SESSION_MS
 from simulation.rules.history import History
 from simulation.rules.observer import Observer
@@ -275,6 +276,18 @@ class SimulatedCluster:
         node.machine.blocking_seconds = BLOCKING_S
         node.disk.failing_syncs = 0
         node.disk.changes_until_power_failure = None
+
+    def waits_for_consent(self) -> str | None:
+        """A partition that nobody may lead until an operator agrees to lose something; None when there is none.
+
+        All its replicas lost their power with records that they had acknowledged and not flushed, as its topic allows them to."""
+        for node in self.nodes.values():
+            if node.is_running and node.broker is not None and hasattr(node.broker, "clustering"):
+                for topic, index, state in node.broker.cluster.image.partitions():
+                    nobody = state.leader == NO_BROKER and not state.isr and not state.elr
+                    if nobody and node.broker.topics.config_of(topic.name).flush != "ack":
+                        return f"{topic.name}-{index}"
+        return None
 
     def unsettled(self, in_use: Container[str] = ()) -> str | None:
         """Why the cluster is not yet as it should be; None when all replicas are in sync and, but for topics in use, even."""
