@@ -264,7 +264,7 @@ class SimulatedCluster:
 
     def _heal_node(self, node: Node) -> None:
         node.medium.is_full = False
-        if node.is_running and node.needs_restart:
+        if node.is_running and (node.needs_restart or _has_offline_logs(node)):
             self.kill(node)
         if not node.is_running:
             self.start(node)
@@ -301,3 +301,8 @@ class SimulatedCluster:
                 if state.leader not in self.nodes or sorted(state.isr) != sorted(state.replicas):
                     return f"{topic.name}-{index} is {state} as {node.name} sees it"
         return self.observer.why_not_even([node.broker for node in self.nodes.values() if node.broker is not None], in_use)
+
+
+def _has_offline_logs(node: Node) -> bool:
+    """A follower that starts over while its disk is full gives its log up, and takes it again after a restart only."""
+    return node.broker is not None and any(partition.failure is not None for partition in getattr(node.broker, "replicas", ()))
