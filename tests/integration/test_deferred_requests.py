@@ -120,7 +120,7 @@ def test_a_request_whose_task_is_cancelled_ends_its_connection(broker: Broker, h
     async def begin_and_cancel() -> None:
         assert broker.broker is not None
         (connection,) = broker.broker.server.connections
-        task = broker.broker.dispatcher.run_task(asyncio.sleep(60), PendingReply(connection))
+        task = broker.broker.request_tasks.run(asyncio.sleep(60), PendingReply(connection))
         if has_begun:
             await asyncio.sleep(0.01)
         task.cancel()

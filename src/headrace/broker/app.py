@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,13 @@ from headrace.broker.health.health import HealthListener, Phase
 from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.listeners import endpoint_of
+from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.routes import ROUTES
 from headrace.broker.network.server import Server
-from headrace.broker.network.throttling import connection_wait
+from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.flushing import LANES, Flusher, in_lanes
 from headrace.broker.partitions.log_starts import LogStarts
+from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
@@ -55,6 +56,7 @@ from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailabl
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import RequestError
 from headrace.model.listeners import Address, read_listeners
+from headrace.model.live_config import LiveConfig
 from headrace.security.quotas import Quotas
 
 logger = logging.getLogger(__name__)
@@ -95,7 +97,7 @@ class Broker:
 
     def __init__(self, config: BrokerConfig, host: Host | None = None) -> None:
         self.host = host or Host()
-        self.config = config
+        self.live_config = LiveConfig(config)
         self.clock = self.host.clock
         self.broker_id: int = config["node.id"]
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
@@ -118,7 +120,15 @@ class Broker:
         self.on_end: Callable[[], None] = lambda: None
 
     @property
+    def config(self) -> BrokerConfig:
+        """The settings as they are now."""
+        return self.live_config.now
+
+    @property
     def image(self) -> ClusterImage:
+        return self.cluster.image
+
+    def current_image(self) -> ClusterImage:
         return self.cluster.image
 
     @property
@@ -234,9 +244,12 @@ class Broker:
         self.topic_sizes = TopicSizes(self)
         self.clustering = Clustering(self)
         self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
+        self.throttling = Throttling(self.quotas, self.current_image, self.loop.time, self.topic_sizes.size_of)
+        self.nearby = NearbyReplicas(self.config, self.current_image, self.broker_id)
+        self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
         self.dispatcher = Dispatcher(self, ROUTES)
         self.server = Server(self.config, self.dispatcher.start, self.loop)
-        self.server.connection_wait = partial(connection_wait, self)
+        self.server.connection_wait = self.throttling.connection_wait
         await self._join()
 
     async def _join(self) -> None:
@@ -309,7 +322,7 @@ class Broker:
         self.replicas.reconcile()
 
     def _take_run_time_settings(self) -> None:
-        self.config = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
+        self.live_config.now = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
         self.housekeeping.on_settings()
         if hasattr(self, "server"):
             self.server.connections_max = self.config["max.connections"]
@@ -363,7 +376,7 @@ class Broker:
         self.server.stop_listening()
         await self.flusher.drain()
         await self.server.close()
-        await self.dispatcher.close()
+        await self.request_tasks.close()
         self.transactions.close()
         self.groups.close()
         await self._one_offs.close()

@@ -4,7 +4,7 @@ Always: a topic in the image has all its partitions.  Partitions arrive before t
 so those without a topic wait aside, unseen.  Lookups are constant time, and an event costs the same however large the cluster is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -308,3 +308,7 @@ class ClusterImage:
         if value is not None:
             self.quotas[entity] = decode_configs(value)
         return [QuotaChanged(entity)]
+
+
+# The image as it is when asked: a renewed one is another object.
+CurrentImage = Callable[[], ClusterImage]

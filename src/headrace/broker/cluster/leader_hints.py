@@ -1,13 +1,11 @@
 """Where to go instead: the leader that a client did not find here, named in the reply so that it need not ask (KIP-951)."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headrace.broker.network.listeners import endpoint_of
+from headrace.controller.image import ClusterImage
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 WORTH_A_HINT = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -22,14 +20,14 @@ class LeaderHint(NamedTuple):
     rack: str | None
 
 
-def leader_hint(broker: "Broker", topic: str, index: int, code: int, listener: str) -> LeaderHint | None:
-    """The leader as the listener's clients reach it, where the error is about leadership and another broker has it."""
+def leader_hint(image: ClusterImage, broker_id: int, topic: str, index: int, code: int, listener: str) -> LeaderHint | None:
+    """The leader as the listener's clients reach it, where the error is about leadership and another broker than this has it."""
     if code not in WORTH_A_HINT:
         return None
-    state = broker.image.partition(topic, index)
-    if state is None or state.leader in (NO_BROKER, broker.broker_id):
+    state = image.partition(topic, index)
+    if state is None or state.leader in (NO_BROKER, broker_id):
         return None
-    member = broker.image.brokers.get(state.leader)
+    member = image.brokers.get(state.leader)
     endpoint = endpoint_of(member, listener) if member is not None else None
     if member is None or endpoint is None:
         return None

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.administration.partition_limits import refused_by_size
 from headrace.broker.network.dispatch import RequestContext
-from headrace.broker.network.throttling import Mutations
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -22,7 +21,7 @@ STRICT_FROM = 3  # versions from here on know THROTTLING_QUOTA_EXCEEDED
 
 async def handle(broker: "Broker", request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     names = Counter(topic.name for topic in request.topics)
-    mutations = Mutations(broker, context, strict_from=STRICT_FROM)
+    mutations = broker.throttling.mutations(context, strict_from=STRICT_FROM)
     results = []
     too_many = refused_by_size(_new_partitions(broker, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
@@ -39,7 +38,7 @@ async def handle(broker: "Broker", request: CreatePartitionsRequest, context: Re
         except RequestError as error:
             code, message = error.code, error.message
         results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
-    return mutations.told(CreatePartitionsResponse(results=tuple(results)))
+    return mutations.with_wait(CreatePartitionsResponse(results=tuple(results)))
 
 
 def _new_partitions(broker: "Broker", topic: CreatePartitionsTopic) -> int:

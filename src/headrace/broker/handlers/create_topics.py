@@ -7,7 +7,6 @@ from headrace.broker.administration.partition_limits import refused_by_size
 from headrace.broker.administration.settings_view import topic_results
 from headrace.broker.administration.topics import NewTopic
 from headrace.broker.network.dispatch import RequestContext
-from headrace.broker.network.throttling import Mutations
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
@@ -19,7 +18,7 @@ STRICT_FROM = 6  # versions from here on know THROTTLING_QUOTA_EXCEEDED
 
 async def handle(broker: "Broker", request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
-    mutations = Mutations(broker, context, strict_from=STRICT_FROM)
+    mutations = broker.throttling.mutations(context, strict_from=STRICT_FROM)
     results = []
     too_many = refused_by_size(_partition_count(broker, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
@@ -35,7 +34,7 @@ async def handle(broker: "Broker", request: CreateTopicsRequest, context: Reques
             results.append(await _create(broker, topic, request.validate_only))
         except RequestError as error:
             results.append(CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message))
-    return mutations.told(CreateTopicsResponse(topics=tuple(results)))
+    return mutations.with_wait(CreateTopicsResponse(topics=tuple(results)))
 
 
 async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:

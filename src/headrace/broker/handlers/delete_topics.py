@@ -16,8 +16,10 @@ STRICT_FROM = 5  # versions from here on know THROTTLING_QUOTA_EXCEEDED
 
 async def handle(broker: "Broker", request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     wanted = request.topics or tuple(DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names)
-    mutations = Mutations(broker, context, strict_from=STRICT_FROM)
-    return mutations.told(DeleteTopicsResponse(responses=tuple([await _delete(broker, topic, mutations) for topic in wanted])))
+    mutations = broker.throttling.mutations(context, strict_from=STRICT_FROM)
+    return mutations.with_wait(
+        DeleteTopicsResponse(responses=tuple([await _delete(broker, topic, mutations) for topic in wanted]))
+    )
 
 
 async def _delete(broker: "Broker", wanted: DeleteTopicState, mutations: Mutations) -> DeletableTopicResult:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 from headrace.broker.cluster.leader_hints import leader_hint
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
-from headrace.broker.network.throttling import after_fetch
-from headrace.broker.partitions.nearest import is_enabled, nearer_replica, require_readable
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import is_warm, warm_up
 from headrace.broker.partitions.waiting import Readers
@@ -130,7 +128,7 @@ class _Fetch:
     def begin(self) -> None:
         cold = self._cold_partitions()
         if cold:
-            self._broker.dispatcher.run_task(self._warm_up_and_read(cold), self._reply)
+            self._broker.request_tasks.run(self._warm_up_and_read(cold), self._reply)
         else:
             self._read_or_wait_for_room()
 
@@ -219,7 +217,7 @@ class _Fetch:
                 self.begin()
 
     def _lost_something(self) -> bool:
-        nearby = is_enabled(self._broker)
+        nearby = self._broker.nearby.is_enabled
         return any(p.failure is not None or not (p.is_leader or nearby) for p in self._partitions)
 
     def _start_timer(self) -> None:
@@ -244,7 +242,7 @@ class _Fetch:
 
     def _answer(self, results: list[FetchableTopicResponse]) -> None:
         self.leave()
-        throttle_ms = 0 if self._is_replica else after_fetch(self._broker, results, self._context)
+        throttle_ms = 0 if self._is_replica else self._broker.throttling.after_fetch(results, self._context)
         response = FetchResponse(responses=tuple(results), node_endpoints=self._hints(results), throttle_time_ms=throttle_ms)
         _send(response, self._context, self._reply)
 
@@ -338,7 +336,7 @@ class _Fetch:
             if self._is_replica or self._context.api_version < NEARBY_FROM:
                 partition.require_leader(wanted.current_leader_epoch)
             else:
-                require_readable(self._broker, partition, wanted.current_leader_epoch)
+                self._broker.nearby.require_readable(partition, wanted.current_leader_epoch)
             return self._read_partition(partition, wanted, left, nothing_yet)
         except RequestError as error:
             return PartitionData(partition_index=wanted.partition, error_code=error.code)
@@ -363,7 +361,9 @@ class _Fetch:
             data.diverging_epoch = parted
             return data
         if not self._is_replica and self._request.rack_id:
-            data.preferred_read_replica = nearer_replica(self._broker, partition, self._request.rack_id, wanted.fetch_offset)
+            data.preferred_read_replica = self._broker.nearby.nearer_replica(
+                partition, self._request.rack_id, wanted.fetch_offset
+            )
             if data.preferred_read_replica != NO_BROKER:
                 return data
         if left <= 0 and not nothing_yet:
@@ -398,7 +398,9 @@ class _Fetch:
                 known = self._broker.image.topics_by_id.get(topic.topic_id)
                 name = known.name if known is not None else topic.topic
                 listener = self._context.connection.listener
-                hint = leader_hint(self._broker, name, data.partition_index, data.error_code, listener)
+                hint = leader_hint(
+                    self._broker.image, self._broker.broker_id, name, data.partition_index, data.error_code, listener
+                )
                 if hint is not None:
                     data.current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
                     hints[hint.leader_id] = NodeEndpoint(node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack)

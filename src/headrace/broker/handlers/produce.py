@@ -20,7 +20,6 @@ from headrace.broker.cluster.leader_hints import LeaderHint, leader_hint
 from headrace.broker.housekeeping.turns import in_turns
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
-from headrace.broker.network.throttling import after_produce, require_room
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.waiting import Outcome
 from headrace.host.disk import Buffer
@@ -93,7 +92,7 @@ class _Produce:
         self._appends: list[asyncio.Task[None]] = []
         self._waits: list[tuple[Partition, Outcome]] = []
         # Now, not with the reply: a producer may have sent a hundred more by then, and they would all be written.
-        self._throttle_ms = after_produce(broker, request, context) if broker.quotas.active else 0
+        self._throttle_ms = broker.throttling.after_produce(request, context) if broker.quotas.active else 0
 
     def start(self, topics: Sequence[TopicProduceData]) -> None:
         for topic in topics:
@@ -116,7 +115,7 @@ class _Produce:
             partition = self._find(topic.name, topic.topic_id, data.index)
             records = _require_one_batch(data.records)
             if self._broker.quotas.active:
-                require_room(self._broker, partition.identity.topic)
+                self._broker.throttling.require_room(partition.identity.topic)
             if self._acks == -1:
                 partition.require_replicas()
             if partition.appending.locked() or self._must_look_inside(partition, records):
@@ -126,7 +125,7 @@ class _Produce:
                 records = _only(records)
                 self._reply.keep(len(records))
                 work = self._append_later(partition, records, result)
-                self._appends.append(self._broker.dispatcher.run_task(work, self._reply))
+                self._appends.append(self._broker.request_tasks.run(work, self._reply))
             else:
                 self._appended(partition, partition.append(records), result)
         except RequestError as error:
@@ -267,7 +266,9 @@ class _Produce:
     def _hint(self, topic: TopicProduceResponse, result: PartitionProduceResponse) -> LeaderHint | None:
         known = self._broker.image.topics_by_id.get(topic.topic_id)
         name = known.name if known is not None else topic.name
-        return leader_hint(self._broker, name, result.index, result.error_code, self._context.connection.listener)
+        return leader_hint(
+            self._broker.image, self._broker.broker_id, name, result.index, result.error_code, self._context.connection.listener
+        )
 
 
 def _only(records: Buffer) -> Buffer:

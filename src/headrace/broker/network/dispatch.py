@@ -4,18 +4,14 @@ A request that cannot be read ends its connection; so does one whose API or vers
 how a client finds out.  A handler that raises costs its own connection and nobody else's.
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.network.connection import Connection
-from headrace.broker.network.pending_reply import FAILED, PendingReply
-from headrace.broker.network.throttling import Timed, after_work, told
-from headrace.broker.supervision.supervision import Rule
+from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.network.throttling import Timed
 from headrace.host.disk import Buffer
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode, encode
@@ -24,8 +20,6 @@ from headrace.wire.framing import read_request_header, response_header
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -72,7 +66,6 @@ class Dispatcher:
         self._broker = broker
         self.routes = routes
         self._waits = {key for key, route in routes.items() if iscoroutinefunction(route.handler)}
-        self._scope = broker.supervisor.scope("requests")
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong."""
@@ -94,7 +87,7 @@ class Dispatcher:
         if route.direct is not None:
             # Its reply tells of what was owed before it; what it costs itself, the next one tells.
             route.direct(self._broker, frame, position, context, reply)
-            after_work(self._broker, monotonic() - began, context)
+            self._broker.throttling.after_work(monotonic() - began, context)
             return
         assert route.handler is not None
         request = decode(route.request, frame, context.api_version, position, exact=False)
@@ -103,12 +96,12 @@ class Dispatcher:
             self._start_task(self._timed(route.handler(self._broker, request, context), context), context, reply)
         else:
             response = route.handler(self._broker, request, context)
-            self._answer(told(self._broker, response, monotonic() - began, context), context, reply)
+            self._answer(self._broker.throttling.with_wait(response, monotonic() - began, context), context, reply)
 
     async def _timed(self, work: Awaitable[Any], context: RequestContext) -> Any:
         timed = Timed(work, self._broker.clock.monotonic)
         response = await timed
-        return told(self._broker, response, timed.seconds, context)
+        return self._broker.throttling.with_wait(response, timed.seconds, context)
 
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         key, version = context.api_key, context.api_version
@@ -137,25 +130,8 @@ class Dispatcher:
 
     def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
-        self.run_task(self._run(work, context, reply), reply)
+        self._broker.request_tasks.run(self._run(work, context, reply), reply)
 
     async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()
         self._answer(await work, context, reply)
-
-    def run_task(self, work: Coroutine[Any, Any, None], reply: PendingReply) -> "asyncio.Task[None]":
-        """Do a request's work in a task.  However that ends, the request has a reply then, or its connection is closed."""
-        task = self._scope.spawn("request", work, Rule.OWNER)
-        task.add_done_callback(partial(self._task_ended, reply))
-        return task
-
-    def _task_ended(self, reply: PendingReply, task: "asyncio.Task[None]") -> None:
-        if task.cancelled():
-            reply.abandon("its request was given up")
-        elif (error := task.exception()) is not None:
-            logger.error("a request failed", exc_info=error)
-            reply.abandon(FAILED)
-
-    async def close(self) -> None:
-        """Give up what is still under way."""
-        await self._scope.close()

@@ -6,15 +6,16 @@ What brokers ask of each other is not held back: a quota for everybody must not 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
 
 from headrace.broker.cluster.peers import PEER
+from headrace.controller.image import CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.security.quotas import THROTTLE_S_MAX
+from headrace.security.quotas import THROTTLE_S_MAX, Bucket, Quotas
 from headrace.wire.messages.fetch import FetchableTopicResponse
 from headrace.wire.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
-    from headrace.broker.app import Broker
     from headrace.broker.network.dispatch import RequestContext
 
 ANONYMOUS = "ANONYMOUS"  # whoever has not said who they are
@@ -49,47 +50,79 @@ class Timed(Generic[Answer]):
                 thrown = error
 
 
-def after_produce(broker: "Broker", request: ProduceRequest, context: "RequestContext") -> int:
-    """The throttle time in milliseconds for a Produce reply."""
-    if not broker.quotas.active:
-        return 0
-    sizes: dict[str, int] = {}
-    for topic in request.topic_data:
-        known = broker.image.topics_by_id.get(topic.topic_id)
-        name = known.name if known is not None else topic.name
-        sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partition_data)
-    now, client_id = broker.loop.time(), context.client_id or ""
-    wait = broker.quotas.on_produced(ANONYMOUS, client_id, sizes, now)
-    return _rest(max(wait, broker.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
+class Throttling:
+    """What this broker asks of clients that use more than their quotas.  With none set it is not asked at all."""
 
+    def __init__(self, quotas: Quotas, image: CurrentImage, now: Callable[[], float], size_of: Callable[[str], int]) -> None:
+        """`now` is the event loop's time; `size_of` tells how many bytes a topic holds."""
+        self.quotas = quotas
+        self._image = image
+        self._now = now
+        self._size_of = size_of
 
-def after_fetch(broker: "Broker", results: list[FetchableTopicResponse], context: "RequestContext") -> int:
-    """The throttle time in milliseconds for a Fetch reply to a consumer."""
-    if not broker.quotas.active:
-        return 0
-    sizes: dict[str, int] = {}
-    for topic in results:
-        known = broker.image.topics_by_id.get(topic.topic_id)
-        name = known.name if known is not None else topic.topic
-        sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
-    now, client_id = broker.loop.time(), context.client_id or ""
-    wait = broker.quotas.on_fetched(ANONYMOUS, client_id, sizes, now)
-    return _rest(max(wait, broker.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
+    def after_produce(self, request: ProduceRequest, context: "RequestContext") -> int:
+        """The throttle time in milliseconds for a Produce reply."""
+        if not self.quotas.active:
+            return 0
+        sizes: dict[str, int] = {}
+        for topic in request.topic_data:
+            name = self._name_of(topic.topic_id, topic.name)
+            sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partition_data)
+        now, client_id = self._now(), context.client_id or ""
+        wait = self.quotas.on_produced(ANONYMOUS, client_id, sizes, now)
+        return _rest(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
 
+    def after_fetch(self, results: list[FetchableTopicResponse], context: "RequestContext") -> int:
+        """The throttle time in milliseconds for a Fetch reply to a consumer."""
+        if not self.quotas.active:
+            return 0
+        sizes: dict[str, int] = {}
+        for topic in results:
+            name = self._name_of(topic.topic_id, topic.topic)
+            sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
+        now, client_id = self._now(), context.client_id or ""
+        wait = self.quotas.on_fetched(ANONYMOUS, client_id, sizes, now)
+        return _rest(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
 
-def after_work(broker: "Broker", seconds: float, context: "RequestContext") -> int:
-    """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
-    if _is_broker(broker, context.client_id):
-        return 0
-    return _rest(broker.quotas.on_worked(ANONYMOUS, context.client_id or "", seconds, broker.loop.time()), context)
+    def _name_of(self, topic_id: UUID, name: str) -> str:
+        known = self._image().topics_by_id.get(topic_id)
+        return known.name if known is not None else name
 
+    def after_work(self, seconds: float, context: "RequestContext") -> int:
+        """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
+        if self._is_broker(context.client_id):
+            return 0
+        return _rest(self.quotas.on_worked(ANONYMOUS, context.client_id or "", seconds, self._now()), context)
 
-def told(broker: "Broker", response: Any, seconds: float, context: "RequestContext") -> Any:
-    """A response that says how long to wait after the work it took, where it has a word for that."""
-    throttle_ms = after_work(broker, seconds, context)
-    if throttle_ms > getattr(response, "throttle_time_ms", throttle_ms):
-        return replace(response, throttle_time_ms=throttle_ms)
-    return response
+    def with_wait(self, response: Any, seconds: float, context: "RequestContext") -> Any:
+        """A response that says how long to wait after the work it took, where it has a word for that."""
+        throttle_ms = self.after_work(seconds, context)
+        if throttle_ms > getattr(response, "throttle_time_ms", throttle_ms):
+            return replace(response, throttle_time_ms=throttle_ms)
+        return response
+
+    def mutations(self, context: "RequestContext", *, strict_from: int) -> "Mutations":
+        """What a request that creates or deletes partitions is held to; versions before `strict_from` are refused nothing."""
+        now = self._now()
+        bucket = self.quotas.mutations(ANONYMOUS, context.client_id or "", now) if self.quotas.active else None
+        return Mutations(bucket, now, context, is_strict=context.api_version >= strict_from)
+
+    def connection_wait(self, address: str) -> float:
+        """How long a connection that just came is left alone before it is turned away; 0 when it is welcome."""
+        return self.quotas.on_connected(address, self._now()) if self.quotas.active else 0.0
+
+    def require_room(self, topic: str) -> None:
+        """Raise when a topic has used up the storage it was given."""
+        if not self.quotas.active or (limit := self.quotas.storage_limit(topic)) is None:
+            return
+        if self._size_of(topic) >= limit:
+            raise RequestError(
+                ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage_bytes quota of {limit:.0f} bytes."
+            )
+
+    def _is_broker(self, client_id: str | None) -> bool:
+        prefix, _, number = (client_id or "").rpartition("-")
+        return prefix == PEER and number.isdecimal() and int(number) in self._image().brokers
 
 
 class Mutations:
@@ -99,12 +132,12 @@ class Mutations:
     THROTTLING_QUOTA_EXCEEDED hear it for each topic that must wait; to older ones nothing is refused, and they wait afterwards.
     """
 
-    def __init__(self, broker: "Broker", context: "RequestContext", *, strict_from: int) -> None:
+    def __init__(self, bucket: Bucket | None, now: float, context: "RequestContext", *, is_strict: bool) -> None:
+        self._bucket = bucket
+        self._now = now
         self._context = context
-        self._now = broker.loop.time()
-        self._is_strict = context.api_version >= strict_from
+        self._is_strict = is_strict
         self._wait = 0.0
-        self._bucket = broker.quotas.mutations(ANONYMOUS, context.client_id or "", self._now) if broker.quotas.active else None
 
     @property
     def are_limited(self) -> bool:
@@ -124,32 +157,12 @@ class Mutations:
         if not self._is_strict:
             self._wait = owing
 
-    def told(self, response: Answer) -> Answer:
+    def with_wait(self, response: Answer) -> Answer:
         """The response, which says how long to wait; the connection rests meanwhile, if not for hours."""
         if self._wait <= 0:
             return response
         self._context.connection.rest(min(self._wait, THROTTLE_S_MAX))
         return replace(response, throttle_time_ms=max(1, round(self._wait * 1000)))  # type: ignore[type-var]
-
-
-def connection_wait(broker: "Broker", address: str) -> float:
-    """How long a connection that just came is left alone before it is turned away; 0 when it is welcome."""
-    return broker.quotas.on_connected(address, broker.loop.time()) if broker.quotas.active else 0.0
-
-
-def _is_broker(broker: "Broker", client_id: str | None) -> bool:
-    prefix, _, number = (client_id or "").rpartition("-")
-    return prefix == PEER and number.isdecimal() and int(number) in broker.image.brokers
-
-
-def require_room(broker: "Broker", topic: str) -> None:
-    """Raise when a topic has used up the storage it was given."""
-    if not broker.quotas.active or (limit := broker.quotas.storage_limit(topic)) is None:
-        return
-    if broker.topic_sizes.size_of(topic) >= limit:
-        raise RequestError(
-            ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage_bytes quota of {limit:.0f} bytes."
-        )
 
 
 def _rest(seconds: float, context: "RequestContext") -> int:
