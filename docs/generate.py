@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from headrace.broker.network.routes import ROUTES
+from headrace.broker.routes import APIS
 from headrace.cli.node.settings import variable_of
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Setting, Value
@@ -105,7 +105,7 @@ def _cell(text: str) -> str:
 def wire_page() -> str:
     """Every API the broker answers, with its versions."""
     rows = []
-    for key, route in sorted(ROUTES.items()):
+    for key, route in sorted(APIS.items()):
         api = route.request.api
         flexible = f"{api.flexible_from}" if api.flexible_from in route.versions else "–"
         versions = f"{route.versions[0]}–{route.versions[-1]}"

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from headrace.broker.network.routes import ROUTES
+from headrace.broker.routes import APIS
 from headrace.testing import Broker
 from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import decode, encode
@@ -136,12 +136,12 @@ class Campaign:
         self._number = 0
 
     def run(self, count: int) -> None:
-        keys = sorted(ROUTES)
+        keys = sorted(APIS)
         for number in range(count):
             if number % 50 == 0:
                 prepare(self._broker)
             key = self.source.chance.choice(keys)
-            version = self.source.chance.choice(ROUTES[key].versions)
+            version = self.source.chance.choice(APIS[key].versions)
             request = self.source.message(messages_of(ApiKey(key)).request, version)
             try:
                 self._send(key, version, request)

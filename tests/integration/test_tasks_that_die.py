@@ -197,7 +197,9 @@ async def change_quotas(broker: Broker) -> Callable[[], bool]:
 
 
 async def change_group_settings(broker: Broker) -> Callable[[], bool]:
-    await alter_group(broker, "g", lambda before: {"consumer.session.timeout.ms": "50000"}, validate_only=False)
+    await alter_group(
+        broker.cluster, broker.live_config, "g", lambda before: {"consumer.session.timeout.ms": "50000"}, validate_only=False
+    )
     return lambda: "g" in broker.groups._own_settings
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.broker.administration.auto_creation import AutoCreation
+from headrace.broker.administration.config_resources import ConfigChanges
+from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.administration.settings_view import BrokerSources
 from headrace.broker.administration.topics import Topics
 from headrace.broker.cluster.metadata_store import open_store
@@ -27,7 +29,6 @@ from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
-from headrace.broker.network.routes import ROUTES
 from headrace.broker.network.server import Server
 from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.flushing import LANES, Flusher, in_lanes
@@ -37,7 +38,8 @@ from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
 from headrace.broker.partitions.topic_sizes import TopicSizes
-from headrace.broker.partitions.verification import Verification
+from headrace.broker.parts import Parts
+from headrace.broker.routes import routes
 from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
 from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged, TopicDeleted
 from headrace.controller.entries import BrokerRegistration, Endpoint
@@ -104,7 +106,6 @@ class Broker:
         self.topics = Topics(self)
         self.auto_creation = AutoCreation(self)
         self.housekeeping = Housekeeping(self)
-        self.verification: Verification | None = None
         self.listeners = read_listeners(config)
         # Where each listener is, from when it is bound.
         self.addresses: dict[str, Address] = {}
@@ -240,6 +241,8 @@ class Broker:
         self.transactions = TransactionCoordinator(self)
         self.transactions.start()
         self.verification = TransactionVerification(self)
+        self.partition_changes = PartitionChanges(self.cluster, self.topics.config_of, self.clock)
+        self.config_changes = ConfigChanges(self.cluster, self.topics, self.replicas, self.live_config, self.broker_id)
         self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
         self.topic_sizes = TopicSizes(self)
         self.clustering = Clustering(self)
@@ -247,10 +250,39 @@ class Broker:
         self.throttling = Throttling(self.quotas, self.current_image, self.loop.time, self.topic_sizes.size_of)
         self.nearby = NearbyReplicas(self.config, self.current_image, self.broker_id)
         self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
-        self.dispatcher = Dispatcher(self, ROUTES)
+        self.dispatcher = Dispatcher(routes(self._parts()), self.throttling, self.request_tasks, self.clock)
         self.server = Server(self.config, self.dispatcher.start, self.loop)
         self.server.connection_wait = self.throttling.connection_wait
         await self._join()
+
+    def _parts(self) -> Parts:
+        return Parts(
+            broker_id=self.broker_id,
+            clock=self.clock,
+            entropy=self.host.entropy,
+            loop=self.loop,
+            cluster=self.cluster,
+            image=self.current_image,
+            config=self.live_config,
+            sources=self.setting_sources,
+            storage=self.storage,
+            space=self.space,
+            replicas=self.replicas,
+            log_starts=self.log_starts,
+            housekeeping=self.housekeeping,
+            health=self.clustering.health,
+            topics=self.topics,
+            auto_creation=self.auto_creation,
+            partition_changes=self.partition_changes,
+            config_changes=self.config_changes,
+            groups=self.groups,
+            transactions=self.transactions,
+            verification=self.verification,
+            tasks=self.request_tasks,
+            throttling=self.throttling,
+            peers=self.peers,
+            broker=self,
+        )
 
     async def _join(self) -> None:
         """Take an address; register it; take up what the metadata places here; then let clients in."""

@@ -204,7 +204,7 @@ async def _answer(broker: "RealBroker", request: Any, header: RequestHeader, con
     handler = broker.dispatcher.routes[header.api_key].handler
     assert handler is not None
     context = RequestContext(header.api_key, header.api_version, header.correlation_id, header.client_id, connection)
-    answer = handler(broker, request, context)
+    answer = handler(request, context)
     return await answer if isawaitable(answer) else answer
 
 

@@ -39,12 +39,12 @@ def test_every_setting_is_listed() -> None:
 
 
 def test_every_api_the_broker_answers_is_listed_with_its_versions() -> None:
-    from headrace.broker.network.routes import ROUTES
+    from headrace.broker.routes import APIS
 
     rows = re.findall(r"^\| (\d+) \| \w+(?: †)? \| (\d+)–(\d+) \|", (DOCS / "wire.md").read_text(), re.MULTILINE)
 
     listed = {int(key): (int(first), int(last)) for key, first, last in rows}
-    assert listed == {key: (route.versions[0], route.versions[-1]) for key, route in ROUTES.items()}
+    assert listed == {key: (route.versions[0], route.versions[-1]) for key, route in APIS.items()}
 
 
 def test_every_command_is_described_in_the_manual() -> None:

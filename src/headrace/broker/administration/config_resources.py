@@ -3,16 +3,16 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration.group_configs import alter_group
+from headrace.broker.administration.topics import Topics
+from headrace.broker.partitions.replicas import Replicas
+from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.kafka_settings import why_refused
+from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -29,64 +29,71 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-def require_broker(broker: "Broker", name: str) -> int | None:
-    """The broker a resource names: this one, or (empty) all of them.  Others are asked themselves."""
+def require_broker(broker_id: int, name: str) -> int | None:
+    """The broker a resource names: this one, whose id is given, or (empty) all of them.  Others are asked themselves."""
     if name == "":
         return None
-    if name != str(broker.broker_id):
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, f"This is broker {broker.broker_id}; ask broker {name} about its own settings."
-        )
-    return broker.broker_id
+    if name != str(broker_id):
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"This is broker {broker_id}; ask broker {name} about its own settings.")
+    return broker_id
 
 
-def require_this_broker(broker: "Broker", name: str) -> None:
+def require_this_broker(broker_id: int, name: str) -> None:
     """Loggers belong to one broker: there are none of all brokers."""
-    if require_broker(broker, name) is None:
+    if require_broker(broker_id, name) is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "A broker has to be named: loggers are its own.")
 
 
-async def alter(broker: "Broker", resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
-    """Change the settings of one resource, all or nothing."""
-    match resource_type:
-        case ResourceType.TOPIC:
-            await broker.topics.alter(name, change, validate_only=validate_only)
-        case ResourceType.BROKER:
-            await _alter_broker(broker, require_broker(broker, name), change, validate_only=validate_only)
-        case ResourceType.GROUP:
-            await alter_group(broker, name, change, validate_only=validate_only)
-        case _:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"Settings of resource type {resource_type} cannot be changed.")
+class ConfigChanges:
+    """Changes the settings of topics, groups and brokers."""
 
+    def __init__(self, cluster: ClusterMetadata, topics: Topics, replicas: Replicas, config: LiveConfig, broker_id: int) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self._replicas = replicas
+        self._config = config
+        self._broker_id = broker_id
 
-async def _alter_broker(broker: "Broker", broker_id: int | None, change: Change, *, validate_only: bool) -> None:
-    image = broker.image
-    before = image.default_broker_configs if broker_id is None else image.broker_configs.get(broker_id, {})
+    async def alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
+        """Change the settings of one resource, all or nothing."""
+        match resource_type:
+            case ResourceType.TOPIC:
+                await self._topics.alter(name, change, validate_only=validate_only)
+            case ResourceType.BROKER:
+                await self._alter_broker(require_broker(self._broker_id, name), change, validate_only=validate_only)
+            case ResourceType.GROUP:
+                await alter_group(self._cluster, self._config, name, change, validate_only=validate_only)
+            case _:
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"Settings of resource type {resource_type} cannot be changed.")
 
-    def checked(texts: Mapping[str, str]) -> Mapping[str, str]:
-        after = change(texts)
-        for name, text in after.items():
-            if texts.get(name) == text:
-                continue
-            if name not in BROKER_SETTINGS:
-                if (why := why_refused(name, of_all_brokers=broker_id is None)) is not None:
-                    raise RequestError(ErrorCode.INVALID_REQUEST, f"{why}.")
-                continue
-            try:
-                setting = BROKER_SETTINGS[name]
-                setting.parse(text)
-            except SettingError as error:
-                # Kafka's word for settings of brokers; of topics it is INVALID_CONFIG.
-                raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
-            if not setting.dynamic:
-                raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
-        return after
+    async def _alter_broker(self, broker_id: int | None, change: Change, *, validate_only: bool) -> None:
+        image = self._cluster.image
+        before = image.default_broker_configs if broker_id is None else image.broker_configs.get(broker_id, {})
 
-    checked(before)
-    if not validate_only:
-        await broker.cluster.alter_broker_configs(broker_id, checked)
-        _say_what_has_no_effect(change(before).keys() - before.keys())
-        await broker.replicas.settled()
+        def checked(texts: Mapping[str, str]) -> Mapping[str, str]:
+            after = change(texts)
+            for name, text in after.items():
+                if texts.get(name) == text:
+                    continue
+                if name not in BROKER_SETTINGS:
+                    if (why := why_refused(name, of_all_brokers=broker_id is None)) is not None:
+                        raise RequestError(ErrorCode.INVALID_REQUEST, f"{why}.")
+                    continue
+                try:
+                    setting = BROKER_SETTINGS[name]
+                    setting.parse(text)
+                except SettingError as error:
+                    # Kafka's word for settings of brokers; of topics it is INVALID_CONFIG.
+                    raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
+                if not setting.dynamic:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
+            return after
+
+        checked(before)
+        if not validate_only:
+            await self._cluster.alter_broker_configs(broker_id, checked)
+            _say_what_has_no_effect(change(before).keys() - before.keys())
+            await self._replicas.settled()
 
 
 def _say_what_has_no_effect(names: Iterable[str]) -> None:

@@ -2,41 +2,48 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from headrace.controller.election import Elected, ElectionRules
 from headrace.controller.entries import Compare, PartitionState, Put, Transaction, partition_key
 from headrace.controller.image import ClusterImage
 from headrace.controller.unclean import PartitionElected, counted, unclean_ones
+from headrace.host.clock import Clock
+from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
+from headrace.model.topic_settings import LogConfig
 
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[ClusterImage, PartitionState, ElectionRules], Elected]
 
 
-async def change_partition(broker: "Broker", name: str, index: int, decide: Decide) -> None:
-    """Write what `decide` makes of a partition; it is asked again when somebody else was faster.  Raises RequestError."""
-    decided: list[PartitionElected] = []
+class PartitionChanges:
+    """Writes what somebody decides about single partitions."""
 
-    def transactions(image: ClusterImage) -> Sequence[Transaction]:
-        state = image.partition(name, index)
-        if state is None:
-            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
-        elected = decide(image, state, ElectionRules.of(broker.topics.config_of(name)))
-        decided.clear()
-        if elected.state == state:
-            return []
-        decided.append(PartitionElected(name, index, elected))
-        key = partition_key(image.topics[name].topic_id, index)
-        change = Transaction((Compare(key, image.mod_revision(key)),), (Put(key, elected.state.to_value()),))
-        return [counted(image, change, decided, broker.clock.wall_ms())]
+    def __init__(self, cluster: ClusterMetadata, config_of: Callable[[str], LogConfig], clock: Clock) -> None:
+        self._cluster = cluster
+        self._config_of = config_of
+        self._clock = clock
 
-    await broker.cluster.submit(transactions)
-    tell_unclean(unclean_ones(decided))
+    async def change(self, name: str, index: int, decide: Decide) -> None:
+        """Write what `decide` makes of a partition; it is asked again when somebody else was faster.  Raises RequestError."""
+        decided: list[PartitionElected] = []
+
+        def transactions(image: ClusterImage) -> Sequence[Transaction]:
+            state = image.partition(name, index)
+            if state is None:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
+            elected = decide(image, state, ElectionRules.of(self._config_of(name)))
+            decided.clear()
+            if elected.state == state:
+                return []
+            decided.append(PartitionElected(name, index, elected))
+            key = partition_key(image.topics[name].topic_id, index)
+            change = Transaction((Compare(key, image.mod_revision(key)),), (Put(key, elected.state.to_value()),))
+            return [counted(image, change, decided, self._clock.wall_ms())]
+
+        await self._cluster.submit(transactions)
+        tell_unclean(unclean_ones(decided))
 
 
 def tell_unclean(elections: Sequence[PartitionElected]) -> None:

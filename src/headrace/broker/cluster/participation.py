@@ -7,7 +7,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from headrace.broker.administration.partition_changes import change_partition
 from headrace.broker.cluster.controller import Controller
 from headrace.broker.cluster.leadership import Leaderships
 from headrace.broker.health.catching_up import CatchingUp
@@ -138,7 +137,7 @@ class Clustering:
             return without_broker(state, broker_id, eligible_in(image), rules)
 
         try:
-            await change_partition(self._broker, partition.identity.topic, partition.identity.partition, without_us)
+            await self._broker.partition_changes.change(partition.identity.topic, partition.identity.partition, without_us)
         except RequestError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
                 raise

@@ -1,7 +1,8 @@
 """AddOffsetsToTxn: the partition that keeps a group's offsets becomes part of the transaction."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.administration.topics import Topics
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import AddPartitions
@@ -10,18 +11,21 @@ from headrace.model.identity import ProducerIdentity, TopicPartition
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 KNOWS_FENCED_FROM = 2
 
 
-async def handle(broker: "Broker", request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+async def handle(
+    request: AddOffsetsToTxnRequest,
+    context: RequestContext,
+    topics: Topics,
+    groups: GroupCoordinator,
+    transactions: TransactionCoordinator,
+) -> AddOffsetsToTxnResponse:
     try:
         # The group may not have looked for its coordinator yet: then this makes the topic.
-        await broker.topics.ensure(CONSUMER_OFFSETS)
-        partition = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
-        error = await broker.transactions.add_partitions(
+        await topics.ensure(CONSUMER_OFFSETS)
+        partition = TopicPartition(CONSUMER_OFFSETS, groups.partition_of(request.group_id))
+        error = await transactions.add_partitions(
             AddPartitions(
                 transactional_id=request.transactional_id,
                 producer=ProducerIdentity(request.producer_id, request.producer_epoch),

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import CurrentImage
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity, TopicPartition
@@ -19,18 +20,19 @@ from headrace.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FROM_BROKERS_SINCE = 4
 KNOWS_FENCED_FROM = 2
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
-async def handle(broker: "Broker", request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
+async def handle(
+    request: AddPartitionsToTxnRequest, context: RequestContext, image: CurrentImage, transactions: TransactionCoordinator
+) -> AddPartitionsToTxnResponse:
     if context.api_version >= FROM_BROKERS_SINCE:
-        results = await asyncio.gather(*(_answer(broker, transaction, context) for transaction in request.transactions))
+        results = await asyncio.gather(
+            *(_answer(image, transactions, transaction, context) for transaction in request.transactions)
+        )
         return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -38,23 +40,23 @@ async def handle(broker: "Broker", request: AddPartitionsToTxnRequest, context: 
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    answered = await _answer(broker, transaction, context)
+    answered = await _answer(image, transactions, transaction, context)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=answered.topic_results)
 
 
 async def _answer(
-    broker: "Broker", transaction: AddPartitionsToTxnTransaction, context: RequestContext
+    image: CurrentImage, transactions: TransactionCoordinator, transaction: AddPartitionsToTxnTransaction, context: RequestContext
 ) -> AddPartitionsToTxnResult:
     partitions = frozenset(TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions)
-    errors = _unknown(broker, partitions) or await _ask(broker, transaction, partitions, context)
+    errors = _unknown(image, partitions) or await _ask(transactions, transaction, partitions, context)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id, topic_results=_by_topic(transaction.topics, errors)
     )
 
 
-def _unknown(broker: "Broker", partitions: Iterable[TopicPartition]) -> Errors | None:
+def _unknown(image: CurrentImage, partitions: Iterable[TopicPartition]) -> Errors | None:
     """One partition that does not exist keeps all of them out of the transaction."""
-    missing = {each for each in partitions if broker.image.partition(each.topic, each.partition) is None}
+    missing = {each for each in partitions if image().partition(each.topic, each.partition) is None}
     if not missing:
         return None
     return {
@@ -64,7 +66,7 @@ def _unknown(broker: "Broker", partitions: Iterable[TopicPartition]) -> Errors |
 
 
 async def _ask(
-    broker: "Broker",
+    transactions: TransactionCoordinator,
     transaction: AddPartitionsToTxnTransaction,
     partitions: frozenset[TopicPartition],
     context: RequestContext,
@@ -73,7 +75,7 @@ async def _ask(
     try:
         if transaction.verify_only:
             verify = VerifyPartitions(transactional_id=transaction.transactional_id, producer=producer, partitions=partitions)
-            return (await broker.transactions.verify_partitions(verify)).errors
+            return (await transactions.verify_partitions(verify)).errors
         add = AddPartitions(
             transactional_id=transaction.transactional_id,
             producer=producer,
@@ -81,7 +83,7 @@ async def _ask(
             # A broker asks on behalf of a producer of transactions version 2.
             client_version=2 if context.api_version >= FROM_BROKERS_SINCE else 0,
         )
-        error = await broker.transactions.add_partitions(add)
+        error = await transactions.add_partitions(add)
     except RequestError as refused:
         error = refused.code
     return dict.fromkeys(partitions, fenced_as_known(error, context, KNOWS_FENCED_FROM))

@@ -1,8 +1,6 @@
 """AlterConfigs: replaces all settings of a resource.  Old; clients of today send IncrementalAlterConfigs."""
 
-from typing import TYPE_CHECKING
-
-from headrace.broker.administration.config_resources import alter
+from headrace.broker.administration.config_resources import ConfigChanges
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.alter_configs import (
@@ -12,18 +10,14 @@ from headrace.wire.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-async def handle(broker: "Broker", request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+async def handle(request: AlterConfigsRequest, context: RequestContext, configs: ConfigChanges) -> AlterConfigsResponse:
     responses = []
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
             texts = _texts(resource)
-            await alter(
-                broker,
+            await configs.alter(
                 resource.resource_type,
                 resource.resource_name,
                 lambda before, texts=texts: texts,  # type: ignore[misc]

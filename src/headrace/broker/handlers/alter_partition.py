@@ -4,12 +4,12 @@ A leader of ours writes to the store itself; this serves one that cannot, or tha
 the same, since both go through the same check and the same compare-and-swap.
 """
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.administration.topics import Topics
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import ElectionRules
 from headrace.controller.entries import PartitionState, Transaction
 from headrace.controller.insync import InSyncChange, change_in_sync
+from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -20,31 +20,35 @@ from headrace.wire.messages.alter_partition import (
     TopicData,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 TOPIC_IDS_FROM = 2
 
 
-async def handle(broker: "Broker", request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
-    member = broker.image.brokers.get(request.broker_id)
+async def handle(
+    request: AlterPartitionRequest, context: RequestContext, cluster: ClusterMetadata, topics: Topics
+) -> AlterPartitionResponse:
+    member = cluster.image.brokers.get(request.broker_id)
     if member is None or member.epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
-    topics = []
+    results = []
     for topic in request.topics:
-        answers = [await _change(broker, request, topic, wanted, context.api_version) for wanted in topic.partitions]
-        topics.append(
+        answers = [await _change(cluster, topics, request, topic, wanted, context.api_version) for wanted in topic.partitions]
+        results.append(
             AlterPartitionResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=tuple(answers))
         )
-    return AlterPartitionResponse(error_code=ErrorCode.NONE, topics=tuple(topics))
+    return AlterPartitionResponse(error_code=ErrorCode.NONE, topics=tuple(results))
 
 
 async def _change(
-    broker: "Broker", request: AlterPartitionRequest, topic: TopicData, wanted: PartitionData, version: int
+    cluster: ClusterMetadata,
+    topics: Topics,
+    request: AlterPartitionRequest,
+    topic: TopicData,
+    wanted: PartitionData,
+    version: int,
 ) -> AlterPartitionResponsePartitionData:
     try:
-        after, transaction = _decide(broker, request, topic, wanted, version)
-        if not await broker.cluster.commit(transaction):
+        after, transaction = _decide(cluster, topics, request, topic, wanted, version)
+        if not await cluster.commit(transaction):
             raise RequestError(ErrorCode.INVALID_UPDATE_VERSION)
     except RequestError as error:
         return _answer(wanted.partition_index, error.code, PartitionState(replicas=()))
@@ -53,9 +57,14 @@ async def _change(
 
 
 def _decide(
-    broker: "Broker", request: AlterPartitionRequest, topic: TopicData, wanted: PartitionData, version: int
+    cluster: ClusterMetadata,
+    topics: Topics,
+    request: AlterPartitionRequest,
+    topic: TopicData,
+    wanted: PartitionData,
+    version: int,
 ) -> tuple[PartitionState, Transaction]:
-    image = broker.image
+    image = cluster.image
     known = image.topics_by_id.get(topic.topic_id) if version >= TOPIC_IDS_FROM else image.topics.get(topic.topic_name)
     if known is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -70,7 +79,7 @@ def _decide(
         isr=epochs or dict.fromkeys(wanted.new_isr, -1),
         recovering=wanted.leader_recovery_state == 1,
     )
-    return change_in_sync(image, change, ElectionRules.of(broker.topics.config_of(known.name)))
+    return change_in_sync(image, change, ElectionRules.of(topics.config_of(known.name)))
 
 
 def _answer(index: int, code: ErrorCode, state: PartitionState) -> AlterPartitionResponsePartitionData:

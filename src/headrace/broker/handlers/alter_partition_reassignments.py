@@ -1,8 +1,6 @@
 """AlterPartitionReassignments: moves replicas to other brokers, or stops a move (KIP-455)."""
 
-from typing import TYPE_CHECKING
-
-from headrace.broker.administration.partition_changes import change_partition
+from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import Elected, ElectionRules, eligible_in
 from headrace.controller.entries import PartitionState
@@ -17,12 +15,9 @@ from headrace.wire.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 
 async def handle(
-    broker: "Broker", request: AlterPartitionReassignmentsRequest, context: RequestContext
+    request: AlterPartitionReassignmentsRequest, context: RequestContext, changes: PartitionChanges
 ) -> AlterPartitionReassignmentsResponse:
     topics = []
     for topic in request.topics:
@@ -30,7 +25,7 @@ async def handle(
         for wanted in topic.partitions:
             code, message = ErrorCode.NONE, None
             try:
-                await _move(broker, topic.name, wanted, factor_may_change=request.allow_replication_factor_change)
+                await _move(changes, topic.name, wanted, factor_may_change=request.allow_replication_factor_change)
             except RequestError as error:
                 code, message = error.code, error.message
             answers.append(
@@ -44,7 +39,7 @@ async def handle(
     )
 
 
-async def _move(broker: "Broker", name: str, wanted: ReassignablePartition, *, factor_may_change: bool) -> None:
+async def _move(changes: PartitionChanges, name: str, wanted: ReassignablePartition, *, factor_may_change: bool) -> None:
     index, target = wanted.partition_index, wanted.replicas
 
     def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
@@ -54,4 +49,4 @@ async def _move(broker: "Broker", name: str, wanted: ReassignablePartition, *, f
             raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, "The move would change the number of replicas.")
         return Elected(begin(image, index, state, tuple(target), rules))
 
-    await change_partition(broker, name, index, decide)
+    await changes.change(name, index, decide)

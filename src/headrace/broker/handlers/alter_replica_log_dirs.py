@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs: a broker has one log directory, so a replica is where it is asked to be, or cannot get there."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.storage import Storage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -11,16 +12,15 @@ from headrace.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-def handle(broker: "Broker", request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+def handle(
+    request: AlterReplicaLogDirsRequest, context: RequestContext, replicas: Replicas, storage: Storage, health: DiskHealth
+) -> AlterReplicaLogDirsResponse:
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                results.setdefault(topic.name, {})[index] = _move(broker, directory.path, topic.name, index)
+                results.setdefault(topic.name, {})[index] = _move(replicas, storage, health, directory.path, topic.name, index)
     return AlterReplicaLogDirsResponse(
         results=tuple(
             AlterReplicaLogDirTopicResult(
@@ -34,13 +34,13 @@ def handle(broker: "Broker", request: AlterReplicaLogDirsRequest, context: Reque
     )
 
 
-def _move(broker: "Broker", path: str, name: str, index: int) -> ErrorCode:
-    if path != broker.storage.name:
+def _move(replicas: Replicas, storage: Storage, health: DiskHealth, path: str, name: str, index: int) -> ErrorCode:
+    if path != storage.name:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if broker.clustering.health.lost is not None:
+    if health.lost is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        partition = broker.replicas.find(name, index)
+        partition = replicas.find(name, index)
     except RequestError as error:
         return error.code
     return ErrorCode.NONE if partition.failure is None else ErrorCode.KAFKA_STORAGE_ERROR

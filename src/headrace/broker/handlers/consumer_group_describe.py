@@ -1,8 +1,7 @@
 """ConsumerGroupDescribe: state and members of groups of the consumer protocol."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedConsumerGroup, DescribedConsumerMember, DescribedTopic
 from headrace.model.errors import ErrorCode, RequestError
@@ -15,23 +14,20 @@ from headrace.wire.messages.consumer_group_describe import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 
 async def handle(
-    broker: "Broker", request: ConsumerGroupDescribeRequest, context: RequestContext
+    request: ConsumerGroupDescribeRequest, context: RequestContext, groups: GroupCoordinator
 ) -> ConsumerGroupDescribeResponse:
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = [await _describe(broker, group_id, operations) for group_id in request.group_ids]
-    return ConsumerGroupDescribeResponse(groups=tuple(groups))
+    described = [await _describe(groups, group_id, operations) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
-async def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGroup:
+async def _describe(groups: GroupCoordinator, group_id: str, operations: int) -> DescribedGroup:
     try:
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        group = await broker.groups.describe_consumer(group_id)
+        group = await groups.describe_consumer(group_id)
     except RequestError as error:
         group = DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
     return DescribedGroup(

@@ -1,10 +1,10 @@
 """ConsumerGroupHeartbeat: all that a member of the consumer protocol says and hears (KIP-848)."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.handlers.join_group import caller
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import ConsumerHeartbeat
+from headrace.host.entropy import Entropy
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -13,19 +13,16 @@ from headrace.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_IDS_OF_CLIENTS = 1
 
 
 async def handle(
-    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, groups: GroupCoordinator, entropy: Entropy
 ) -> ConsumerGroupHeartbeatResponse:
     try:
         if context.api_version >= FIRST_VERSION_WITH_IDS_OF_CLIENTS and not request.member_id:
             raise RequestError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
-        reply = await broker.groups.consumer_heartbeat(_heartbeat(broker, request, context))
+        reply = await groups.consumer_heartbeat(_heartbeat(entropy, request, context))
     except RequestError as error:
         return ConsumerGroupHeartbeatResponse(
             error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0
@@ -46,7 +43,7 @@ async def handle(
     )
 
 
-def _heartbeat(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerHeartbeat:
+def _heartbeat(entropy: Entropy, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerHeartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return ConsumerHeartbeat(
         group_id=request.group_id,
@@ -59,5 +56,5 @@ def _heartbeat(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context
         topic_regex=request.subscribed_topic_regex,
         server_assignor=request.server_assignor,
         owned=None if owned is None else {each.topic_id: frozenset(each.partitions) for each in owned},
-        caller=caller(broker, context),
+        caller=caller(entropy, context),
     )

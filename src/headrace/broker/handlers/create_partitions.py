@@ -1,10 +1,12 @@
 """CreatePartitions: more partitions for topics that have fewer; each topic is answered by itself."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration.partition_limits import refused_by_size
+from headrace.broker.administration.topics import Topics
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.throttling import Throttling
+from headrace.controller.image import CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -13,17 +15,16 @@ from headrace.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 STRICT_FROM = 3  # versions from here on know THROTTLING_QUOTA_EXCEEDED
 
 
-async def handle(broker: "Broker", request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+async def handle(
+    request: CreatePartitionsRequest, context: RequestContext, image: CurrentImage, topics: Topics, throttling: Throttling
+) -> CreatePartitionsResponse:
     names = Counter(topic.name for topic in request.topics)
-    mutations = broker.throttling.mutations(context, strict_from=STRICT_FROM)
+    mutations = throttling.mutations(context, strict_from=STRICT_FROM)
     results = []
-    too_many = refused_by_size(_new_partitions(broker, topic) for topic in request.topics)
+    too_many = refused_by_size(_new_partitions(image, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         code, message = ErrorCode.NONE, None
         try:
@@ -32,17 +33,17 @@ async def handle(broker: "Broker", request: CreatePartitionsRequest, context: Re
             if names[topic.name] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "The topic is used twice in the request.")
             if mutations.are_limited:
-                await broker.topics.grow(topic.name, topic.count, _assignments(topic), validate_only=True)
-                mutations.charge(_new_partitions(broker, topic))
-            await broker.topics.grow(topic.name, topic.count, _assignments(topic), validate_only=request.validate_only)
+                await topics.grow(topic.name, topic.count, _assignments(topic), validate_only=True)
+                mutations.charge(_new_partitions(image, topic))
+            await topics.grow(topic.name, topic.count, _assignments(topic), validate_only=request.validate_only)
         except RequestError as error:
             code, message = error.code, error.message
         results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
     return mutations.with_wait(CreatePartitionsResponse(results=tuple(results)))
 
 
-def _new_partitions(broker: "Broker", topic: CreatePartitionsTopic) -> int:
-    known = broker.image.topics.get(topic.name)
+def _new_partitions(image: CurrentImage, topic: CreatePartitionsTopic) -> int:
+    known = image().topics.get(topic.name)
     return topic.count - known.partition_count if known is not None else 0
 
 

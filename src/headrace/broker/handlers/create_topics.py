@@ -1,26 +1,32 @@
 """CreateTopics: each topic is made or refused by itself; one bad setting fails its own topic only."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from headrace.broker.administration.partition_limits import refused_by_size
-from headrace.broker.administration.settings_view import topic_results
-from headrace.broker.administration.topics import NewTopic
+from headrace.broker.administration.settings_view import BrokerSources, topic_results
+from headrace.broker.administration.topics import NewTopic, Topics
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.throttling import Throttling
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.live_config import LiveConfig
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 STRICT_FROM = 6  # versions from here on know THROTTLING_QUOTA_EXCEEDED
 
 
-async def handle(broker: "Broker", request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+async def handle(
+    request: CreateTopicsRequest,
+    context: RequestContext,
+    topics: Topics,
+    sources: Callable[[], BrokerSources],
+    throttling: Throttling,
+    config: LiveConfig,
+) -> CreateTopicsResponse:
     names = Counter(topic.name for topic in request.topics)
-    mutations = broker.throttling.mutations(context, strict_from=STRICT_FROM)
+    mutations = throttling.mutations(context, strict_from=STRICT_FROM)
     results = []
-    too_many = refused_by_size(_partition_count(broker, topic) for topic in request.topics)
+    too_many = refused_by_size(_partition_count(config, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         try:
             if too_many is not None:
@@ -29,15 +35,17 @@ async def handle(broker: "Broker", request: CreateTopicsRequest, context: Reques
                 raise RequestError(ErrorCode.INVALID_REQUEST, "The topic is used twice in the request.")
             if mutations.are_limited:
                 # What cannot be done is not counted, so that is found out first.
-                await _create(broker, topic, True)
-                mutations.charge(_partition_count(broker, topic))
-            results.append(await _create(broker, topic, request.validate_only))
+                await _create(topics, sources, topic, True)
+                mutations.charge(_partition_count(config, topic))
+            results.append(await _create(topics, sources, topic, request.validate_only))
         except RequestError as error:
             results.append(CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message))
     return mutations.with_wait(CreateTopicsResponse(topics=tuple(results)))
 
 
-async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+async def _create(
+    topics: Topics, sources: Callable[[], BrokerSources], topic: CreatableTopic, validate_only: bool
+) -> CreatableTopicResult:
     wanted = NewTopic(
         name=topic.name,
         partition_count=topic.num_partitions,
@@ -45,7 +53,7 @@ async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) 
         assignments=_assignments(topic),
         configs=_configs(topic),
     )
-    spec, _ = await broker.topics.create(wanted, validate_only=validate_only)
+    spec, _ = await topics.create(wanted, validate_only=validate_only)
     assignments = spec.assignments
     return CreatableTopicResult(
         name=topic.name,
@@ -54,13 +62,13 @@ async def _create(broker: "Broker", topic: CreatableTopic, validate_only: bool) 
         error_message=None,
         num_partitions=spec.partition_count if assignments is None else len(assignments),
         replication_factor=spec.replication_factor if assignments is None else len(assignments[0]),
-        configs=topic_results(broker.setting_sources(), spec.configs),
+        configs=topic_results(sources(), spec.configs),
     )
 
 
-def _partition_count(broker: "Broker", topic: CreatableTopic) -> int:
+def _partition_count(config: LiveConfig, topic: CreatableTopic) -> int:
     count = len(topic.assignments) or topic.num_partitions
-    return int(broker.config["num.partitions"]) if count == -1 else count
+    return int(config.now["num.partitions"]) if count == -1 else count
 
 
 def _assignments(topic: CreatableTopic) -> dict[int, tuple[int, ...]] | None:

@@ -1,13 +1,9 @@
 """DeleteGroups: removes empty groups with their offsets."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 REASONS = {
     ErrorCode.NON_EMPTY_GROUP: "The group has members.",
@@ -15,8 +11,8 @@ REASONS = {
 }
 
 
-async def handle(broker: "Broker", request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    errors = await broker.groups.delete_groups(request.groups_names)
+async def handle(request: DeleteGroupsRequest, context: RequestContext, groups: GroupCoordinator) -> DeleteGroupsResponse:
+    errors = await groups.delete_groups(request.groups_names)
     results = tuple(
         DeletableGroupResult(group_id=group_id, error_code=code, error_message=REASONS.get(code))
         for group_id, code in errors.items()

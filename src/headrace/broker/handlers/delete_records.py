@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.wire.messages.delete_records import (
@@ -22,9 +24,6 @@ from headrace.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -39,17 +38,19 @@ Moved = tuple[Partition, int]  # and where it should begin
 Answer = tuple[int, ErrorCode]  # the low watermark
 
 
-async def handle(broker: "Broker", request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    deadline = broker.loop.time() + max(0, request.timeout_ms) / 1000
+async def handle(
+    request: DeleteRecordsRequest, context: RequestContext, replicas: Replicas, log_starts: LogStarts, housekeeping: Housekeeping
+) -> DeleteRecordsResponse:
+    deadline = asyncio.get_running_loop().time() + max(0, request.timeout_ms) / 1000
     answers: dict[Key, Answer] = {}
     moved: dict[Key, Moved] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
             try:
-                moved[topic.name, wanted.partition_index] = _delete_before(broker, topic.name, wanted)
+                moved[topic.name, wanted.partition_index] = _delete_before(replicas, housekeeping, topic.name, wanted)
             except RequestError as error:
                 answers[topic.name, wanted.partition_index] = NO_LOW_WATERMARK, error.code
-    answers |= await _settle(broker, moved, deadline)
+    answers |= await _settle(log_starts, moved, deadline)
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
@@ -67,10 +68,10 @@ def _result(index: int, low_watermark: int, code: ErrorCode) -> DeleteRecordsPar
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=code)
 
 
-def _delete_before(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> Moved:
+def _delete_before(replicas: Replicas, housekeeping: Housekeeping, topic: str, wanted: DeleteRecordsPartition) -> Moved:
     if topic in INTERNAL_TOPICS:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Records of {topic} cannot be deleted.")
-    partition = broker.replicas.find(topic, wanted.partition_index)
+    partition = replicas.find(topic, wanted.partition_index)
     partition.require_leader()
     if partition.config.cleanup_policy == {"compact"}:
         raise RequestError(ErrorCode.POLICY_VIOLATION, "Records of a compacted topic go when their key is written again.")
@@ -78,7 +79,7 @@ def _delete_before(broker: "Broker", topic: str, wanted: DeleteRecordsPartition)
     if not 0 <= target <= partition.high_watermark:
         raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
-        broker.housekeeping.unlink_soon(partition.log.delete_before(target))
+        housekeeping.unlink_soon(partition.log.delete_before(target))
     except StorageError as error:
         partition.on_storage_failure(error)
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -87,12 +88,12 @@ def _delete_before(broker: "Broker", topic: str, wanted: DeleteRecordsPartition)
     return partition, target
 
 
-async def _settle(broker: "Broker", moved: Mapping[Key, Moved], deadline: float) -> dict[Key, Answer]:
+async def _settle(log_starts: LogStarts, moved: Mapping[Key, Moved], deadline: float) -> dict[Key, Answer]:
     """Wait until the new log starts are durable here, and then until the other replicas have said so of theirs."""
     behind = [partition for partition, target in moved.values() if partition.durable_start < target]
     if behind:
         try:
-            await broker.log_starts.write(behind)
+            await log_starts.write(behind)
         except StorageError:
             logger.exception("records are deleted, and a restart may bring them back")
             return dict.fromkeys(moved, (NO_LOW_WATERMARK, ErrorCode.KAFKA_STORAGE_ERROR))

@@ -1,9 +1,9 @@
 """DescribeClientQuotas: the limits of users, client ids, addresses and (ours) topics that a filter matches."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import CurrentImage
 from headrace.controller.quotas import parse_entity
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_client_quotas import (
@@ -15,19 +15,16 @@ from headrace.wire.messages.describe_client_quotas import (
     ValueData,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 ANY = 2
 
 
-def handle(broker: "Broker", request: DescribeClientQuotasRequest, context: RequestContext) -> DescribeClientQuotasResponse:
+def handle(request: DescribeClientQuotasRequest, context: RequestContext, image: CurrentImage) -> DescribeClientQuotasResponse:
     kinds = [component.entity_type for component in request.components]
     if len(set(kinds)) != len(kinds):
         message = "An entity type is used twice in the filter."
         return DescribeClientQuotasResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message, entries=None)
     entries = []
-    for name, limits in sorted(broker.image.quotas.items()):
+    for name, limits in sorted(image().quotas.items()):
         entity = parse_entity(name)
         if _matches(entity, request):
             entries.append(_entry(entity, limits))

@@ -1,17 +1,21 @@
 """DescribeConfigs: settings with their source, default, type, synonyms and documentation; levels of loggers."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_resources import ResourceType, require_broker, require_this_broker
 from headrace.broker.administration.settings_view import (
+    BrokerSources,
     Source,
     describe_all_brokers,
     describe_broker,
     describe_group,
     describe_topic,
 )
+from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import ClusterImage, CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -21,69 +25,80 @@ from headrace.wire.messages.describe_configs import (
     DescribeConfigsResult,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
-
 # Not settings: what the broker says of itself and of its cluster, for whoever asks by these names.  The protocol has no better
 # place for it.
 DEGRADED = "headrace.degraded"
 UNCLEAN_ELECTIONS = "headrace.unclean.elections"
 
 
-def handle(broker: "Broker", request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=tuple(_answer(broker, request, resource) for resource in request.resources))
+def handle(
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    image: CurrentImage,
+    sources: Callable[[], BrokerSources],
+    health: DiskHealth,
+    broker_id: int,
+) -> DescribeConfigsResponse:
+    description = _Description(request, image(), sources(), health, broker_id)
+    return DescribeConfigsResponse(results=tuple(map(description.answer, request.resources)))
 
 
-def _answer(broker: "Broker", request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    code, message = ErrorCode.NONE, None
-    configs: tuple[DescribeConfigsResourceResult, ...] = ()
-    try:
-        configs = _describe(broker, request, resource)
-    except RequestError as error:
-        code, message = error.code, error.message
-    return DescribeConfigsResult(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=configs,
-    )
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """What one request is told."""
 
+    request: DescribeConfigsRequest
+    image: ClusterImage
+    sources: BrokerSources
+    health: DiskHealth
+    broker_id: int
 
-def _describe(
-    broker: "Broker", request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> tuple[DescribeConfigsResourceResult, ...]:
-    # No keys mean all of them, be the list empty or null.
-    keys, sources = resource.configuration_keys or None, broker.setting_sources()
-    synonyms, documentation = request.include_synonyms, request.include_documentation
-    match resource.resource_type:
-        case ResourceType.TOPIC:
-            topic = broker.image.topics.get(resource.resource_name)
-            if topic is None:
-                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{resource.resource_name}' does not exist.")
-            return describe_topic(topic.configs, sources, keys, synonyms=synonyms, documentation=documentation)
-        case ResourceType.BROKER:
-            require_broker(broker, resource.resource_name)
-            if keys == (DEGRADED,):
-                return (_told(DEGRADED, "; ".join(broker.clustering.health.reasons())),)
-            if keys == (UNCLEAN_ELECTIONS,):
-                return (_told(UNCLEAN_ELECTIONS, broker.image.unclean_elections.to_value().decode()),)
-            if resource.resource_name == "":
-                return describe_all_brokers(sources, keys, synonyms=synonyms, documentation=documentation)
-            return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
-        case ResourceType.BROKER_LOGGER:
-            require_this_broker(broker, resource.resource_name)
-            return tuple(_level(name, level) for name, level in logger_levels.levels() if keys is None or name in keys)
-        case ResourceType.GROUP:
-            if not resource.resource_name:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "There are no default settings of all groups; name a group.")
-            configs = broker.image.group_configs.get(resource.resource_name, {})
-            return describe_group(configs, sources, keys, synonyms=synonyms, documentation=documentation)
-        case ResourceType.CLIENT_METRICS:
-            return ()
-        case _:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
+    def answer(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        code, message = ErrorCode.NONE, None
+        configs: tuple[DescribeConfigsResourceResult, ...] = ()
+        try:
+            configs = self._describe(resource)
+        except RequestError as error:
+            code, message = error.code, error.message
+        return DescribeConfigsResult(
+            error_code=code,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=configs,
+        )
+
+    def _describe(self, resource: DescribeConfigsResource) -> tuple[DescribeConfigsResourceResult, ...]:
+        # No keys mean all of them, be the list empty or null.
+        keys, sources = resource.configuration_keys or None, self.sources
+        synonyms, documentation = self.request.include_synonyms, self.request.include_documentation
+        match resource.resource_type:
+            case ResourceType.TOPIC:
+                topic = self.image.topics.get(resource.resource_name)
+                if topic is None:
+                    raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{resource.resource_name}' does not exist.")
+                return describe_topic(topic.configs, sources, keys, synonyms=synonyms, documentation=documentation)
+            case ResourceType.BROKER:
+                require_broker(self.broker_id, resource.resource_name)
+                if keys == (DEGRADED,):
+                    return (_told(DEGRADED, "; ".join(self.health.reasons())),)
+                if keys == (UNCLEAN_ELECTIONS,):
+                    return (_told(UNCLEAN_ELECTIONS, self.image.unclean_elections.to_value().decode()),)
+                if resource.resource_name == "":
+                    return describe_all_brokers(sources, keys, synonyms=synonyms, documentation=documentation)
+                return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
+            case ResourceType.BROKER_LOGGER:
+                require_this_broker(self.broker_id, resource.resource_name)
+                return tuple(_level(name, level) for name, level in logger_levels.levels() if keys is None or name in keys)
+            case ResourceType.GROUP:
+                if not resource.resource_name:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, "There are no default settings of all groups; name a group.")
+                configs = self.image.group_configs.get(resource.resource_name, {})
+                return describe_group(configs, sources, keys, synonyms=synonyms, documentation=documentation)
+            case ResourceType.CLIENT_METRICS:
+                return ()
+            case _:
+                raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
 
 
 def _told(name: str, value: str) -> DescribeConfigsResourceResult:

@@ -1,8 +1,7 @@
 """DescribeGroups: state and members of classic groups."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedClassicGroup
 from headrace.model.errors import ErrorCode, RequestError
@@ -13,22 +12,19 @@ from headrace.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_ERRORS = 6
 
 
-async def handle(broker: "Broker", request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext, groups: GroupCoordinator) -> DescribeGroupsResponse:
     tells_error = context.api_version >= FIRST_VERSION_WITH_ERRORS
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = [await _describe(broker, group_id, operations, tells_error=tells_error) for group_id in request.groups]
-    return DescribeGroupsResponse(groups=tuple(groups))
+    described = [await _describe(groups, group_id, operations, tells_error=tells_error) for group_id in request.groups]
+    return DescribeGroupsResponse(groups=tuple(described))
 
 
-async def _describe(broker: "Broker", group_id: str, operations: int, *, tells_error: bool) -> DescribedGroup:
+async def _describe(groups: GroupCoordinator, group_id: str, operations: int, *, tells_error: bool) -> DescribedGroup:
     try:
-        group = await broker.groups.describe_classic(group_id, tells_error=tells_error)
+        group = await groups.describe_classic(group_id, tells_error=tells_error)
     except RequestError as error:
         group = DescribedClassicGroup(group_id=group_id, state="", error=error.code, error_message=error.message)
     members = tuple(

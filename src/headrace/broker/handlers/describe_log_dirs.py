@@ -1,10 +1,13 @@
 """DescribeLogDirs: how much of the disk each partition takes."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
+from headrace.broker.health.disk_health import DiskHealth
+from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.storage import Storage
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -14,24 +17,28 @@ from headrace.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-def handle(broker: "Broker", request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+def handle(
+    request: DescribeLogDirsRequest,
+    context: RequestContext,
+    replicas: Replicas,
+    storage: Storage,
+    space: DiskSpace,
+    health: DiskHealth,
+) -> DescribeLogDirsResponse:
     by_topic: dict[str, list[Partition]] = defaultdict(list)
     wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    for partition in broker.replicas:
+    for partition in replicas:
         if wanted is None or (partition.identity.topic, partition.identity.partition) in wanted:
             by_topic[partition.identity.topic].append(partition)
-    lost = broker.clustering.health.lost is not None
+    lost = health.lost is not None
     # As it was when somebody last looked: the disk itself may take its time to say.
-    total, usable = (-1, -1) if lost else (broker.space.total, broker.space.free)
+    total, usable = (-1, -1) if lost else (space.total, space.free)
     return DescribeLogDirsResponse(
         results=(
             DescribeLogDirsResult(
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NONE,
-                log_dir=broker.storage.name,
+                log_dir=storage.name,
                 topics=tuple(
                     DescribeLogDirsTopic(name=name, partitions=tuple(map(_describe, partitions)))
                     for name, partitions in by_topic.items()

@@ -1,33 +1,29 @@
 """DescribeProducers: the producers that the leader of a partition remembers, and their open transactions."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.replicas import Replicas
 from headrace.log.producers.producer_state import ProducerState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import why_not_a_topic_name
 from headrace.wire.messages import describe_producers as wire
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-def handle(broker: "Broker", request: wire.DescribeProducersRequest, context: RequestContext) -> wire.DescribeProducersResponse:
+def handle(request: wire.DescribeProducersRequest, context: RequestContext, replicas: Replicas) -> wire.DescribeProducersResponse:
     return wire.DescribeProducersResponse(
         topics=tuple(
             wire.TopicResponse(
-                name=topic.name, partitions=tuple(_describe(broker, topic.name, index) for index in topic.partition_indexes)
+                name=topic.name, partitions=tuple(_describe(replicas, topic.name, index) for index in topic.partition_indexes)
             )
             for topic in request.topics
         )
     )
 
 
-def _describe(broker: "Broker", topic: str, index: int) -> wire.PartitionResponse:
+def _describe(replicas: Replicas, topic: str, index: int) -> wire.PartitionResponse:
     try:
         if (wrong := why_not_a_topic_name(topic)) is not None:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
-        partition = broker.replicas.find(topic, index)
+        partition = replicas.find(topic, index)
         partition.require_leader()
     except RequestError as error:
         return wire.PartitionResponse(

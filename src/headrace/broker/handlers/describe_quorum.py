@@ -6,11 +6,12 @@ store's revision as the end of the log.  How far another broker is, it tells its
 """
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from headrace.broker.cluster.peers import PeerUnreachable
+from headrace.broker.cluster.peers import Peers, PeerUnreachable
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.entries import BrokerRegistration
+from headrace.controller.image import CurrentImage
+from headrace.host.clock import Clock
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER
 from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -24,27 +25,26 @@ from headrace.wire.messages.describe_quorum import (
     ReplicaState,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 CLUSTER_METADATA = "__cluster_metadata"
 API_VERSIONS_VERSION = 4
 PEER_SECONDS_MAX = 2.0
 UNKNOWN = -1
 
 
-async def handle(broker: "Broker", request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+async def handle(
+    request: DescribeQuorumRequest, context: RequestContext, image: CurrentImage, peers: Peers, clock: Clock, broker_id: int
+) -> DescribeQuorumResponse:
     if not _asks_for_metadata(request):
         return _refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if broker.image.controller_id == NO_BROKER:
+    if image().controller_id == NO_BROKER:
         return _refusal(request, ErrorCode.LEADER_NOT_AVAILABLE)
-    members = {**broker.image.members, **broker.image.brokers}
-    voters = tuple(await asyncio.gather(*(_state_of(broker, broker_id) for broker_id in sorted(members))))
+    members = {**image().members, **image().brokers}
+    voters = tuple(await asyncio.gather(*(_state_of(image, peers, clock, broker_id, member) for member in sorted(members))))
     answer = DescribeQuorumResponsePartition(
         partition_index=0,
         error_code=ErrorCode.NONE,
-        leader_id=broker.image.controller_id,
-        leader_epoch=broker.image.controller_epoch,
+        leader_id=image().controller_id,
+        leader_epoch=image().controller_epoch,
         # What the brokers have seen is in the store, and what is in the store is decided.
         high_watermark=max(voter.log_end_offset for voter in voters),
         current_voters=voters,
@@ -78,23 +78,23 @@ def _refusal(request: DescribeQuorumRequest, code: ErrorCode) -> DescribeQuorumR
     )
 
 
-async def _state_of(broker: "Broker", broker_id: int) -> ReplicaState:
+async def _state_of(image: CurrentImage, peers: Peers, clock: Clock, own_id: int, broker_id: int) -> ReplicaState:
     """What a broker has seen of the metadata; unknown of one that is away."""
-    if broker_id == broker.broker_id:
-        return _state(broker, broker_id, broker.image.revision)
+    if broker_id == own_id:
+        return _state(image, clock, broker_id, image().revision)
     request = ApiVersionsRequest(client_software_name="headrace", client_software_version="1")
     try:
-        reply: ApiVersionsResponse = await broker.peers.call(
+        reply: ApiVersionsResponse = await peers.call(
             broker_id, request, API_VERSIONS_VERSION, timeout=PEER_SECONDS_MAX, lane="quorum"
         )
     except PeerUnreachable:
         return ReplicaState(replica_id=broker_id, log_end_offset=UNKNOWN)
-    return _state(broker, broker_id, reply.finalized_features_epoch)
+    return _state(image, clock, broker_id, reply.finalized_features_epoch)
 
 
-def _state(broker: "Broker", broker_id: int, revision: int) -> ReplicaState:
-    now_ms = broker.clock.wall_ms()
-    caught_up = revision >= broker.image.revision
+def _state(image: CurrentImage, clock: Clock, broker_id: int, revision: int) -> ReplicaState:
+    now_ms = clock.wall_ms()
+    caught_up = revision >= image().revision
     return ReplicaState(
         replica_id=broker_id,
         log_end_offset=revision,

@@ -1,10 +1,8 @@
 """DescribeTopicPartitions: topics page by page, so that no reply grows with the cluster."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.administration.authorized_operations import ON_TOPIC
 from headrace.broker.network.dispatch import RequestContext
-from headrace.controller.image import Topic
+from headrace.controller.image import CurrentImage, Topic
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
 from headrace.model.names import INTERNAL_TOPICS, why_not_a_topic_name
@@ -16,14 +14,13 @@ from headrace.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 PARTITIONS_MAX = 2000
 
 
-def handle(broker: "Broker", request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
-    names = sorted({topic.name for topic in request.topics} or broker.image.topics)
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, image: CurrentImage
+) -> DescribeTopicPartitionsResponse:
+    names = sorted({topic.name for topic in request.topics} or image().topics)
     left = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
     first = 0
     if request.cursor is not None:
@@ -33,12 +30,12 @@ def handle(broker: "Broker", request: DescribeTopicPartitionsRequest, context: R
     for name in names:
         if left == 0:
             return DescribeTopicPartitionsResponse(topics=tuple(results), next_cursor=Cursor(topic_name=name, partition_index=0))
-        topic = broker.image.topics.get(name)
+        topic = image().topics.get(name)
         if topic is None:
             results.append(_refusal(name))
             continue
         until = min(topic.partition_count, first + left)
-        results.append(_describe(broker, topic, range(first, until)))
+        results.append(_describe(image, topic, range(first, until)))
         left -= until - first
         if until < topic.partition_count:
             return DescribeTopicPartitionsResponse(
@@ -56,8 +53,8 @@ def _refusal(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _describe(broker: "Broker", topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
-    alive = broker.image.brokers
+def _describe(image: CurrentImage, topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    alive = image().brokers
     states = ((index, topic.partitions[index]) for index in indexes)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,

@@ -1,8 +1,7 @@
 """DescribeTransactions: the transactions that this broker coordinates, in full."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.coordinators.transactions.entries import by_topic
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Description
 from headrace.model.errors import ErrorCode, RequestError
@@ -13,20 +12,19 @@ from headrace.wire.messages.describe_transactions import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-async def handle(broker: "Broker", request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
-    found = [await _describe(broker, transactional_id) for transactional_id in request.transactional_ids]
+async def handle(
+    request: DescribeTransactionsRequest, context: RequestContext, transactions: TransactionCoordinator
+) -> DescribeTransactionsResponse:
+    found = [await _describe(transactions, transactional_id) for transactional_id in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=tuple(map(_state, found)))
 
 
-async def _describe(broker: "Broker", transactional_id: str) -> Description:
+async def _describe(transactions: TransactionCoordinator, transactional_id: str) -> Description:
     if not transactional_id:
         return Description(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
     try:
-        return await broker.transactions.describe(transactional_id)
+        return await transactions.describe(transactional_id)
     except RequestError as error:
         return Description(transactional_id=transactional_id, error=error.code)
 

@@ -1,7 +1,6 @@
 """DescribeUserScramCredentials: no user has SCRAM credentials here, and whoever asks is told so."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
@@ -11,13 +10,8 @@ from headrace.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-def handle(
-    broker: "Broker", request: DescribeUserScramCredentialsRequest, context: RequestContext
-) -> DescribeUserScramCredentialsResponse:
+def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext) -> DescribeUserScramCredentialsResponse:
     asked = Counter(user.name for user in request.users or ())
     return DescribeUserScramCredentialsResponse(
         error_code=ErrorCode.NONE, results=tuple(_refusal(name, count) for name, count in asked.items())

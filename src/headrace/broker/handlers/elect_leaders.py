@@ -1,13 +1,12 @@
 """ElectLeaders: lets preferred replicas lead again, or gives a partition a leader at any price (KIP-460)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from headrace.broker.administration.partition_changes import change_partition
+from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import Elected, ElectionRules, elect_uncleanly, eligible_in, prefer
 from headrace.controller.entries import PartitionState
-from headrace.controller.image import ClusterImage
+from headrace.controller.image import ClusterImage, CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -16,21 +15,20 @@ from headrace.wire.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 PREFERRED, UNCLEAN = 0, 1
 
 
-async def handle(broker: "Broker", request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+async def handle(
+    request: ElectLeadersRequest, context: RequestContext, image: CurrentImage, changes: PartitionChanges
+) -> ElectLeadersResponse:
     if request.election_type not in (PREFERRED, UNCLEAN):
         return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST, replica_election_results=())
     for_all = request.topic_partitions is None
     results: dict[str, list[PartitionResult]] = {}
-    for name, index in list(_asked(broker, request)):
+    for name, index in list(_asked(image, request)):
         code, message = ErrorCode.NONE, None
         try:
-            await _elect(broker, name, index, unclean=request.election_type == UNCLEAN)
+            await _elect(changes, name, index, unclean=request.election_type == UNCLEAN)
         except RequestError as error:
             code, message = error.code, error.message
         # Who asks for all wants to hear only of those where something happened.
@@ -43,16 +41,16 @@ async def handle(broker: "Broker", request: ElectLeadersRequest, context: Reques
     )
 
 
-def _asked(broker: "Broker", request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+def _asked(image: CurrentImage, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
     if request.topic_partitions is None:
-        yield from ((topic.name, index) for topic, index, _ in broker.image.partitions())
+        yield from ((topic.name, index) for topic, index, _ in image().partitions())
     else:
         yield from ((topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
 
 
-async def _elect(broker: "Broker", name: str, index: int, *, unclean: bool) -> None:
+async def _elect(changes: PartitionChanges, name: str, index: int, *, unclean: bool) -> None:
     def decide(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
         eligible = eligible_in(image)
         return elect_uncleanly(state, eligible, rules) if unclean else Elected(prefer(state, eligible))
 
-    await change_partition(broker, name, index, decide)
+    await changes.change(name, index, decide)

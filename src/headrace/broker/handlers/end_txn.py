@@ -1,7 +1,6 @@
 """EndTxn: commit or abort.  The answer means that the outcome is decided for good; its markers follow."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import EndTransaction, Identified
@@ -9,14 +8,11 @@ from headrace.model.errors import RequestError
 from headrace.model.identity import ProducerIdentity
 from headrace.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 KNOWS_FENCED_FROM = 2
 BUMPS_EPOCH_FROM = 5
 
 
-async def handle(broker: "Broker", request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+async def handle(request: EndTxnRequest, context: RequestContext, transactions: TransactionCoordinator) -> EndTxnResponse:
     end = EndTransaction(
         transactional_id=request.transactional_id,
         producer=ProducerIdentity(request.producer_id, request.producer_epoch),
@@ -24,7 +20,7 @@ async def handle(broker: "Broker", request: EndTxnRequest, context: RequestConte
         client_version=2 if context.api_version >= BUMPS_EPOCH_FROM else 0,
     )
     try:
-        answer = await broker.transactions.end(end)
+        answer = await transactions.end(end)
     except RequestError as error:
         answer = Identified(error.code)
     return EndTxnResponse(

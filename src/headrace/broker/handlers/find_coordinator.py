@@ -2,19 +2,22 @@
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
+from headrace.broker.administration.topics import Topics
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.coordinators.placement import partition_for
 from headrace.broker.coordinators.runtime import CoordinatorRuntime
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
+from headrace.broker.partitions.replicas import Replicas
+from headrace.controller.image import CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 FIRST_BATCHED_VERSION = 4
@@ -22,13 +25,21 @@ FIRST_BATCHED_VERSION = 4
 LOAD_PATIENCE_S = 1.0
 
 
-async def handle(broker: "Broker", request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+async def handle(
+    request: FindCoordinatorRequest,
+    context: RequestContext,
+    image: CurrentImage,
+    topics: Topics,
+    groups: GroupCoordinator,
+    transactions: TransactionCoordinator,
+    replicas: Replicas,
+    broker_id: int,
+) -> FindCoordinatorResponse:
+    search = _Search(context.connection.listener, image, topics, groups, transactions, replicas, broker_id)
     if context.api_version >= FIRST_BATCHED_VERSION:
-        coordinators = [
-            await _find(broker, key, request.key_type, context.connection.listener) for key in request.coordinator_keys
-        ]
+        coordinators = [await search.find(key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(coordinators))
-    found = await _find(broker, request.key, request.key_type, context.connection.listener)
+    found = await search.find(request.key, request.key_type)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,
@@ -38,36 +49,52 @@ async def handle(broker: "Broker", request: FindCoordinatorRequest, context: Req
     )
 
 
-async def _find(broker: "Broker", key: str, key_type: int, listener: str) -> Coordinator:
-    try:
-        return await _coordinator(broker, key, key_type, listener)
-    except RequestError as error:
-        message = error.message or error.code.name
-        return Coordinator(key=key, node_id=NO_BROKER, host="", port=-1, error_code=error.code, error_message=message)
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """On behalf of a client that came in by one listener."""
 
+    listener: str
+    image: CurrentImage
+    topics: Topics
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    replicas: Replicas
+    broker_id: int
 
-async def _coordinator(broker: "Broker", key: str, key_type: int, listener: str) -> Coordinator:
-    if key_type not in TOPICS:
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
-    try:
-        topic = await broker.topics.ensure(TOPICS[key_type])
-    except RequestError as error:
-        # Too few brokers, for instance: that may pass.
-        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name) from error
-    index = partition_for(key, topic.partition_count)
-    leader = broker.image.brokers.get(topic.partitions[index].leader)
-    endpoint = None if leader is None else endpoint_of(leader, listener)
-    if leader is None or endpoint is None:
-        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
-    if leader.broker_id == broker.broker_id:
-        coordinator = broker.groups if key_type == 0 else broker.transactions
-        if not coordinator.runtime.leads(index):
-            # The metadata knows the topic and this broker is about to take it up.
-            await broker.replicas.settled()
-        await _loaded(coordinator.runtime, index)
-    return Coordinator(
-        key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE, error_message=None
-    )
+    async def find(self, key: str, key_type: int) -> Coordinator:
+        try:
+            return await self._coordinator(key, key_type)
+        except RequestError as error:
+            message = error.message or error.code.name
+            return Coordinator(key=key, node_id=NO_BROKER, host="", port=-1, error_code=error.code, error_message=message)
+
+    async def _coordinator(self, key: str, key_type: int) -> Coordinator:
+        if key_type not in TOPICS:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
+        try:
+            topic = await self.topics.ensure(TOPICS[key_type])
+        except RequestError as error:
+            # Too few brokers, for instance: that may pass.
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name) from error
+        index = partition_for(key, topic.partition_count)
+        leader = self.image().brokers.get(topic.partitions[index].leader)
+        endpoint = None if leader is None else endpoint_of(leader, self.listener)
+        if leader is None or endpoint is None:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
+        if leader.broker_id == self.broker_id:
+            coordinator = self.groups if key_type == 0 else self.transactions
+            if not coordinator.runtime.leads(index):
+                # The metadata knows the topic and this broker is about to take it up.
+                await self.replicas.settled()
+            await _loaded(coordinator.runtime, index)
+        return Coordinator(
+            key=key,
+            node_id=leader.broker_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+        )
 
 
 async def _loaded(runtime: CoordinatorRuntime[Any], index: int) -> None:

@@ -1,17 +1,13 @@
 """Heartbeat: a member of a classic group is alive, and learns whether it must join again."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Heartbeat
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-async def handle(broker: "Broker", request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+async def handle(request: HeartbeatRequest, context: RequestContext, groups: GroupCoordinator) -> HeartbeatResponse:
     beat = Heartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -19,7 +15,7 @@ async def handle(broker: "Broker", request: HeartbeatRequest, context: RequestCo
         instance_id=request.group_instance_id,
     )
     try:
-        code = await broker.groups.heartbeat(beat)
+        code = await groups.heartbeat(beat)
     except RequestError as error:
         # While a shard is being loaded nobody's session runs: there is nothing a member should do about it.
         code = ErrorCode.NONE if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code

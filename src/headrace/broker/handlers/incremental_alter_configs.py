@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration import logger_levels
-from headrace.broker.administration.config_resources import ResourceType, alter, require_this_broker
+from headrace.broker.administration.config_resources import ConfigChanges, ResourceType, require_this_broker
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
@@ -20,22 +19,19 @@ from headrace.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TABLES = {ResourceType.TOPIC: TOPIC_SETTINGS, ResourceType.BROKER: BROKER_SETTINGS, ResourceType.GROUP: GROUP_SETTINGS}
 
 
 async def handle(
-    broker: "Broker", request: IncrementalAlterConfigsRequest, context: RequestContext
+    request: IncrementalAlterConfigsRequest, context: RequestContext, configs: ConfigChanges, broker_id: int
 ) -> IncrementalAlterConfigsResponse:
     responses = []
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
             _check_named_once(resource)
-            await _alter(broker, resource, validate_only=request.validate_only)
+            await _alter(configs, broker_id, resource, validate_only=request.validate_only)
         except RequestError as error:
             code, message = error.code, error.message
         responses.append(
@@ -52,13 +48,13 @@ def _check_named_once(resource: AlterConfigsResource) -> None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "A setting is used twice in the request.")
 
 
-async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_only: bool) -> None:
+async def _alter(configs: ConfigChanges, broker_id: int, resource: AlterConfigsResource, *, validate_only: bool) -> None:
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        require_this_broker(broker, resource.resource_name)
+        require_this_broker(broker_id, resource.resource_name)
         _alter_loggers(resource, validate_only=validate_only)
     else:
         change = partial(_changed, resource)
-        await alter(broker, resource.resource_type, resource.resource_name, change, validate_only=validate_only)
+        await configs.alter(resource.resource_type, resource.resource_name, change, validate_only=validate_only)
 
 
 def _alter_loggers(resource: AlterConfigsResource, *, validate_only: bool) -> None:

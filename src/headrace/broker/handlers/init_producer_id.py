@@ -1,7 +1,6 @@
 """InitProducerId: an identity for an idempotent producer, from any broker, or for a transactional one, from its coordinator."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Identified, InitProducerId
@@ -9,15 +8,14 @@ from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 KNOWS_FENCED_FROM = 4
 
 
-async def handle(broker: "Broker", request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def handle(
+    request: InitProducerIdRequest, context: RequestContext, transactions: TransactionCoordinator
+) -> InitProducerIdResponse:
     try:
-        answer = await _identify(broker, request)
+        answer = await _identify(transactions, request)
     except RequestError as error:
         answer = Identified(error.code)
     return InitProducerIdResponse(
@@ -27,11 +25,11 @@ async def handle(broker: "Broker", request: InitProducerIdRequest, context: Requ
     )
 
 
-async def _identify(broker: "Broker", request: InitProducerIdRequest) -> Identified:
+async def _identify(transactions: TransactionCoordinator, request: InitProducerIdRequest) -> Identified:
     expected = _expected(request)
     if request.transactional_id is None:
-        return Identified(ErrorCode.NONE, await broker.transactions.new_producer_id(), 0)
-    return await broker.transactions.init_producer_id(
+        return Identified(ErrorCode.NONE, await transactions.new_producer_id(), 0)
+    return await transactions.init_producer_id(
         InitProducerId(
             transactional_id=request.transactional_id,
             timeout_ms=request.transaction_timeout_ms,

@@ -1,29 +1,28 @@
 """JoinGroup: parked until the group has rebalanced."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Caller, Join, JoinReply
+from headrace.host.entropy import Entropy
 from headrace.model.errors import RequestError
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 FIRST_VERSION_WITH_ID_FIRST = 4
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 
 
-async def handle(broker: "Broker", request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+async def handle(
+    request: JoinGroupRequest, context: RequestContext, groups: GroupCoordinator, entropy: Entropy
+) -> JoinGroupResponse:
     try:
-        reply = await broker.groups.join(_join(broker, request, context))
+        reply = await groups.join(_join(entropy, request, context))
     except RequestError as error:
         reply = JoinReply(error=error.code, member_id=request.member_id)
     return _response(reply, context.api_version)
 
 
-def _join(broker: "Broker", request: JoinGroupRequest, context: RequestContext) -> Join:
+def _join(entropy: Entropy, request: JoinGroupRequest, context: RequestContext) -> Join:
     return Join(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -33,17 +32,15 @@ def _join(broker: "Broker", request: JoinGroupRequest, context: RequestContext) 
         rebalance_timeout_ms=request.rebalance_timeout_ms if context.api_version >= 1 else request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
-        caller=caller(broker, context),
+        caller=caller(entropy, context),
         asks_for_id_first=context.api_version >= FIRST_VERSION_WITH_ID_FIRST,
         can_skip_assignment=context.api_version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
     )
 
 
-def caller(broker: "Broker", context: RequestContext) -> Caller:
+def caller(entropy: Entropy, context: RequestContext) -> Caller:
     """Who asks, as the coordinator keeps it; hosts look as Kafka writes them."""
-    return Caller(
-        client_id=context.client_id or "", client_host=f"/{context.client_host}", fresh_id=str(broker.host.entropy.uuid())
-    )
+    return Caller(client_id=context.client_id or "", client_host=f"/{context.client_host}", fresh_id=str(entropy.uuid()))
 
 
 def _response(reply: JoinReply, version: int) -> JoinGroupResponse:

@@ -1,26 +1,22 @@
 """LeaveGroup: one member until version 2, many from version 3 on."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Leave, Leaver
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_MANY = 3
 
 
-async def handle(broker: "Broker", request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+async def handle(request: LeaveGroupRequest, context: RequestContext, groups: GroupCoordinator) -> LeaveGroupResponse:
     is_single = context.api_version < FIRST_VERSION_WITH_MANY
     if is_single:
         leavers: tuple[Leaver, ...] = (Leaver(request.member_id),)
     else:
         leavers = tuple(Leaver(member.member_id, member.group_instance_id) for member in request.members)
     try:
-        left = await broker.groups.leave(Leave(group_id=request.group_id, members=leavers))
+        left = await groups.leave(Leave(group_id=request.group_id, members=leavers))
     except RequestError as error:
         return LeaveGroupResponse(error_code=error.code)
     if is_single:

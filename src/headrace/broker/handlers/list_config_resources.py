@@ -1,10 +1,10 @@
 """ListConfigResources: what there is that has settings (KIP-1142).  In its first version it asks for client metrics alone."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration.config_resources import ResourceType
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import CurrentImage
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.list_config_resources import (
     ConfigResource,
@@ -12,13 +12,10 @@ from headrace.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_TYPES = 1
 
 
-def handle(broker: "Broker", request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
+def handle(request: ListConfigResourcesRequest, context: RequestContext, image: CurrentImage) -> ListConfigResourcesResponse:
     asked: Iterable[int] = (ResourceType.CLIENT_METRICS,)
     if context.api_version >= FIRST_VERSION_WITH_TYPES:
         asked = dict.fromkeys(request.resource_types) or ResourceType
@@ -27,20 +24,18 @@ def handle(broker: "Broker", request: ListConfigResourcesRequest, context: Reque
     return ListConfigResourcesResponse(
         error_code=ErrorCode.NONE,
         config_resources=tuple(
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in asked
-            for name in _names(broker, ResourceType(kind))
+            ConfigResource(resource_name=name, resource_type=kind) for kind in asked for name in _names(image, ResourceType(kind))
         ),
     )
 
 
-def _names(broker: "Broker", kind: ResourceType) -> list[str]:
+def _names(image: CurrentImage, kind: ResourceType) -> list[str]:
     match kind:
         case ResourceType.TOPIC:
-            return list(broker.image.topics)
+            return list(image().topics)
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return [str(broker_id) for broker_id in sorted(broker.image.brokers)]
+            return [str(broker_id) for broker_id in sorted(image().brokers)]
         case ResourceType.GROUP:
-            return sorted(broker.image.group_configs)
+            return sorted(image().group_configs)
         case ResourceType.CLIENT_METRICS:
             return []

@@ -1,9 +1,8 @@
 """ListOffsets: the offset at the start, at the end, at a time, or of the latest time."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -13,28 +12,25 @@ from headrace.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 CONSUMER = -1
 READ_COMMITTED = 1
 
 
-def handle(broker: "Broker", request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+def handle(request: ListOffsetsRequest, context: RequestContext, replicas: Replicas) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        answers = [_answer(broker, request, topic.name, wanted, context.api_version) for wanted in topic.partitions]
+        answers = [_answer(replicas, request, topic.name, wanted, context.api_version) for wanted in topic.partitions]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _answer(
-    broker: "Broker", request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, version: int
+    replicas: Replicas, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, version: int
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
-        partition = broker.replicas.find(topic, index)
+        partition = replicas.find(topic, index)
         partition.require_leader(wanted.current_leader_epoch)
         timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
     except RequestError as error:

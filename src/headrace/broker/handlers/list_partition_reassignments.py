@@ -1,8 +1,7 @@
 """ListPartitionReassignments: the moves under way."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import CurrentImage
 from headrace.controller.reassignment import moves
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.list_partition_reassignments import (
@@ -12,18 +11,15 @@ from headrace.wire.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 
 def handle(
-    broker: "Broker", request: ListPartitionReassignmentsRequest, context: RequestContext
+    request: ListPartitionReassignmentsRequest, context: RequestContext, image: CurrentImage
 ) -> ListPartitionReassignmentsResponse:
     asked = None
     if request.topics is not None:
         asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
     by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
-    for move in moves(broker.image):
+    for move in moves(image()):
         if asked is None or (move.topic.name, move.index) in asked:
             by_topic.setdefault(move.topic.name, []).append(
                 OngoingPartitionReassignment(

@@ -1,7 +1,6 @@
 """ListTransactions: the transactions that this broker coordinates, by state, producer, age and name."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.describing import unknown_states
 from headrace.coordination.transaction.requests import ListFilter
@@ -12,11 +11,10 @@ from headrace.wire.messages.list_transactions import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-async def handle(broker: "Broker", request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+async def handle(
+    request: ListTransactionsRequest, context: RequestContext, transactions: TransactionCoordinator
+) -> ListTransactionsResponse:
     filtered = ListFilter(
         states=frozenset(request.state_filters),
         producer_ids=frozenset(request.producer_id_filters),
@@ -24,7 +22,7 @@ async def handle(broker: "Broker", request: ListTransactionsRequest, context: Re
         transactional_id_pattern=request.transactional_id_pattern,
     )
     try:
-        found = await broker.transactions.list(filtered)
+        found = await transactions.list(filtered)
     except RequestError as error:
         return ListTransactionsResponse(error_code=error.code, unknown_state_filters=(), transaction_states=())
     return ListTransactionsResponse(

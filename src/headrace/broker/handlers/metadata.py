@@ -2,15 +2,16 @@
 
 from collections.abc import Container
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from headrace.broker.administration.auto_creation import AutoCreation
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
 from headrace.controller.entries import BrokerRegistration, PartitionState
-from headrace.controller.image import Topic
+from headrace.controller.image import ClusterImage, CurrentImage, Topic
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
+from headrace.model.live_config import LiveConfig
 from headrace.model.names import INTERNAL_TOPICS, why_not_a_topic_name
 from headrace.wire.messages.metadata import (
     MetadataRequest,
@@ -21,29 +22,34 @@ from headrace.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_BY_ID = 12
 FIRST_VERSION_WITH_LISTENER_ERROR = 6
 
 
-def handle(broker: "Broker", request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def handle(
+    request: MetadataRequest,
+    context: RequestContext,
+    image: CurrentImage,
+    auto_creation: AutoCreation,
+    config: LiveConfig,
+    broker_id: int,
+) -> MetadataResponse:
     # Version 0 has no null array: an empty one asks for all topics.
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
-    view = _View(broker, context)
+    view = _View(image(), context)
     if everything:
-        topics = tuple(view.describe(topic) for topic in list(broker.image.topics.values()))
+        topics = tuple(view.describe(topic) for topic in list(view.image.topics.values()))
     else:
-        topics = _answer_all(view, request, context.api_version)
+        may_create = request.allow_auto_topic_creation and config.now["auto.create.topics.enable"]
+        topics = _answer_all(view, request, context.api_version, auto_creation, may_create=may_create)
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=member.broker_id, host=endpoint.host, port=endpoint.port, rack=member.rack)
-            for member in broker.image.brokers.values()
+            for member in view.image.brokers.values()
             if (endpoint := endpoint_of(member, context.connection.listener)) is not None
         ),
-        cluster_id=broker.cluster.cluster_id,
-        controller_id=controller_of(broker),
+        cluster_id=view.image.cluster_id,
+        controller_id=controller_of(view.image, broker_id),
         topics=_with_operations(topics) if request.include_topic_authorized_operations else topics,
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
@@ -54,36 +60,37 @@ def _with_operations(topics: tuple[MetadataResponseTopic, ...]) -> tuple[Metadat
     return tuple(replace(topic, topic_authorized_operations=ON_TOPIC) for topic in topics)
 
 
-def controller_of(broker: "Broker") -> int:
-    """The controller, for clients that send administration there; any broker can carry it out."""
-    known = broker.image.controller_id
-    return known if known != NO_BROKER else broker.broker_id
+def controller_of(image: ClusterImage, broker_id: int) -> int:
+    """The controller, for clients that send administration there; any broker, this one too, can carry it out."""
+    return image.controller_id if image.controller_id != NO_BROKER else broker_id
 
 
-def _answer_all(view: "_View", request: MetadataRequest, version: int) -> tuple[MetadataResponseTopic, ...]:
+def _answer_all(
+    view: "_View", request: MetadataRequest, version: int, auto_creation: AutoCreation, *, may_create: bool
+) -> tuple[MetadataResponseTopic, ...]:
     asked = request.topics or ()
     if version < FIRST_VERSION_BY_ID and any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in asked):
         # These versions carry ids in replies only, and no null name: as Kafka does, nothing of such a request is answered.
         return tuple(_refusal(topic.name or "", ErrorCode.INVALID_REQUEST, topic) for topic in asked)
-    may_create = request.allow_auto_topic_creation and view.broker.config["auto.create.topics.enable"]
-    return tuple(_answer(view, topic, may_create) for topic in asked)
+    return tuple(_answer(view, topic, auto_creation, may_create=may_create) for topic in asked)
 
 
-def _answer(view: "_View", wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
-    broker = view.broker
+def _answer(
+    view: "_View", wanted: MetadataRequestTopic, auto_creation: AutoCreation, *, may_create: bool
+) -> MetadataResponseTopic:
     # The Java client puts an empty name, not a null one, beside an id.
     if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
-        topic = broker.image.topics_by_id.get(wanted.topic_id)
+        topic = view.image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _refusal(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
         return view.describe(topic)
-    topic = broker.image.topics.get(wanted.name)
-    if topic is not None and not broker.auto_creation.is_under_way(wanted.name):
+    topic = view.image.topics.get(wanted.name)
+    if topic is not None and not auto_creation.is_under_way(wanted.name):
         return view.describe(topic)
     if why_not_a_topic_name(wanted.name) is not None:
         return _refusal(wanted.name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
     if may_create:
-        broker.auto_creation.begin(wanted.name)
+        auto_creation.begin(wanted.name)
     return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
 
 
@@ -100,8 +107,8 @@ def _refusal(name: str | None, code: ErrorCode, wanted: MetadataRequestTopic) ->
 class _View:
     """The cluster as one client sees it, by the listener it came in by."""
 
-    def __init__(self, broker: "Broker", context: RequestContext) -> None:
-        self.broker = broker
+    def __init__(self, image: ClusterImage, context: RequestContext) -> None:
+        self.image = image
         self._listener = context.connection.listener
         # Kafka's word for a leader that lives and has no such listener; older clients do not know it.
         knows_listeners = context.api_version >= FIRST_VERSION_WITH_LISTENER_ERROR
@@ -117,7 +124,7 @@ class _View:
         )
 
     def _partitions(self, topic: Topic) -> tuple[MetadataResponsePartition, ...]:
-        alive = self.broker.image.brokers
+        alive = self.image.brokers
         codes = {broker_id: self._code(member) for broker_id, member in alive.items()}
         return tuple(
             self._partition(index, state, codes.get(state.leader, ErrorCode.LEADER_NOT_AVAILABLE), alive)

@@ -1,11 +1,11 @@
 """OffsetCommit: answered when the offsets are committed in the log.  Partitions that do not exist are refused one by one."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
 from headrace.broker.network.dispatch import RequestContext
-from headrace.controller.image import Topic
+from headrace.controller.image import CurrentImage, Topic
 from headrace.coordination.group.requests import Commit
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_commit import (
@@ -16,16 +16,15 @@ from headrace.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_OF_CONSUMER_PROTOCOL = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-async def handle(broker: "Broker", request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+async def handle(
+    request: OffsetCommitRequest, context: RequestContext, image: CurrentImage, groups: GroupCoordinator
+) -> OffsetCommitResponse:
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics = [find_topic(broker, topic, by_id=by_id) for topic in request.topics]
+    topics = [find_topic(image(), topic, by_id=by_id) for topic in request.topics]
     offsets = tuple(
         offset for asked, topic in zip(request.topics, topics, strict=True) for offset in offsets_to_commit(asked, topic)
     )
@@ -39,7 +38,7 @@ async def handle(broker: "Broker", request: OffsetCommitRequest, context: Reques
         retention_ms=request.retention_time_ms,
     )
     try:
-        codes = iter(await broker.groups.commit(commit) if offsets else ())
+        codes = iter(await groups.commit(commit) if offsets else ())
     except RequestError as error:
         codes = iter([error.code] * len(offsets))
     answers = (_answer(asked, topic, codes) for asked, topic in zip(request.topics, topics, strict=True))

@@ -1,8 +1,8 @@
 """OffsetDelete: forgets offsets of topics that the group does not read any more."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import CurrentImage
 from headrace.coordination.group.requests import DeleteOffsets
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_delete import (
@@ -12,19 +12,18 @@ from headrace.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-async def handle(broker: "Broker", request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+async def handle(
+    request: OffsetDeleteRequest, context: RequestContext, image: CurrentImage, groups: GroupCoordinator
+) -> OffsetDeleteResponse:
     wanted = tuple(
         (topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
-        if broker.image.partition(topic.name, partition.partition_index) is not None
+        if image().partition(topic.name, partition.partition_index) is not None
     )
     try:
-        errors = await broker.groups.delete_offsets(DeleteOffsets(group_id=request.group_id, partitions=wanted))
+        errors = await groups.delete_offsets(DeleteOffsets(group_id=request.group_id, partitions=wanted))
     except RequestError as error:
         return OffsetDeleteResponse(error_code=error.code, topics=())
     codes = dict(zip(wanted, errors, strict=True))

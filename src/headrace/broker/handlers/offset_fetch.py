@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
+from headrace.controller.image import CurrentImage
 from headrace.coordination.group.requests import FetchedOffset, FetchOffsets, OffsetQuery
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID
@@ -20,33 +22,32 @@ from headrace.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_GROUP_ERROR = 2
 FIRST_VERSION_WITH_MANY = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 NO_OFFSET = -1
 
 
-async def handle(broker: "Broker", request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+async def handle(
+    request: OffsetFetchRequest, context: RequestContext, image: CurrentImage, groups: GroupCoordinator
+) -> OffsetFetchResponse:
     if context.api_version >= FIRST_VERSION_WITH_MANY:
         by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-        groups = [await _fetch_group(broker, group, request.require_stable, by_id=by_id) for group in request.groups]
-        return OffsetFetchResponse(groups=tuple(groups))
-    return await _fetch_one(broker, request, context.api_version)
+        fetched = [await _fetch_group(image, groups, group, request.require_stable, by_id=by_id) for group in request.groups]
+        return OffsetFetchResponse(groups=tuple(fetched))
+    return await _fetch_one(groups, request, context.api_version)
 
 
 # --- one group, until version 7 ---------------------------------------------------------------------------------------------
 
 
-async def _fetch_one(broker: "Broker", request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+async def _fetch_one(groups: GroupCoordinator, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     queries: tuple[OffsetQuery, ...] | None = None
     if request.topics is not None:
         queries = tuple(OffsetQuery(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
     fetch = FetchOffsets(group_id=request.group_id, partitions=queries, require_stable=request.require_stable)
     try:
-        fetched = await broker.groups.fetch_offsets(fetch)
+        fetched = await groups.fetch_offsets(fetch)
     except RequestError as error:
         if version >= FIRST_VERSION_WITH_GROUP_ERROR:
             return OffsetFetchResponse(error_code=error.code)
@@ -62,9 +63,9 @@ async def _fetch_one(broker: "Broker", request: OffsetFetchRequest, version: int
 
 
 async def _fetch_group(
-    broker: "Broker", group: OffsetFetchRequestGroup, require_stable: bool, *, by_id: bool
+    image: CurrentImage, groups: GroupCoordinator, group: OffsetFetchRequestGroup, require_stable: bool, *, by_id: bool
 ) -> OffsetFetchResponseGroup:
-    queries, unknown = _queries(broker, group, by_id=by_id)
+    queries, unknown = _queries(image, group, by_id=by_id)
     fetch = FetchOffsets(
         group_id=group.group_id,
         partitions=queries,
@@ -73,15 +74,15 @@ async def _fetch_group(
         require_stable=require_stable,
     )
     try:
-        fetched = await broker.groups.fetch_offsets(fetch)
+        fetched = await groups.fetch_offsets(fetch)
     except RequestError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error.code)
-    topics = _topics(broker, fetched, by_id=by_id)
+    topics = _topics(image, fetched, by_id=by_id)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=(*topics, *unknown))
 
 
 def _queries(
-    broker: "Broker", group: OffsetFetchRequestGroup, *, by_id: bool
+    image: CurrentImage, group: OffsetFetchRequestGroup, *, by_id: bool
 ) -> tuple[tuple[OffsetQuery, ...] | None, list[OffsetFetchResponseTopics]]:
     """What to ask the coordinator, and answers for ids that no topic has."""
     if group.topics is None:
@@ -91,7 +92,7 @@ def _queries(
     for asked in group.topics:
         name, topic_id = asked.name, NO_TOPIC_ID
         if by_id:
-            topic = broker.image.topics_by_id.get(asked.topic_id)
+            topic = image().topics_by_id.get(asked.topic_id)
             if topic is None:
                 unknown.append(_unknown_topic(asked.topic_id, asked.partition_indexes))
                 continue
@@ -106,10 +107,10 @@ def _unknown_topic(topic_id: UUID, indexes: Iterable[int]) -> OffsetFetchRespons
     return OffsetFetchResponseTopics(topic_id=topic_id, partitions=partitions)
 
 
-def _topics(broker: "Broker", fetched: Iterable[FetchedOffset], *, by_id: bool) -> list[OffsetFetchResponseTopics]:
+def _topics(image: CurrentImage, fetched: Iterable[FetchedOffset], *, by_id: bool) -> list[OffsetFetchResponseTopics]:
     answers: list[OffsetFetchResponseTopics] = []
     for name, offsets in groupby(fetched, key=lambda each: each.topic):
-        topic = broker.image.topics.get(name)
+        topic = image().topics.get(name)
         if by_id and topic is None:
             # Its offsets are still there but nobody can name it by id any more.
             continue

@@ -1,8 +1,7 @@
 """OffsetForLeaderEpoch: where an epoch ended, so that others find where their logs part from ours (KIP-101, KIP-320)."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.partitions.replicas import Replicas
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -12,24 +11,21 @@ from headrace.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
-
-def handle(broker: "Broker", request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext, replicas: Replicas) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_answer(broker, topic.topic, wanted) for wanted in topic.partitions)
+                topic=topic.topic, partitions=tuple(_answer(replicas, topic.topic, wanted) for wanted in topic.partitions)
             )
             for topic in request.topics
         )
     )
 
 
-def _answer(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(replicas: Replicas, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = broker.replicas.find(topic, wanted.partition)
+        partition = replicas.find(topic, wanted.partition)
         partition.require_leader(wanted.current_leader_epoch)
     except RequestError as error:
         return EpochEndOffset(error_code=error.code, partition=wanted.partition)

@@ -1,16 +1,13 @@
 """What OffsetCommit and TxnOffsetCommit have in common: which of the offsets are of partitions that exist."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from uuid import UUID
 
-from headrace.controller.image import Topic
+from headrace.controller.image import ClusterImage, Topic
 from headrace.coordination.group.entries import CommittedOffset
 from headrace.coordination.group.requests import OffsetToCommit
 from headrace.model.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 
 class AskedPartition(Protocol):
@@ -37,10 +34,10 @@ class AskedTopic(Protocol):
     def partitions(self) -> Sequence[AskedPartition]: ...
 
 
-def find_topic(broker: "Broker", asked: AskedTopic, *, by_id: bool) -> Topic | ErrorCode:
+def find_topic(image: ClusterImage, asked: AskedTopic, *, by_id: bool) -> Topic | ErrorCode:
     if by_id:
-        return broker.image.topics_by_id.get(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-    return broker.image.topics.get(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return image.topics_by_id.get(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+    return image.topics.get(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def offsets_to_commit(asked: AskedTopic, topic: Topic | ErrorCode) -> Iterator[OffsetToCommit]:

@@ -12,18 +12,25 @@ it stands in, and what of it was not appended by then never is.
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from uuid import UUID
 
 from headrace.broker.cluster.leader_hints import LeaderHint, leader_hint
 from headrace.broker.housekeeping.turns import in_turns
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.network.request_tasks import RequestTasks
+from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.verification import Verification
 from headrace.broker.partitions.waiting import Outcome
+from headrace.controller.image import CurrentImage
+from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
-from headrace.log.interface import TRUSTED, Appended, VerificationGuard
+from headrace.log.interface import Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
@@ -42,9 +49,6 @@ from headrace.wire.produce import (
     write_produce_response,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 logger = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM = 13
@@ -52,10 +56,23 @@ TOPIC_IDS_FROM = 13
 ADMIN_CLIENT_ID = "__admin_client"
 
 
-def start(broker: "Broker", frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
-    """Begin a Produce request."""
-    request = read_produce_request(frame, position, context.api_version)
-    _Produce(broker, request, context, reply).start(request.topic_data)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producing:
+    """What Produce requests touch."""
+
+    replicas: Replicas
+    verification: Verification
+    throttling: Throttling
+    tasks: RequestTasks
+    image: CurrentImage
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    broker_id: int
+
+    def start(self, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
+        """Begin a Produce request."""
+        request = read_produce_request(frame, position, context.api_version)
+        _Produce(self, request, context, reply).start(request.topic_data)
 
 
 class _Produce:
@@ -64,9 +81,9 @@ class _Produce:
     __slots__ = (
         "_acks",
         "_appends",
-        "_broker",
         "_context",
         "_has_failed",
+        "_parts",
         "_pending",
         "_reply",
         "_results",
@@ -77,8 +94,8 @@ class _Produce:
         "_waits",
     )
 
-    def __init__(self, broker: "Broker", request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
-        self._broker = broker
+    def __init__(self, parts: Producing, request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
+        self._parts = parts
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._transactional_id = request.transactional_id
@@ -92,7 +109,7 @@ class _Produce:
         self._appends: list[asyncio.Task[None]] = []
         self._waits: list[tuple[Partition, Outcome]] = []
         # Now, not with the reply: a producer may have sent a hundred more by then, and they would all be written.
-        self._throttle_ms = broker.throttling.after_produce(request, context) if broker.quotas.active else 0
+        self._throttle_ms = parts.throttling.after_produce(request, context) if parts.throttling.quotas.active else 0
 
     def start(self, topics: Sequence[TopicProduceData]) -> None:
         for topic in topics:
@@ -114,8 +131,8 @@ class _Produce:
         try:
             partition = self._find(topic.name, topic.topic_id, data.index)
             records = _require_one_batch(data.records)
-            if self._broker.quotas.active:
-                self._broker.throttling.require_room(partition.identity.topic)
+            if self._parts.throttling.quotas.active:
+                self._parts.throttling.require_room(partition.identity.topic)
             if self._acks == -1:
                 partition.require_replicas()
             if partition.appending.locked() or self._must_look_inside(partition, records):
@@ -125,7 +142,7 @@ class _Produce:
                 records = _only(records)
                 self._reply.keep(len(records))
                 work = self._append_later(partition, records, result)
-                self._appends.append(self._broker.request_tasks.run(work, self._reply))
+                self._appends.append(self._parts.tasks.run(work, self._reply))
             else:
                 self._appended(partition, partition.append(records), result)
         except RequestError as error:
@@ -135,28 +152,27 @@ class _Produce:
         if self._acks not in (-1, 0, 1):
             raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
         if self._context.api_version >= TOPIC_IDS_FROM:
-            partition = self._broker.replicas.find_by_id(topic_id, index)
+            partition = self._parts.replicas.find_by_id(topic_id, index)
         else:
-            partition = self._broker.replicas.find(topic, index)
+            partition = self._parts.replicas.find(topic, index)
         if partition.identity.topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT_ID:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {partition.identity.topic}.")
         return partition
 
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
-        verification = self._broker.verification
-        return partition.log.config.needs_deep_validation or (
-            verification is not None and verification.is_needed(partition, records, self._transactional_id)
+        return partition.log.config.needs_deep_validation or self._parts.verification.is_needed(
+            partition, records, self._transactional_id
         )
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
-        verification = self._broker.verification
+        verification = self._parts.verification
         try:
-            if verification is not None and verification.is_needed(partition, records, self._transactional_id):
+            if verification.is_needed(partition, records, self._transactional_id):
                 async with verification.admitted(partition, records, self._transactional_id, self._context.api_version) as guard:
                     await self._append_in_turn(partition, records, result, guard)
             else:
                 # Without a guard a batch goes into an open transaction only: should that end while this one waits, it is refused.
-                await self._append_in_turn(partition, records, result, TRUSTED if verification is None else None)
+                await self._append_in_turn(partition, records, result, None)
         except RequestError as error:
             self._refuse(result, error)
         except Exception:
@@ -172,8 +188,8 @@ class _Produce:
         async with partition.appending:
             partition.require_leader()
             if partition.log.config.needs_deep_validation:
-                now = self._broker.clock.wall_ms()
-                records = await in_turns(self._broker.loop, self._broker.clock, deep_steps(records, partition.config, now))
+                now = self._parts.clock.wall_ms()
+                records = await in_turns(self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now))
             self._appended(partition, partition.append(records, guard=guard), result)
 
     def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:
@@ -264,10 +280,10 @@ class _Produce:
         return tuple(hints.values())
 
     def _hint(self, topic: TopicProduceResponse, result: PartitionProduceResponse) -> LeaderHint | None:
-        known = self._broker.image.topics_by_id.get(topic.topic_id)
+        known = self._parts.image().topics_by_id.get(topic.topic_id)
         name = known.name if known is not None else topic.name
         return leader_hint(
-            self._broker.image, self._broker.broker_id, name, result.index, result.error_code, self._context.connection.listener
+            self._parts.image(), self._parts.broker_id, name, result.index, result.error_code, self._context.connection.listener
         )
 
 

@@ -1,23 +1,19 @@
 """SyncGroup: parked until the leader has assigned."""
 
-from typing import TYPE_CHECKING
-
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Sync, SyncReply
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
-async def handle(broker: "Broker", request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+async def handle(request: SyncGroupRequest, context: RequestContext, groups: GroupCoordinator) -> SyncGroupResponse:
     try:
         if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        reply = await broker.groups.sync(_sync(request))
+        reply = await groups.sync(_sync(request))
     except RequestError as error:
         reply = SyncReply(error=error.code)
     return SyncGroupResponse(

@@ -1,11 +1,13 @@
 """TxnOffsetCommit: offsets that count once their transaction commits.  From v5 on it adds the group to the transaction."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from headrace.broker.coordinators.groups.shell import GroupCoordinator
 from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
 from headrace.broker.network.dispatch import RequestContext
-from headrace.controller.image import Topic
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.verification import Verification
+from headrace.controller.image import CurrentImage, Topic
 from headrace.coordination.group.requests import OffsetToCommit, TransactionalCommit
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
@@ -18,21 +20,25 @@ from headrace.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 KNOWS_LOADING_FROM = 2
 TOPIC_IDS_FROM = 6
 
 
-async def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+async def handle(
+    request: TxnOffsetCommitRequest,
+    context: RequestContext,
+    image: CurrentImage,
+    groups: GroupCoordinator,
+    verification: Verification,
+    replicas: Replicas,
+) -> TxnOffsetCommitResponse:
     by_id = context.api_version >= TOPIC_IDS_FROM
-    topics = [find_topic(broker, topic, by_id=by_id) for topic in request.topics]
+    topics = [find_topic(image(), topic, by_id=by_id) for topic in request.topics]
     offsets = tuple(
         offset for asked, topic in zip(request.topics, topics, strict=True) for offset in offsets_to_commit(asked, topic)
     )
     try:
-        codes = iter(await _commit(broker, request, offsets, context.api_version) if offsets else ())
+        codes = iter(await _commit(groups, verification, replicas, request, offsets, context.api_version) if offsets else ())
     except RequestError as error:
         codes = iter([_as_known(error.code, context.api_version)] * len(offsets))
     answers = (_answer(asked, topic, codes) for asked, topic in zip(request.topics, topics, strict=True))
@@ -40,18 +46,22 @@ async def handle(broker: "Broker", request: TxnOffsetCommitRequest, context: Req
 
 
 async def _commit(
-    broker: "Broker", request: TxnOffsetCommitRequest, offsets: tuple[OffsetToCommit, ...], version: int
+    groups: GroupCoordinator,
+    verification: Verification,
+    replicas: Replicas,
+    request: TxnOffsetCommitRequest,
+    offsets: tuple[OffsetToCommit, ...],
+    version: int,
 ) -> tuple[ErrorCode, ...]:
     if not request.group_id:
         raise RequestError(ErrorCode.INVALID_GROUP_ID)
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-    index = broker.groups.partition_of(request.group_id)
-    if not broker.groups.runtime.leads(index):
+    index = groups.partition_of(request.group_id)
+    if not groups.runtime.leads(index):
         raise RequestError(ErrorCode.NOT_COORDINATOR)
-    partition = broker.replicas.find(CONSUMER_OFFSETS, index)
-    if broker.verification is not None:
-        await broker.verification.admit_offsets(partition, producer, request.transactional_id, version)
-    return await broker.groups.commit_transactional(
+    partition = replicas.find(CONSUMER_OFFSETS, index)
+    await verification.admit_offsets(partition, producer, request.transactional_id, version)
+    return await groups.commit_transactional(
         TransactionalCommit(
             group_id=request.group_id,
             producer=producer,

@@ -1,7 +1,5 @@
 """UpdateFeatures: every feature runs at its one level; an update asks for that, or is refused with all others."""
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.administration.features import SAFE_DOWNGRADE, UPGRADE, check_update
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
@@ -12,14 +10,11 @@ from headrace.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 FIRST_VERSION_WITH_TYPES = 1
 FIRST_VERSION_WITHOUT_RESULTS = 2
 
 
-def handle(broker: "Broker", request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     updates = request.feature_updates
     try:
         for update in updates:

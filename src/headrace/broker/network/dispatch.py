@@ -6,20 +6,18 @@ how a client finds out.  A handler that raises costs its own connection and nobo
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.pending_reply import PendingReply
-from headrace.broker.network.throttling import Timed
+from headrace.broker.network.request_tasks import RequestTasks
+from headrace.broker.network.throttling import Throttling, Timed
+from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode, encode
 from headrace.wire.errors import WireError
 from headrace.wire.framing import read_request_header, response_header
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 
 @dataclass(slots=True)
@@ -40,8 +38,8 @@ class RequestContext:
         return response_header(self.api_key, self.api_version, self.correlation_id)
 
 
-Handler = Callable[["Broker", Any, RequestContext], Any]
-DirectHandler = Callable[["Broker", Buffer, int, RequestContext, PendingReply], None]
+Handler = Callable[[Any, RequestContext], Any]
+DirectHandler = Callable[[Buffer, int, RequestContext, PendingReply], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +53,19 @@ class Route:
     request: type[Any]
     handler: Handler | None = None
     direct: DirectHandler | None = None
-    # Whether clients are told of it; what only brokers use among themselves is not for them.
-    public: bool = True
+    # Whether the handler is a coroutine function, which a task runs.
+    waits: bool = False
 
 
 class Dispatcher:
     """Starts requests."""
 
-    def __init__(self, broker: "Broker", routes: Mapping[int, Route]) -> None:
-        self._broker = broker
+    def __init__(self, routes: Mapping[int, Route], throttling: Throttling, tasks: RequestTasks, clock: Clock) -> None:
         self.routes = routes
-        self._waits = {key for key, route in routes.items() if iscoroutinefunction(route.handler)}
+        self._throttling = throttling
+        self._quotas = throttling.quotas
+        self._tasks = tasks
+        self._monotonic = clock.monotonic
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong."""
@@ -75,46 +75,45 @@ class Dispatcher:
         route = self.routes.get(key)
         if route is None or version not in route.versions:
             self._refuse(context, reply)
-        elif self._broker.quotas.active:
+        elif self._quotas.active:
             self._start_timed(route, frame, position, context, reply)
         else:
             self._start_on(route, frame, position, context, reply)
 
     def _start_timed(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         """As below, with an eye on the clock: time is a quota too."""
-        monotonic = self._broker.clock.monotonic
+        monotonic = self._monotonic
         began = monotonic()
         if route.direct is not None:
             # Its reply tells of what was owed before it; what it costs itself, the next one tells.
-            route.direct(self._broker, frame, position, context, reply)
-            self._broker.throttling.after_work(monotonic() - began, context)
+            route.direct(frame, position, context, reply)
+            self._throttling.after_work(monotonic() - began, context)
             return
         assert route.handler is not None
         request = decode(route.request, frame, context.api_version, position, exact=False)
-        if context.api_key in self._waits:
+        if route.waits:
             reply.keep(len(frame))
-            self._start_task(self._timed(route.handler(self._broker, request, context), context), context, reply)
+            self._start_task(self._timed(route.handler(request, context), context), context, reply)
         else:
-            response = route.handler(self._broker, request, context)
-            self._answer(self._broker.throttling.with_wait(response, monotonic() - began, context), context, reply)
+            response = route.handler(request, context)
+            self._answer(self._throttling.with_wait(response, monotonic() - began, context), context, reply)
 
     async def _timed(self, work: Awaitable[Any], context: RequestContext) -> Any:
-        timed = Timed(work, self._broker.clock.monotonic)
+        timed = Timed(work, self._monotonic)
         response = await timed
-        return self._broker.throttling.with_wait(response, timed.seconds, context)
+        return self._throttling.with_wait(response, timed.seconds, context)
 
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
-        key, version = context.api_key, context.api_version
         if route.direct is not None:
-            route.direct(self._broker, frame, position, context, reply)
+            route.direct(frame, position, context, reply)
         else:
             assert route.handler is not None
-            request = decode(route.request, frame, version, position, exact=False)
-            if key in self._waits:
+            request = decode(route.request, frame, context.api_version, position, exact=False)
+            if route.waits:
                 reply.keep(len(frame))
-                self._start_task(route.handler(self._broker, request, context), context, reply)
+                self._start_task(route.handler(request, context), context, reply)
             else:
-                self._answer(route.handler(self._broker, request, context), context, reply)
+                self._answer(route.handler(request, context), context, reply)
 
     def _refuse(self, context: RequestContext, reply: PendingReply) -> None:
         if context.api_key != ApiKey.API_VERSIONS:
@@ -123,14 +122,14 @@ class Dispatcher:
         context.api_version = 0
         route = self.routes[ApiKey.API_VERSIONS]
         assert route.handler is not None
-        self._answer(route.handler(self._broker, None, context), context, reply)
+        self._answer(route.handler(None, context), context, reply)
 
     def _answer(self, response: Any, context: RequestContext, reply: PendingReply) -> None:
         reply.send((context.response_header(), encode(response, context.api_version)))
 
     def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
-        self._broker.request_tasks.run(self._run(work, context, reply), reply)
+        self._tasks.run(self._run(work, context, reply), reply)
 
     async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from headrace.broker.administration.partition_changes import change_partition
 from headrace.broker.partitions.cutting import start_over_at, truncate_to
 from headrace.broker.partitions.partition import Partition
 from headrace.controller.election import Elected, ElectionRules, eligible_in, vouches, without_damaged
@@ -92,7 +91,7 @@ class Mending:
         def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
             return Elected(without_damaged(state, broker_id, eligible_in(image), rules))
 
-        await change_partition(self._broker, partition.identity.topic, partition.identity.partition, without_us)
+        await self._broker.partition_changes.change(partition.identity.topic, partition.identity.partition, without_us)
         state = self._state(self._broker.image, partition)
         if state is not None and vouches(state, broker_id) and not self._is_dispensable(self._broker.image, state):
             # Whoever could have taken over is gone: better a replica with a hole than none.
