@@ -1,30 +1,22 @@
-"""Names for the things a log is made of.  Numbers with a meaning get a type of their own."""
+"""What names a partition or a producer, and the numbers that stand for none."""
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple
 from uuid import UUID
 
-Offset = NewType("Offset", int)
-LeaderEpoch = NewType("LeaderEpoch", int)
-BrokerId = NewType("BrokerId", int)
-ProducerId = NewType("ProducerId", int)
-ProducerEpoch = NewType("ProducerEpoch", int)
-PartitionIndex = NewType("PartitionIndex", int)
-TimestampMs = NewType("TimestampMs", int)
 TopicId = UUID
 
-NO_OFFSET = Offset(-1)
-NO_EPOCH = LeaderEpoch(-1)
-NO_BROKER = BrokerId(-1)
-NO_PRODUCER_ID = ProducerId(-1)
-NO_PRODUCER_EPOCH = ProducerEpoch(-1)
-NO_TIMESTAMP = TimestampMs(-1)
+NO_OFFSET = -1
+NO_EPOCH = -1
+NO_BROKER = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_TIMESTAMP = -1
 NO_TOPIC_ID = UUID(int=0)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition, by the name of its topic."""
+class TopicPartition(NamedTuple):
+    """One partition, by the name of its topic.  A tuple, since it is the key of every record that goes by: cheap to hash."""
 
     topic: str
     partition: int

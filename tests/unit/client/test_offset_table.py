@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from headrace import InvalidArgument
-from headrace.client.consumer.offsets import Place
 from headrace.client.exactly_once.exactly_once import paramstyle_of
 from headrace.client.exactly_once.offset_table import NOTHING_YET, OffsetTable, Overtaken
+from headrace.model.identity import TopicPartition
 
-PLACE = Place("orders", 3)
+PLACE = TopicPartition("orders", 3)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_groups_and_partitions_do_not_touch_each_other(connection: sqlite3.Conne
     connection.commit()
 
     assert second.read_or_begin(PLACE) == NOTHING_YET
-    assert first.read_or_begin(Place("orders", 4)) == NOTHING_YET
+    assert first.read_or_begin(TopicPartition("orders", 4)) == NOTHING_YET
     assert first.read_or_begin(PLACE) == 5
 
 

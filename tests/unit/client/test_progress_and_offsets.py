@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.consumer.offsets import Offsets, Place
+from headrace.client.consumer.offsets import Offsets
 from headrace.client.push.committable import Progress
+from headrace.model.identity import TopicPartition
 
-ORDERS, BILLS = Place("orders", 0), Place("bills", 0)
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 
 
 def test_nothing_is_committable_before_something_has_finished() -> None:

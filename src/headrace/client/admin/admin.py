@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -152,7 +152,7 @@ class Admin:
         """Delete what lies below an offset of each partition; answers the new first offsets."""
         topic_name("topic", topic)
         wanted = [
-            Position(topic, whole_number("before", partition, at_least=0), whole_number("before", offset, at_least=0))
+            ClientPartition(topic, whole_number("before", partition, at_least=0), whole_number("before", offset, at_least=0))
             for partition, offset in mapping("before", before, "partition to offset").items()
         ]
         action = f"delete records of topic '{topic}' before {dict(before)}"
@@ -206,7 +206,7 @@ class Admin:
     def _list_offsets(self, wanted: Mapping[TopicPartition, OffsetSpec], subject: str) -> dict[TopicPartition, int]:
         if not wanted:
             return {}
-        request = {Position(each.topic, each.partition): spec for each, spec in wanted.items()}
+        request = {ClientPartition(each.topic, each.partition): spec for each, spec in wanted.items()}
         answers = self._each(
             lambda client: client.list_offsets(request, request_timeout=self._timeout), f"list the offsets of '{subject}'"
         )
@@ -267,7 +267,7 @@ class Admin:
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit for a group that has no members just now."""
         wanted = offsets_by_partition("offsets", offsets)
-        positions = [Position(each.topic, each.partition, offset) for each, offset in wanted.items()]
+        positions = [ClientPartition(each.topic, each.partition, offset) for each, offset in wanted.items()]
         request = [ConsumerGroupTopicPartitions(_group_name(group), positions)]
         answers = self._each(
             lambda client: client.alter_consumer_group_offsets(request, request_timeout=self._timeout),

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer as Librdkafka
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.logs import librdkafka_log
 from headrace.model.errors import RETRIABLE
@@ -44,7 +44,7 @@ def committed_notes(
         }
     )
     deadline = time.monotonic() + timeout
-    wanted = [Position(*place) for place in places]
+    wanted = [ClientPartition(*place) for place in places]
     try:
         answers = [
             answer
@@ -56,10 +56,10 @@ def committed_notes(
     return {(each.topic, each.partition): (each.offset, each.metadata) for each in answers if each.offset >= 0}
 
 
-def _ask(asking: Librdkafka, wanted: list[Position], deadline: float) -> list[Position]:
+def _ask(asking: Librdkafka, wanted: list[ClientPartition], deadline: float) -> list[ClientPartition]:
     while True:
         try:
-            answers: list[Position] = asking.committed(wanted, timeout=max(0.1, deadline - time.monotonic()))
+            answers: list[ClientPartition] = asking.committed(wanted, timeout=max(0.1, deadline - time.monotonic()))
             for each in answers:
                 if each.error is not None:
                     raise KafkaException(each.error)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.arguments import (
     Config,
@@ -29,7 +29,7 @@ from headrace.client.arguments import (
     whole_number,
 )
 from headrace.client.consumer.membership import Membership, PartitionsCallback
-from headrace.client.consumer.offsets import Place, Positions
+from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.reading import SLICE_S, Reader
 from headrace.client.consumer.settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
 from headrace.client.consumer.starting_point import StartingPoint
@@ -328,7 +328,7 @@ class Consumer(Generic[K, V]):
             )
         if offsets is not None:
             wanted = offsets_by_partition("offsets", offsets)
-            self._membership.commit({Place(each.topic, each.partition): offset for each, offset in wanted.items()}, wait=wait)
+            self._membership.commit(wanted, wait=wait)
             return
         self._offsets.finish_handed_out()
         self._membership.commit_finished(wait=wait)
@@ -336,18 +336,13 @@ class Consumer(Generic[K, V]):
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition, after all that was handed out."""
         assigned = self._membership.assigned
-        return {
-            TopicPartition(*place): offset
-            for place, offset in self._offsets.positions().items()
-            if place in assigned and offset >= 0
-        }
+        return {place: offset for place, offset in self._offsets.positions().items() if place in assigned and offset >= 0}
 
     def committed(self) -> dict[TopicPartition, int]:
         """What the group has committed for the partitions this consumer has."""
         self._check_grouped("committed")
         self._ready()
-        answer = self._membership.committed(self._membership.assigned, self._timeout)
-        return {TopicPartition(*place): offset for place, offset in answer.items()}
+        return self._membership.committed(self._membership.assigned, self._timeout)
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between this consumer and the end of each of its partitions."""
@@ -356,9 +351,9 @@ class Consumer(Generic[K, V]):
         missing = self._membership.assigned - positions.keys()
         if missing and self.group is not None:
             positions = {**self._membership.committed(missing, self._timeout), **positions}
-        return {TopicPartition(*place): self._lag_of(place, positions.get(place)) for place in sorted(self._membership.assigned)}
+        return {place: self._lag_of(place, positions.get(place)) for place in sorted(self._membership.assigned)}
 
-    def _lag_of(self, place: Place, position: int | None) -> int:
+    def _lag_of(self, place: TopicPartition, position: int | None) -> int:
         low, high = self._starting_point.range_of(place)
         return max(0, high - max(low, position if position is not None and position >= 0 else low))
 
@@ -370,19 +365,18 @@ class Consumer(Generic[K, V]):
         if offset not in ("earliest", "latest"):
             whole_number("offset", offset, at_least=0)
         self._ready()
-        place = Place(partition.topic, partition.partition)
-        if place not in self._membership.assigned:
+        if partition not in self._membership.assigned:
             has = ", ".join(map(str, self.assignment)) or "none"
             raise InvalidArgument(f"partition={partition} is not assigned to this consumer; accepted: {has}")
         if isinstance(offset, str):
-            self._reader.move({place: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[offset]})
+            self._reader.move({partition: {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[offset]})
             return
-        low, high = self._starting_point.range_of(place)
+        low, high = self._starting_point.range_of(partition)
         if not low <= offset <= high:
             raise InvalidArgument(
                 f"offset={offset} is outside of {partition.topic}[{partition.partition}]; accepted: {low} to {high}"
             )
-        self._reader.move({place: offset})
+        self._reader.move({partition: offset})
 
     def seek_to_time(self, moment: Moment) -> None:
         """Read on, in every partition, from the first record at or after this moment."""
@@ -415,25 +409,24 @@ class Consumer(Generic[K, V]):
         places = self._named(partitions)
         with self._membership.turns:
             self._membership.paused |= places
-            self._membership.client.pause([Position(*place) for place in places])
+            self._membership.client.pause([ClientPartition(*place) for place in places])
 
     def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Hand out records of these partitions (all, when none are named) again."""
         places = self._named(partitions) & self._membership.paused
         with self._membership.turns:
             self._membership.paused -= places
-            self._membership.client.resume([Position(*place) for place in places])
+            self._membership.client.resume([ClientPartition(*place) for place in places])
 
-    def _named(self, partitions: Iterable[TopicPartition] | None) -> set[Place]:
+    def _named(self, partitions: Iterable[TopicPartition] | None) -> set[TopicPartition]:
         if partitions is None:
             return set(self._membership.assigned)
-        named = topic_partitions("partitions", partitions)
-        return {Place(each.topic, each.partition) for each in named} & self._membership.assigned
+        return set(topic_partitions("partitions", partitions)) & self._membership.assigned
 
     @property
     def assignment(self) -> list[TopicPartition]:
         """The partitions this consumer has at this moment."""
-        return sorted(TopicPartition(*place) for place in self._membership.assigned)
+        return sorted(self._membership.assigned)
 
     @property
     def at_end(self) -> bool:
@@ -511,7 +504,7 @@ class Consumer(Generic[K, V]):
     def reader(self) -> Reader:
         return self._reader
 
-    def begin_push(self, before_revoke: Callable[[frozenset[Place]], None]) -> None:
+    def begin_push(self, before_revoke: Callable[[frozenset[TopicPartition]], None]) -> None:
         self._membership.before_revoke = before_revoke
         # Records pushed finish in any order: going back to the last one handed out could hand out a finished one twice.
         self._membership.commits_handed_out = False

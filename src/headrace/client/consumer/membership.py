@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 from confluent_kafka import Consumer as Librdkafka
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.arguments import Config
-from headrace.client.consumer.offsets import Offsets, Place, Positions
+from headrace.client.consumer.offsets import Offsets, Positions
 from headrace.client.consumer.starting_point import BeyondTheEnd
 from headrace.client.errors import BrokerTimeout, InvalidArgument, translate
 from headrace.client.fair_lock import Turns
@@ -29,7 +29,7 @@ BUSY_AFTER_S = 1.0  # a reader that has not polled for so long is busy, and is s
 TICK_S = 0.25
 EVENTS_PER_TICK_MAX = 100
 PartitionsCallback = Callable[[list[TopicPartition]], object]
-Locate = Callable[[list[Position]], list[Position]]
+Locate = Callable[[list[ClientPartition]], list[ClientPartition]]
 
 
 class Membership:
@@ -50,19 +50,19 @@ class Membership:
         self.offsets = Offsets()
         self.turns = Turns()
         self.arrived: deque[Message] = deque()  # fetched, and not yet taken by the reader
-        self.taken_away: deque[frozenset[Place]] = deque()  # revoked since the reader last looked
-        self.newly_assigned: deque[frozenset[Place]] = deque()
-        self.before_revoke: Callable[[frozenset[Place]], None] | None = None
+        self.taken_away: deque[frozenset[TopicPartition]] = deque()  # revoked since the reader last looked
+        self.newly_assigned: deque[frozenset[TopicPartition]] = deque()
+        self.before_revoke: Callable[[frozenset[TopicPartition]], None] | None = None
         self.commits_when_finished = True  # in the background, and when partitions are given up
         self.commits_handed_out = (
             False  # when partitions are given up: what was fetched is committed, what was not handed out goes back
         )
         self.joined = False  # whether it was ever told which partitions are its own, be it none
-        self.assigned: set[Place] = set()
-        self.paused: set[Place] = set()  # by the user
+        self.assigned: set[TopicPartition] = set()
+        self.paused: set[TopicPartition] = set()  # by the user
         self.last_error: str | None = None
         self.suspicious_since: float | None = None  # since when it looks as if no broker were there
-        self._standing_in: set[Place] = set()  # paused by us while the reader is busy
+        self._standing_in: set[TopicPartition] = set()  # paused by us while the reader is busy
         self.bootstrap_servers = str(config["bootstrap.servers"])
         self._bootstrap = bootstrap
         self._grouped = grouped
@@ -91,7 +91,7 @@ class Membership:
         self.client.subscribe(topics, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
         self._start_keeper()
 
-    def assign(self, partitions: list[Position]) -> None:
+    def assign(self, partitions: list[ClientPartition]) -> None:
         """Without a group: these partitions, and no others."""
         self.client.assign(partitions)
         self._note_assigned(partitions)
@@ -156,7 +156,7 @@ class Membership:
             resumable = self._standing_in & self.assigned - self.paused
             self._standing_in = set()
             if resumable:
-                self.client.resume([Position(*place) for place in resumable])
+                self.client.resume([ClientPartition(*place) for place in resumable])
 
     def _keep(self) -> None:
         while not self._stopping.wait(TICK_S):
@@ -177,7 +177,7 @@ class Membership:
         for _ in range(EVENTS_PER_TICK_MAX):
             running = self.assigned - self.paused - self._standing_in
             if running:
-                self.client.pause([Position(*place) for place in running])
+                self.client.pause([ClientPartition(*place) for place in running])
                 self._standing_in |= running
             message = self.client.poll(0)
             if message is None:
@@ -191,7 +191,7 @@ class Membership:
 
     # Rebalances, inside a poll
 
-    def _assign(self, client: Librdkafka, partitions: list[Position]) -> None:
+    def _assign(self, client: Librdkafka, partitions: list[ClientPartition]) -> None:
         try:
             located = self._locate(partitions)
         except BeyondTheEnd as error:
@@ -206,22 +206,25 @@ class Membership:
             client.incremental_assign(located)
         self._note_assigned(located)
 
-    def place(self, positions: Mapping[Place, int]) -> None:
+    def place(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin again at these offsets in partitions that we have."""
-        located = [Position(*place, offset) for place, offset in positions.items() if place in self.assigned]
+        located = [ClientPartition(*place, offset) for place, offset in positions.items() if place in self.assigned]
         with self.turns:
             if not located:
                 return
             if self._eager:
                 known = {**self.offsets.positions(), **positions}
                 self.client.assign(
-                    [Position(*place, known[place]) if place in known else Position(*place) for place in self.assigned]
+                    [
+                        ClientPartition(*place, known[place]) if place in known else ClientPartition(*place)
+                        for place in self.assigned
+                    ]
                 )
             else:
-                self.client.incremental_unassign([Position(each.topic, each.partition) for each in located])
+                self.client.incremental_unassign([ClientPartition(each.topic, each.partition) for each in located])
                 self.client.incremental_assign(located)
 
-    def _note_assigned(self, partitions: list[Position]) -> None:
+    def _note_assigned(self, partitions: list[ClientPartition]) -> None:
         self.joined = True
         self.suspicious_since = None
         places = places_of(partitions)
@@ -230,14 +233,14 @@ class Membership:
         self.newly_assigned.append(places)
         self._tell(self._on_assigned, places)
 
-    def _revoke(self, client: Librdkafka, partitions: list[Position]) -> None:
+    def _revoke(self, client: Librdkafka, partitions: list[ClientPartition]) -> None:
         places = places_of(partitions)
         if self.before_revoke is not None:
             self.before_revoke(places)
         self._commit_before_leaving(places)
         self._let_go(places)
 
-    def _commit_before_leaving(self, places: Iterable[Place]) -> None:
+    def _commit_before_leaving(self, places: Iterable[TopicPartition]) -> None:
         if self.commits_when_finished:
             self.commit_finished(places, wait=True, quietly=True)
         elif self.commits_handed_out:
@@ -245,11 +248,11 @@ class Membership:
             if positions:
                 self.commit(positions, wait=True, quietly=True)
 
-    def _lose(self, client: Librdkafka, partitions: list[Position]) -> None:
+    def _lose(self, client: Librdkafka, partitions: list[ClientPartition]) -> None:
         """The group went on without us: the partitions have new owners, and what we finished is theirs to do again."""
         self._let_go(places_of(partitions))
 
-    def _let_go(self, places: frozenset[Place]) -> None:
+    def _let_go(self, places: frozenset[TopicPartition]) -> None:
         self.assigned = self.assigned - places
         self.paused -= places
         self._standing_in -= places
@@ -261,24 +264,24 @@ class Membership:
         self.taken_away.append(places)
         self._tell(self._on_revoked, places)
 
-    def _tell(self, callback: PartitionsCallback | None, places: Iterable[Place]) -> None:
+    def _tell(self, callback: PartitionsCallback | None, places: Iterable[TopicPartition]) -> None:
         if callback is None:
             return
         try:
-            callback(sorted(TopicPartition(*place) for place in places))
+            callback(sorted(places))
         except BaseException as error:
             # Out of a poll of the background thread it would be lost: the reader's next call raises it.
             self._callback_error = self._callback_error or error
 
     # Offsets
 
-    def commit_finished(self, places: Iterable[Place] | None = None, *, wait: bool, quietly: bool = False) -> None:
+    def commit_finished(self, places: Iterable[TopicPartition] | None = None, *, wait: bool, quietly: bool = False) -> None:
         positions = {place: offset for place, offset in self.offsets.to_commit(places).items() if place in self.assigned}
         if positions and self._grouped:
             self.commit(positions, wait=wait, quietly=quietly)
 
-    def commit(self, positions: Mapping[Place, int], *, wait: bool, quietly: bool = False) -> None:
-        offsets = [Position(place.topic, place.partition, offset) for place, offset in positions.items()]
+    def commit(self, positions: Mapping[TopicPartition, int], *, wait: bool, quietly: bool = False) -> None:
+        offsets = [ClientPartition(place.topic, place.partition, offset) for place, offset in positions.items()]
         try:
             with self.turns:
                 answers = self.client.commit(offsets=offsets, asynchronous=not wait)
@@ -294,15 +297,17 @@ class Membership:
         if wait:
             self.offsets.committed(positions)
 
-    def _note_commit(self, error: KafkaError | None, offsets: list[Position]) -> None:
+    def _note_commit(self, error: KafkaError | None, offsets: list[ClientPartition]) -> None:
         if error is None:
-            self.offsets.committed({Place(each.topic, each.partition): each.offset for each in offsets if each.error is None})
+            self.offsets.committed(
+                {TopicPartition(each.topic, each.partition): each.offset for each in offsets if each.error is None}
+            )
         elif error.name() != "_NO_OFFSET":
             log.warning("could not commit offsets: %s; it will be tried again", error.str())
 
-    def committed(self, places: Iterable[Place], timeout: float) -> Positions:
+    def committed(self, places: Iterable[TopicPartition], timeout: float) -> Positions:
         """What the group has committed; partitions without a commit are left out."""
-        asked = [Position(*place) for place in places]
+        asked = [ClientPartition(*place) for place in places]
         if not asked:
             return {}
         try:
@@ -311,7 +316,7 @@ class Membership:
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap, self.last_error) from None
         return {
-            Place(each.topic, each.partition): each.offset
+            TopicPartition(each.topic, each.partition): each.offset
             for each in answers
             if each.offset > OFFSET_INVALID and each.offset >= 0
         }
@@ -338,5 +343,5 @@ class Membership:
             log.info("%s does not answer (%s); still trying", self._bootstrap, self.last_error)
 
 
-def places_of(partitions: Iterable[Position]) -> frozenset[Place]:
-    return frozenset(Place(each.topic, each.partition) for each in partitions)
+def places_of(partitions: Iterable[ClientPartition]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(each.topic, each.partition) for each in partitions)

@@ -9,17 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from headrace.model.identity import TopicPartition
 
-class Place(NamedTuple):
-    """A partition, cheap to hash: this is the key of every record that goes by."""
-
-    topic: str
-    partition: int
-
-
-Positions = dict[Place, int]
+Positions = dict[TopicPartition, int]
 
 
 class Offsets:
@@ -29,11 +22,11 @@ class Offsets:
         self._finished: Positions = {}
         self._committed: Positions = {}
 
-    def hand_out(self, positions: Mapping[Place, int]) -> None:
+    def hand_out(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._lock:
             self._handed_out.update(positions)
 
-    def hand_out_one(self, place: Place, next_offset: int) -> None:
+    def hand_out_one(self, place: TopicPartition, next_offset: int) -> None:
         with self._lock:
             self._handed_out[place] = next_offset
 
@@ -44,24 +37,24 @@ class Offsets:
                 self._finished.update(self._handed_out)
                 self._handed_out.clear()
 
-    def finish(self, positions: Mapping[Place, int]) -> None:
+    def finish(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._lock:
             self._finished.update(positions)
 
-    def move(self, place: Place, offset: int) -> None:
+    def move(self, place: TopicPartition, offset: int) -> None:
         """A seek: the position is what was asked for, and so is what is committed next."""
         with self._lock:
             self._handed_out.pop(place, None)
             self._finished[place] = offset
 
-    def reset(self, places: Iterable[Place]) -> None:
+    def reset(self, places: Iterable[TopicPartition]) -> None:
         """Back to what was committed: nothing handed out or finished since counts."""
         with self._lock:
             for place in places:
                 self._handed_out.pop(place, None)
                 self._finished.pop(place, None)
 
-    def forget(self, places: Iterable[Place]) -> None:
+    def forget(self, places: Iterable[TopicPartition]) -> None:
         """The partition belongs to somebody else now."""
         with self._lock:
             for place in places:
@@ -73,13 +66,13 @@ class Offsets:
         with self._lock:
             return {**self._finished, **self._handed_out}
 
-    def to_commit(self, places: Iterable[Place] | None = None) -> Positions:
+    def to_commit(self, places: Iterable[TopicPartition] | None = None) -> Positions:
         """What is finished and not yet committed."""
         with self._lock:
             wanted = self._finished if places is None else {place for place in places if place in self._finished}
             return {place: self._finished[place] for place in wanted if self._committed.get(place) != self._finished[place]}
 
-    def committed(self, positions: Mapping[Place, int]) -> None:
+    def committed(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._lock:
             # A partition may have been taken away while its commit was on the wire.
             self._committed.update({place: offset for place, offset in positions.items() if place in self._finished})

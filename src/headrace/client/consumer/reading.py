@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.consumer.membership import Membership
-from headrace.client.consumer.offsets import Place, Positions
+from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.starting_point import StartingPoint
 from headrace.client.contact import FirstContact
 from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, translate
@@ -35,7 +35,7 @@ SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
 UNKNOWN_TOPIC_PATIENCE_S = 1.0  # of a topic that was there, or is waited for
 JOIN_PATIENCE_S = 10.0
 STUCK_PATIENCE_S = 0.5
-OffsetSource = Callable[[frozenset[Place]], Positions]
+OffsetSource = Callable[[frozenset[TopicPartition]], Positions]
 
 
 class Reader:
@@ -60,7 +60,7 @@ class Reader:
         self.membership = membership
         self.starting_point = starting_point
         self.ready: deque[Message] = deque()  # fetched, known to be records, not yet handed out
-        self.at_end: set[Place] = set()  # partitions of which everything has been fetched
+        self.at_end: set[TopicPartition] = set()  # partitions of which everything has been fetched
         # A database that keeps the offsets beside its data says here where to read on (see exactly_once).
         self.offset_source: OffsetSource | None = None
         self.stopping = False
@@ -277,7 +277,7 @@ class Reader:
             return {place_of(messages[-1]): (messages[-1].offset() or 0) + 1}
         places = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
         last = dict(zip(places, map(Message.offset, messages), strict=True))  # no Python runs for a single message
-        return {Place(topic or "", partition or 0): (offset or 0) + 1 for (topic, partition), offset in last.items()}
+        return {TopicPartition(topic or "", partition or 0): (offset or 0) + 1 for (topic, partition), offset in last.items()}
 
     def fill(self, wait: float, most: int, *, on_top: bool = False) -> None:
         """Fetch, unless there is something already (or more is wanted `on_top`), and sort out what is not a record.  Hands
@@ -385,10 +385,10 @@ class Reader:
             self.at_end -= gone
             self._drop_ready(gone)
 
-    def _drop_ready(self, gone: frozenset[Place]) -> None:
+    def _drop_ready(self, gone: frozenset[TopicPartition]) -> None:
         self.ready = deque(each for each in self.ready if (each.topic(), each.partition()) not in gone)
 
-    def _drop_all(self, places: Iterable[Place]) -> None:
+    def _drop_all(self, places: Iterable[TopicPartition]) -> None:
         """Everything fetched of these partitions: they are read on from elsewhere."""
         gone, membership = frozenset(places), self.membership
         self._drop_ready(gone)
@@ -410,11 +410,11 @@ class Reader:
                     fetched[:] = [each for each in fetched if place_of(each) not in moved]
             membership.newly_assigned.popleft()  # not before: what the database could not say is asked again
 
-    def move(self, positions: Mapping[Place, int], *, counts: bool = True) -> None:
+    def move(self, positions: Mapping[TopicPartition, int], *, counts: bool = True) -> None:
         """Read on from here.  It `counts` as the position to commit, unless it only undoes what was fetched and not finished."""
         deadline = time.monotonic() + self._timeout
         for place, offset in positions.items():
-            self._seek(Position(*place, offset), deadline)
+            self._seek(ClientPartition(*place, offset), deadline)
             self.at_end.discard(place)
             if offset >= 0 and counts:
                 self.membership.offsets.move(place, offset)
@@ -422,12 +422,12 @@ class Reader:
                 self.membership.offsets.reset([place])
         self._drop_all(positions)
 
-    def beginnings(self, places: Iterable[Place]) -> Positions:
+    def beginnings(self, places: Iterable[TopicPartition]) -> Positions:
         """Where reading starts in partitions for which nothing is committed."""
-        located = self.starting_point.ignoring_commits([Position(*place) for place in places])
-        return {Place(each.topic, each.partition): each.offset for each in located}
+        located = self.starting_point.ignoring_commits([ClientPartition(*place) for place in places])
+        return {TopicPartition(each.topic, each.partition): each.offset for each in located}
 
-    def _seek(self, position: Position, deadline: float) -> None:
+    def _seek(self, position: ClientPartition, deadline: float) -> None:
         while True:
             try:
                 with self.membership.turns:
@@ -462,7 +462,7 @@ class Reader:
         self._started = True
         return True
 
-    def _named_among(self, there: list[Position]) -> list[Position]:
+    def _named_among(self, there: list[ClientPartition]) -> list[ClientPartition]:
         """Those asked for by number.  librdkafka would wait in silence for one that is not there."""
         counts = Counter(each.topic for each in there)
         for each in self._partitions:
@@ -472,7 +472,7 @@ class Reader:
                     code=3,
                     name="UNKNOWN_TOPIC_OR_PART",
                 )
-        return [Position(each.topic, each.partition) for each in self._partitions]
+        return [ClientPartition(each.topic, each.partition) for each in self._partitions]
 
     def wait_until_joined(self) -> None:
         """A group takes a while to form, and nobody means that by silence.  What comes meanwhile is there for the next call.

@@ -11,14 +11,15 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from confluent_kafka import Consumer as Librdkafka
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.arguments import Moment, timestamp_ms
-from headrace.client.consumer.offsets import Place, Positions
+from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.settings import Start
 from headrace.client.errors import NO_TOPIC, InvalidArgument, TopicNotFound, translate
 from headrace.client.fair_lock import Turns
 from headrace.client.logs import log
+from headrace.model.identity import TopicPartition
 
 SLICE_S = 0.1
 UNKNOWN_TOPIC_PATIENCE_S = 5.0
@@ -29,7 +30,7 @@ class BeyondTheEnd(InvalidArgument):
     """A partition does not reach as far as the offset asked for.  `positions` is what there is instead, and to be read from by
     who goes on all the same: that offset where there is one, else the end."""
 
-    def __init__(self, message: str, positions: list[Position]) -> None:
+    def __init__(self, message: str, positions: list[ClientPartition]) -> None:
         super().__init__(message)
         self.positions = positions
 
@@ -46,33 +47,35 @@ class StartingPoint:
         self._timeout = timeout
         self._bootstrap = bootstrap
 
-    def __call__(self, partitions: list[Position]) -> list[Position]:
+    def __call__(self, partitions: list[ClientPartition]) -> list[ClientPartition]:
         """The same partitions, each with the offset to read from.  Those left without one are placed by librdkafka."""
         if not self._grouped:
             return self.ignoring_commits(partitions)
         if isinstance(self._start, str):
             return partitions
-        committed = {Place(each.topic, each.partition) for each in self._committed(partitions) if each.offset >= 0}
-        new = [each for each in partitions if Place(each.topic, each.partition) not in committed]
-        old = [each for each in partitions if Place(each.topic, each.partition) in committed]
+        committed = set(places_at(each for each in self._committed(partitions) if each.offset >= 0))
+        new = [each for each in partitions if (each.topic, each.partition) not in committed]
+        old = [each for each in partitions if (each.topic, each.partition) in committed]
         return old + self.ignoring_commits(new)
 
-    def ignoring_commits(self, partitions: list[Position]) -> list[Position]:
+    def ignoring_commits(self, partitions: list[ClientPartition]) -> list[ClientPartition]:
         if not partitions:
             return []
         if isinstance(self._start, datetime):
             at = self.at_time(places_at(partitions), self._start)
-            return [Position(place.topic, place.partition, offset) for place, offset in at.items()]
+            return [ClientPartition(place.topic, place.partition, offset) for place, offset in at.items()]
         if isinstance(self._start, int):
             return self._at_offset(partitions, self._start)
         offset = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[self._start]
-        return [Position(each.topic, each.partition, offset) for each in partitions]
+        return [ClientPartition(each.topic, each.partition, offset) for each in partitions]
 
-    def _at_offset(self, partitions: list[Position], offset: int) -> list[Position]:
+    def _at_offset(self, partitions: list[ClientPartition], offset: int) -> list[ClientPartition]:
         """librdkafka would read what does not reach so far from its beginning."""
-        ranges = {Place(each.topic, each.partition): self.range_of(Place(each.topic, each.partition)) for each in partitions}
+        ranges = {place: self.range_of(place) for place in places_at(partitions)}
         located = [
-            Position(*place, offset if offset <= high else OFFSET_END) if offset >= low else Position(*place, OFFSET_BEGINNING)
+            ClientPartition(*place, offset if offset <= high else OFFSET_END)
+            if offset >= low
+            else ClientPartition(*place, OFFSET_BEGINNING)
             for place, (low, high) in ranges.items()
         ]
         short = [
@@ -87,13 +90,13 @@ class StartingPoint:
                 log.warning("start=%d is no longer in %s[%d]; reading from its first offset, %d", offset, *place, low)
         return located
 
-    def range_of(self, place: Place) -> tuple[int, int]:
+    def range_of(self, place: TopicPartition) -> tuple[int, int]:
         """The first offset of a partition, and the one that its next record will get."""
         deadline = time.monotonic() + min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S)
         while True:
             try:
                 with self.turns:
-                    low, high = self.client.get_watermark_offsets(Position(*place), timeout=self._timeout, cached=False)
+                    low, high = self.client.get_watermark_offsets(ClientPartition(*place), timeout=self._timeout, cached=False)
                 return low, high
             except KafkaException as error:
                 # librdkafka forgets the partitions it knew when it has lost every broker, and knows them again in a moment.
@@ -102,18 +105,20 @@ class StartingPoint:
                     raise translate(error.args[0], action, self._bootstrap) from None
             time.sleep(SLICE_S)
 
-    def at_time(self, places: Iterable[Place], moment: Moment) -> Positions:
+    def at_time(self, places: Iterable[TopicPartition], moment: Moment) -> Positions:
         """The first offset at or after a moment; the end where nothing is that new."""
         milliseconds = timestamp_ms("moment", moment)
         try:
             with self.turns:
-                found = self.client.offsets_for_times([Position(*place, milliseconds) for place in places], timeout=self._timeout)
+                found = self.client.offsets_for_times(
+                    [ClientPartition(*place, milliseconds) for place in places], timeout=self._timeout
+                )
         except KafkaException as error:
             raise translate(error.args[0], "find offsets by time", self._bootstrap) from None
-        return {Place(each.topic, each.partition): each.offset if each.offset >= 0 else OFFSET_END for each in found}
+        return {TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else OFFSET_END for each in found}
 
-    def all_partitions(self, topics: list[str]) -> list[Position]:
-        return [Position(topic, index) for topic in topics for index in sorted(self._partitions_of(topic))]
+    def all_partitions(self, topics: list[str]) -> list[ClientPartition]:
+        return [ClientPartition(topic, index) for topic in topics for index in sorted(self._partitions_of(topic))]
 
     def _partitions_of(self, topic: str) -> Iterable[int]:
         begun = time.monotonic()
@@ -145,16 +150,16 @@ class StartingPoint:
         meant = f"did you mean '{near[0]}'?" if near else "create it, or wait for it with missing_topics='wait'"
         return f"topic '{topic}' does not exist at {self._bootstrap}; {meant}"
 
-    def _committed(self, partitions: list[Position]) -> list[Position]:
+    def _committed(self, partitions: list[ClientPartition]) -> list[ClientPartition]:
         try:
             with self.turns:
-                answers: list[Position] = self.client.committed(
-                    [Position(each.topic, each.partition) for each in partitions], timeout=self._timeout
+                answers: list[ClientPartition] = self.client.committed(
+                    [ClientPartition(each.topic, each.partition) for each in partitions], timeout=self._timeout
                 )
             return answers
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap) from None
 
 
-def places_at(partitions: Iterable[Position]) -> list[Place]:
-    return [Place(each.topic, each.partition) for each in partitions]
+def places_at(partitions: Iterable[ClientPartition]) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.partition) for each in partitions]

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.consumer.consumer import Consumer
-from headrace.client.consumer.offsets import Place, Positions
+from headrace.client.consumer.offsets import Positions
 from headrace.client.deadletter.deadletter import DeadLetters, Failure
 from headrace.client.errors import DecodeFailed, InvalidArgument
 from headrace.client.exactly_once.offset_table import OffsetTable, Overtaken
@@ -26,6 +26,7 @@ from headrace.client.logs import log
 from headrace.client.push.handlers import NothingDone, plain_function, refuse_unrun
 from headrace.client.records.record import Record, place_of
 from headrace.client.records.type_variables import K, V
+from headrace.model.identity import TopicPartition
 
 POLL_S = 0.1
 Handler = Callable[[Record[K, V], Any], object]
@@ -230,7 +231,7 @@ class ExactlyOnce(Generic[K, V]):
             positions = self._positions_from_table(frozenset(mine))
             reader.move({**reader.beginnings(mine - positions.keys()), **positions})
 
-    def _positions_from_table(self, places: frozenset[Place]) -> Positions:
+    def _positions_from_table(self, places: frozenset[TopicPartition]) -> Positions:
         """Where to read these partitions from.  In the reader's thread, as a connection may not be shared between threads."""
         self._known = {
             place: offset for place, offset in self._known.items() if place in self._consumer.reader.membership.assigned

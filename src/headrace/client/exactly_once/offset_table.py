@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from headrace.client.consumer.offsets import Place
 from headrace.client.errors import Fenced, InvalidArgument
+from headrace.model.identity import TopicPartition
 
 TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 NOTHING_YET = -1
@@ -45,7 +45,7 @@ class OffsetTable:
         )
         self._connection.commit()
 
-    def read_or_begin(self, place: Place) -> int:
+    def read_or_begin(self, place: TopicPartition) -> int:
         """The next offset of a partition; a row that says "nothing yet" is made where there is none, for `move` to hold on to."""
         found = self._read(place)
         if found is not None:
@@ -68,7 +68,7 @@ class OffsetTable:
             return found
         return NOTHING_YET
 
-    def _read(self, place: Place) -> int | None:
+    def _read(self, place: TopicPartition) -> int | None:
         cursor = self._connection.cursor()
         self._execute(
             cursor,
@@ -80,7 +80,7 @@ class OffsetTable:
         self._connection.rollback()
         return None if row is None else int(row[0])
 
-    def move(self, cursor: Any, place: Place, known: int, to: int) -> None:
+    def move(self, cursor: Any, place: TopicPartition, known: int, to: int) -> None:
         """Claim the records from `known` to `to`, inside the caller's transaction; Overtaken when somebody else has."""
         self._execute(
             cursor,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Librdkafka
-from confluent_kafka import TopicPartition as Position
+from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.contact import FirstContact
 from headrace.client.errors import (
@@ -63,7 +63,7 @@ class Transactions:
         self._patiently("begin a transaction", lambda _timeout: self._client.begin_transaction())
         self.open = True
 
-    def send_offsets(self, positions: list[Position], group_metadata: Any) -> None:
+    def send_offsets(self, positions: list[ClientPartition], group_metadata: Any) -> None:
         self._patiently(
             "send offsets to the transaction",
             lambda timeout: self._client.send_offsets_to_transaction(positions, group_metadata, timeout),
@@ -132,7 +132,7 @@ class Transaction:
         if positions:
             beside = notes or {}
             partitions = [
-                Position(each.topic, each.partition, offset, beside.get(each, "")) for each, offset in positions.items()
+                ClientPartition(each.topic, each.partition, offset, beside.get(each, "")) for each, offset in positions.items()
             ]
             self._transactions.send_offsets(partitions, consumer.group_metadata())
 

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Message
 
 from headrace.client.arguments import Duration, choice, whole_number
-from headrace.client.consumer.offsets import Place, Positions
+from headrace.client.consumer.offsets import Positions
 from headrace.client.deadletter.deadletter import DeadLetters, Failure, check_dead_letters
 from headrace.client.errors import DecodeFailed, HeadraceError, StillRunning
 from headrace.client.push.committable import Progress
 from headrace.client.push.handlers import NothingDone, plain_function_or_none, refuse_unrun
 from headrace.client.push.lanes import Lanes
 from headrace.client.records.record import Delivery, Record, place_of
+from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.client.consumer.consumer import Consumer
@@ -40,7 +41,7 @@ class Task:
     """One record on its way through."""
 
     lane: Hashable
-    place: Place
+    place: TopicPartition
     progress: Progress
     record: Record[Any, Any]
     undecodable: DecodeFailed | None = None  # then there is nothing to call back with, and `record` has the bytes
@@ -76,7 +77,7 @@ class Work:
         self._pending_max = whole_number("pending_max", pending_max, at_least=1)
         self._on_error = on_error
         self._lanes: Lanes[Task] = Lanes()
-        self._progress: dict[Place, Progress] = {}
+        self._progress: dict[TopicPartition, Progress] = {}
         self._keyless = count()
 
     def room(self) -> int:
@@ -116,7 +117,7 @@ class Work:
             lane = self._lane(place, message)
             self._lanes.add(lane, Task(lane, place, progress, outcome))
 
-    def _lane(self, place: Place, message: Message) -> Hashable:
+    def _lane(self, place: TopicPartition, message: Message) -> Hashable:
         if not self._by_key:
             return place
         key = message.key()
@@ -162,7 +163,7 @@ class Work:
             self._finish(task.place, task.progress, task.record.offset)
             self.changed.notify_all()
 
-    def _finish(self, place: Place, progress: Progress, offset: int) -> None:
+    def _finish(self, place: TopicPartition, progress: Progress, offset: int) -> None:
         moved = progress.finish(offset)
         if moved and self._progress.get(place) is progress:
             assert progress.next_offset is not None
@@ -243,7 +244,7 @@ class Work:
             self._lanes.delay(task.lane, float("inf"))
             self.changed.notify_all()
 
-    def before_revoke(self, places: frozenset[Place], timeout: float) -> None:
+    def before_revoke(self, places: frozenset[TopicPartition], timeout: float) -> None:
         """These partitions go to somebody else: start nothing more of theirs, and give what runs a while to end."""
         deadline = time.monotonic() + timeout
         with self.changed:

@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
-from headrace.client.consumer.offsets import Place
 from headrace.client.deadletter.deadletter import DeadLetters
 from headrace.client.errors import Closed, StillRunning
 from headrace.client.push.handlers import async_function
 from headrace.client.push.scheduling import OnError, Task, Work
 from headrace.client.push.threads import FETCH_SLICE_S, REVOKE_WAIT_S, STOP_WAIT_S
 from headrace.client.records.record import Record
+from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.client.aio import AsyncConsumer
@@ -160,6 +160,6 @@ class AsyncSubscription:
         else:
             self._work.returned(task, returned)
 
-    def _before_revoke(self, places: frozenset[Place]) -> None:
+    def _before_revoke(self, places: frozenset[TopicPartition]) -> None:
         self._work.before_revoke(places, REVOKE_WAIT_S)
         self._wake()

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
-from headrace.client.consumer.offsets import Place
 from headrace.client.deadletter.deadletter import DeadLetters
 from headrace.client.errors import Closed
 from headrace.client.push.handlers import plain_function
 from headrace.client.push.scheduling import OnError, Task, Work
 from headrace.client.records.record import Record
+from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.client.consumer.consumer import Consumer
@@ -151,5 +151,5 @@ class Subscription:
         else:
             self._work.returned(task, returned)
 
-    def _before_revoke(self, places: frozenset[Place]) -> None:
+    def _before_revoke(self, places: frozenset[TopicPartition]) -> None:
         self._work.before_revoke(places, REVOKE_WAIT_S)

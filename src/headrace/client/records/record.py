@@ -16,7 +16,6 @@ from typing import Any, Generic, NamedTuple, overload
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from headrace.client.arguments import as_datetime, milliseconds, several
-from headrace.client.consumer.offsets import Place
 from headrace.client.errors import DecodeFailed, InvalidArgument
 from headrace.client.records.serialization import BYTES, Codec
 from headrace.client.records.type_variables import K, V
@@ -248,10 +247,10 @@ class Records(Sequence[Record[K, V]]):
 
 
 # There is one for each partition, and it is asked for with every record.
-_place = lru_cache(maxsize=10_000)(Place)
+_place = lru_cache(maxsize=10_000)(TopicPartition)
 
 
-def place_of(message: Message) -> Place:
+def place_of(message: Message) -> TopicPartition:
     return _place(message.topic() or "", message.partition() or 0)
 
 
