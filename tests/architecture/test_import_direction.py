@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "broker": NODE,
     # From here on: the wire protocol and an address.  Compatibility cannot be faked by sharing code with the broker.
     "client": {"model", "records", "wire"},
-    "spark": {"model", "host", "records", "client"},
+    "spark": {"model", "host", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
     "cli": {"model", "host", "records", "client", "spark"},
     "testing": {*NODE, "client", "spark", "cli"},

@@ -16,6 +16,7 @@ from headrace import (
     TopicNotFound,
     TopicPartition,
 )
+from headrace.client.positions import Position, ranges, resolve
 
 
 @pytest.fixture
@@ -94,6 +95,47 @@ def test_records_are_deleted_below_an_offset(admin: Admin, bootstrap: str, topic
 
     assert admin.delete_records(topic, {0: 6}) == {0: 6}
     assert admin.offsets(topic, "earliest") == {0: 6}
+
+
+def test_all_records_of_a_partition_are_deleted_when_no_offset_is_said(admin: Admin, bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send_many(topic, [b"a", b"b"])
+
+    assert admin.delete_records(topic, {0: None}) == {0: 2}
+
+
+def test_of_the_topics_named_those_there_are_are_described(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, partitions=None)
+
+    found = admin.topics([topic, f"{topic}-misspelt"])
+
+    assert list(found) == [topic]
+    assert topic in admin.topic_names()
+    assert all(each.leader_address is not None and ":" in each.leader_address for each in found[topic].partitions)
+
+
+def test_offsets_are_found_in_single_partitions(admin: Admin, bootstrap: str, topic: str) -> None:
+    admin.create_topic(topic, partitions=2)
+    with Producer(bootstrap) as producer:
+        for moment in (1_000, 2_000):
+            producer.send(topic, b"x", partition=0, timestamp=moment).result()
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+
+    assert admin.find_offsets({first: "latest", second: "latest"}) == {first: 2, second: 0}
+    assert admin.find_offsets({first: 1_500}, isolation="read_committed") == {first: 1}
+    assert admin.find_offsets({first: 2_500, second: "earliest"}) == {first: None, second: 0}
+    assert admin.find_offsets({}) == {}
+    places = {first: Position("time", 2_500), second: Position("offset", 7)}
+    assert resolve(admin, places) == {first: 2, second: 7}
+    assert ranges(admin, [first, second]) == {first: (0, 2), second: (0, 0)}
+
+
+def test_a_setting_says_who_set_it(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, settings={"retention.ms": 5000})
+
+    settings = admin.settings(topic)
+
+    assert (settings["retention.ms"].source, settings["cleanup.policy"].source) == ("topic", "default")
 
 
 def test_a_group_is_described_with_its_lag_and_moved(admin: Admin, bootstrap: str, topic: str) -> None:

@@ -16,8 +16,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack
 
-from headrace.client.admin.admin import Admin
-from headrace.client.admin.values import Cluster, Group, Setting, Topic
+from headrace.client.admin.admin import Admin, At
+from headrace.client.admin.descriptions import ClusterDescription, GroupDescription, GroupListing, Setting, TopicDescription
 from headrace.client.arguments import Duration, Moment, seconds, whole_number
 from headrace.client.consumer.consumer import Consumer
 from headrace.client.errors import BufferFull, Closed, InvalidArgument
@@ -402,11 +402,15 @@ class AsyncAdmin:
         """As Admin.delete_topic."""
         await asyncio.to_thread(self._admin.delete_topic, name, missing_ok=missing_ok)
 
-    async def topics(self, *, internal: bool = False) -> dict[str, Topic]:
+    async def topics(self, names: Iterable[str] | None = None, *, internal: bool = False) -> dict[str, TopicDescription]:
         """As Admin.topics."""
-        return await asyncio.to_thread(self._admin.topics, internal=internal)
+        return await asyncio.to_thread(self._admin.topics, names, internal=internal)
 
-    async def topic(self, name: str) -> Topic:
+    async def topic_names(self) -> list[str]:
+        """As Admin.topic_names."""
+        return await asyncio.to_thread(self._admin.topic_names)
+
+    async def topic(self, name: str) -> TopicDescription:
         """As Admin.topic."""
         return await asyncio.to_thread(self._admin.topic, name)
 
@@ -414,7 +418,7 @@ class AsyncAdmin:
         """As Admin.add_partitions."""
         await asyncio.to_thread(self._admin.add_partitions, topic, total)
 
-    async def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+    async def delete_records(self, topic: str, before: Mapping[int, int | None]) -> dict[int, int]:
         """As Admin.delete_records."""
         return await asyncio.to_thread(self._admin.delete_records, topic, before)
 
@@ -426,21 +430,35 @@ class AsyncAdmin:
         """As Admin.change_settings."""
         await asyncio.to_thread(self._admin.change_settings, topic, settings)
 
-    async def offsets(self, topic: str, at: str | int | datetime = "latest") -> dict[int, int]:
+    async def offsets(self, topic: str, at: At = "latest") -> dict[int, int]:
         """As Admin.offsets."""
         return await asyncio.to_thread(self._admin.offsets, topic, at)
+
+    async def find_offsets(
+        self, at: Mapping[TopicPartition, At], *, isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted"
+    ) -> dict[TopicPartition, int | None]:
+        """As Admin.find_offsets."""
+        return await asyncio.to_thread(self._admin.find_offsets, at, isolation=isolation)
 
     async def groups(self) -> list[str]:
         """As Admin.groups."""
         return await asyncio.to_thread(self._admin.groups)
 
-    async def group(self, name: str) -> Group:
+    async def group_listings(self) -> list[GroupListing]:
+        """As Admin.group_listings."""
+        return await asyncio.to_thread(self._admin.group_listings)
+
+    async def group(self, name: str) -> GroupDescription:
         """As Admin.group."""
         return await asyncio.to_thread(self._admin.group, name)
 
     async def committed(self, group: str) -> dict[TopicPartition, int]:
         """As Admin.committed."""
         return await asyncio.to_thread(self._admin.committed, group)
+
+    async def committed_notes(self, group: str, topic: str) -> dict[int, tuple[int, str | None]]:
+        """As Admin.committed_notes."""
+        return await asyncio.to_thread(self._admin.committed_notes, group, topic)
 
     async def lag(self, group: str) -> dict[TopicPartition, int]:
         """As Admin.lag."""
@@ -450,7 +468,7 @@ class AsyncAdmin:
         """As Admin.set_offsets."""
         await asyncio.to_thread(self._admin.set_offsets, group, offsets)
 
-    async def reset_offsets(self, group: str, topic: str, to: str | int | datetime) -> dict[int, int]:
+    async def reset_offsets(self, group: str, topic: str, to: At) -> dict[int, int]:
         """As Admin.reset_offsets."""
         return await asyncio.to_thread(self._admin.reset_offsets, group, topic, to)
 
@@ -458,7 +476,7 @@ class AsyncAdmin:
         """As Admin.delete_group."""
         await asyncio.to_thread(self._admin.delete_group, name, missing_ok=missing_ok)
 
-    async def cluster(self) -> Cluster:
+    async def cluster(self) -> ClusterDescription:
         """As Admin.cluster."""
         return await asyncio.to_thread(self._admin.cluster)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.model.errors import RETRIABLE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -130,6 +132,10 @@ NOBODY_ANSWERED = frozenset(
         "REQUEST_TIMED_OUT",
     }
 )
+# It may work in a moment, although nobody has said so in a word of the protocol.
+PASSING = frozenset(
+    {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_RESOLVE", "_WAIT_COORD", "_WAIT_CACHE"}
+)
 FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"})
 NO_TOPIC = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"})
 
@@ -141,6 +147,11 @@ LIMITS = {
     "POLICY_VIOLATION": "; the topic is full: its storage_bytes quota (`headrace quota list`) or, of a topic in memory with "
     "memory.full.policy=reject, its memory.max.bytes or memory.max.messages",
 }
+
+
+def passes(error: KafkaError) -> bool:
+    """Whether the same may work when it is tried again; of the protocol's own errors librdkafka marks too few."""
+    return error.retriable() or error.name() in PASSING or error.code() in RETRIABLE
 
 
 def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None = None) -> HeadraceError:
@@ -159,7 +170,7 @@ def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None 
         kind = TopicExists
     elif name == "GROUP_ID_NOT_FOUND":
         kind = GroupNotFound
-    return kind(message, code=error.code(), name=name, retriable=error.retriable())
+    return kind(message, code=error.code(), name=name, retriable=passes(error))
 
 
 def delivery_error(

@@ -81,7 +81,7 @@ class ConsumerOptions(TypedDict, total=False):
 class TopicOptions(TypedDict, total=False):
     """Of `Admin.create_topic`."""
 
-    partitions: int
+    partitions: int | None
     replication: int | None
     settings: Mapping[str, object] | None
     exist_ok: bool

@@ -125,11 +125,13 @@ def lag(group: GroupName, as_json: AsJson = False, bootstrap: Bootstrap = DEFAUL
 
 def _committed(admin: "AdminClient", group: str, properties: dict[str, Any]) -> dict[tuple[str, int], int]:
     from headrace.client.admin.group_offsets import committed_offsets
+    from headrace.model.identity import TopicPartition
 
     doing = f"asking for the offsets of {group}"
     topics = attempt(doing, lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics
-    places = [(name, number) for name, topic in sorted(topics.items()) for number in sorted(topic.partitions)]
-    return attempt(doing, lambda: committed_offsets(properties, group, places, REQUEST_TIMEOUT_S))
+    places = [TopicPartition(name, number) for name, topic in sorted(topics.items()) for number in sorted(topic.partitions)]
+    found = attempt(doing, lambda: committed_offsets(properties, group, places, REQUEST_TIMEOUT_S))
+    return {(place.topic, place.partition): offset for place, offset in found.items()}
 
 
 @app.command(epilog="Example: [bold]headrace group reset billing --topic orders --to 2026-05-01T00:00:00Z --execute[/bold]")

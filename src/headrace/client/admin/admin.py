@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import OFFSET_END, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -25,18 +25,32 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from headrace.client.admin.descriptions import (
+    ClusterDescription,
+    GroupDescription,
+    GroupListing,
+    Node,
+    Setting,
+    TopicDescription,
+    group_listing_of,
+    group_of,
+    setting_of,
+    topic_of,
+)
 from headrace.client.admin.group_offsets import committed_notes, committed_offsets
-from headrace.client.admin.values import Cluster, Group, Node, Partition, Setting, Topic, group_of, topic_of
 from headrace.client.arguments import (
     Duration,
     bootstrap_address,
+    choice,
     label,
     mapping,
     merged,
     offsets_by_partition,
     seconds,
+    several,
     timestamp_ms,
     topic_name,
+    topic_partition,
     whole_number,
 )
 from headrace.client.contact import FirstContact
@@ -44,10 +58,12 @@ from headrace.client.errors import Closed, GroupNotFound, HeadraceError, Invalid
 from headrace.client.logs import librdkafka_log
 from headrace.model.identity import TopicPartition
 
-__all__ = ["Admin", "Cluster", "Group", "Node", "Partition", "Setting", "Topic"]
-
 T = TypeVar("T")
 At = str | int | datetime
+ISOLATION_LEVELS = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}
 
 
 class Admin:
@@ -78,8 +94,9 @@ class Admin:
         self._config = merged({"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}, librdkafka)
         patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
         self._contact = FirstContact(str(self._config["bootstrap.servers"]), patience)
+        self._last_error: str | None = None
         try:
-            self._client: AdminClient | None = AdminClient(self._config, logger=librdkafka_log)
+            self._client: AdminClient | None = AdminClient({"error_cb": self._note_error, **self._config}, logger=librdkafka_log)
         except KafkaException as error:
             raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
 
@@ -89,7 +106,7 @@ class Admin:
         self,
         name: str,
         *,
-        partitions: int = 1,
+        partitions: int | None = 1,
         replication: int | None = None,
         settings: Mapping[str, object] | None = None,
         exist_ok: bool = False,
@@ -98,15 +115,15 @@ class Admin:
 
         Args:
             name: 1 to 249 letters, digits, `.`, `_` and `-`.
-            partitions: How many.
+            partitions: How many; None leaves it to the cluster.
             replication: Copies of each; what the cluster thinks best, unless given.
             settings: Its settings by name, such as `{"retention.ms": 86_400_000}`.
             exist_ok: A topic that is there already is left as it is; else it is a TopicExists.
         """
         topic_name("name", name)
-        whole_number("partitions", partitions, at_least=1)
+        count = -1 if partitions is None else whole_number("partitions", partitions, at_least=1)
         replicas = -1 if replication is None else whole_number("replication", replication, at_least=1)
-        new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=_texts(settings))
+        new = NewTopic(name, num_partitions=count, replication_factor=replicas, config=_texts(settings))
         try:
             self._each(lambda client: client.create_topics([new], **self._limits()), f"create topic '{name}'")
         except TopicExists:
@@ -122,25 +139,40 @@ class Admin:
             if not missing_ok:
                 raise
 
-    def topics(self, *, internal: bool = False) -> dict[str, Topic]:
-        """All topics by name; those that Kafka keeps for itself only when asked."""
-        metadata = self._call("list topics", lambda client: client.list_topics(timeout=self._timeout))
-        names = [name for name in metadata.topics if internal or not name.startswith("__")]
-        return {topic.name: topic for topic in self._describe(names)}
+    def topics(self, names: Iterable[str] | None = None, *, internal: bool = False) -> dict[str, TopicDescription]:
+        """All topics by name; those that Kafka keeps for itself only when asked.  Of the `names` given, those there are."""
+        if names is None:
+            wanted = [name for name in self.topic_names() if internal or not name.startswith("__")]
+        else:
+            wanted = sorted(topic_name("names", name) for name in several("names", names, "names of topics"))
+        return {topic.name: topic for topic in self._described(wanted, missing_ok=True)}
 
-    def topic(self, name: str) -> Topic:
+    def topic_names(self) -> list[str]:
+        """The names of all topics, those that Kafka keeps for itself among them."""
+        return sorted(self._partitions_by_topic("list topics"))
+
+    def topic(self, name: str) -> TopicDescription:
         """A topic with its partitions; TopicNotFound when it does not exist."""
         topic_name("name", name)
-        return self._describe([name])[0]
+        return self._described([name])[0]
 
-    def _describe(self, names: list[str]) -> list[Topic]:
+    def _described(self, names: list[str], *, missing_ok: bool = False) -> list[TopicDescription]:
         if not names:
             return []
-        answers = self._each(
-            lambda client: client.describe_topics(TopicCollection(names), request_timeout=self._timeout),
-            f"describe topic '{', '.join(names)}'",
-        )
-        return [topic_of(answers[name]) for name in sorted(answers)]
+        action = f"describe topic '{', '.join(names)}'"
+        futures = self._call(action, lambda client: client.describe_topics(TopicCollection(names), request_timeout=self._timeout))
+        found = []
+        for name in sorted(futures):
+            try:
+                found.append(topic_of(self._call(action, partial(self._answer, futures[name]))))
+            except TopicNotFound:
+                if not missing_ok:
+                    raise
+        return found
+
+    def _partitions_by_topic(self, action: str) -> dict[str, list[int]]:
+        metadata = self._call(action, lambda client: client.list_topics(timeout=self._timeout))
+        return {name: sorted(topic.partitions) for name, topic in sorted(metadata.topics.items())}
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Raise the number of partitions to `total`.  Keys move: the partition of a key depends on the number."""
@@ -148,11 +180,16 @@ class Admin:
         new = NewPartitions(topic, whole_number("total", total, at_least=1))
         self._each(lambda client: client.create_partitions([new], **self._limits()), f"add partitions to topic '{topic}'")
 
-    def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Delete what lies below an offset of each partition; answers the new first offsets."""
+    def delete_records(self, topic: str, before: Mapping[int, int | None]) -> dict[int, int]:
+        """Delete what lies below an offset of each partition, or all there is when that is None; answers the new first
+        offsets."""
         topic_name("topic", topic)
         wanted = [
-            ClientPartition(topic, whole_number("before", partition, at_least=0), whole_number("before", offset, at_least=0))
+            ClientPartition(
+                topic,
+                whole_number("before", partition, at_least=0),
+                OFFSET_END if offset is None else whole_number("before", offset, at_least=0),
+            )
             for partition, offset in mapping("before", before, "partition to offset").items()
         ]
         action = f"delete records of topic '{topic}' before {dict(before)}"
@@ -169,10 +206,7 @@ class Admin:
             f"read the settings of topic '{topic}'",
         )
         entries = next(iter(answers.values()))
-        return {
-            name: Setting(entry.value, is_default=entry.is_default, read_only=entry.is_read_only)
-            for name, entry in sorted(entries.items())
-        }
+        return {name: setting_of(entry) for name, entry in sorted(entries.items())}
 
     def change_settings(self, topic: str, settings: Mapping[str, object]) -> None:
         """Change some settings of a topic and leave the others; None takes a setting back to its default."""
@@ -195,35 +229,49 @@ class Admin:
 
     def offsets(self, topic: str, at: At = "latest") -> dict[int, int]:
         """The offset in each partition of a topic `at` "earliest", "latest" or a moment; after the last record, the end."""
-        spec = _offset_spec(at)
+        _offset_spec(at)
         places = [TopicPartition(topic, partition.index) for partition in self.topic(topic).partitions]
-        found = self._list_offsets(dict.fromkeys(places, spec), topic)
-        beyond = [place for place, offset in found.items() if offset < 0]
-        if beyond:
-            found |= self._list_offsets(dict.fromkeys(beyond, OffsetSpec.latest()), topic)
-        return {place.partition: offset for place, offset in found.items()}
+        found = self.find_offsets(dict.fromkeys(places, at))
+        beyond = [place for place, offset in found.items() if offset is None]
+        found |= self.find_offsets(dict.fromkeys(beyond, "latest"))
+        return {place.partition: offset for place, offset in found.items() if offset is not None}
 
-    def _list_offsets(self, wanted: Mapping[TopicPartition, OffsetSpec], subject: str) -> dict[TopicPartition, int]:
-        if not wanted:
+    def find_offsets(
+        self, at: Mapping[TopicPartition, At], *, isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted"
+    ) -> dict[TopicPartition, int | None]:
+        """The offset in each partition `at` "earliest", "latest" or a moment; None where every record is older than that.  For
+        who reads only what is committed, "latest" is the last stable offset."""
+        choice("isolation", isolation, ISOLATION_LEVELS)
+        if not mapping("at", at, "TopicPartition(topic, partition) to a place in it"):
             return {}
-        request = {ClientPartition(each.topic, each.partition): spec for each, spec in wanted.items()}
+        request = {ClientPartition(*topic_partition("at", each)): _offset_spec(where) for each, where in at.items()}
         answers = self._each(
-            lambda client: client.list_offsets(request, request_timeout=self._timeout), f"list the offsets of '{subject}'"
+            lambda client: client.list_offsets(
+                request, isolation_level=ISOLATION_LEVELS[isolation], request_timeout=self._timeout
+            ),
+            f"list the offsets of {_listed(at)}",
         )
-        return {TopicPartition(position.topic, position.partition): answer.offset for position, answer in answers.items()}
+        return {
+            TopicPartition(each.topic, each.partition): answer.offset if answer.offset >= 0 else None
+            for each, answer in answers.items()
+        }
 
     # Groups
 
     def groups(self) -> list[str]:
         """The names of all consumer groups."""
+        return [each.name for each in self.group_listings()]
+
+    def group_listings(self) -> list[GroupListing]:
+        """All consumer groups with their states, by name."""
         answer = self._call(
             "list groups", lambda client: client.list_consumer_groups(request_timeout=self._timeout).result(self._timeout + 1)
         )
         if answer.errors:
             raise self._translated(answer.errors[0], "list groups")
-        return sorted(group.group_id for group in answer.valid)
+        return [group_listing_of(each) for each in sorted(answer.valid, key=lambda each: str(each.group_id))]
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> GroupDescription:
         """A group's state and members; GroupNotFound when it does not exist."""
         _group_name(name)
         answers = self._each(
@@ -238,17 +286,19 @@ class Admin:
         """What a group has committed, in the topics there are."""
         _group_name(group)
         action = f"read the offsets of group '{group}'"
-        metadata = self._call(action, lambda client: client.list_topics(timeout=self._timeout))
-        places = [(name, partition) for name, topic in sorted(metadata.topics.items()) for partition in sorted(topic.partitions)]
-        found = self._call(action, lambda _client: committed_offsets(self._config, group, places, self._timeout))
-        return {TopicPartition(*place): offset for place, offset in found.items()}
+        there = self._partitions_by_topic(action).items()
+        places = [TopicPartition(name, partition) for name, partitions in there for partition in partitions]
+        found: dict[TopicPartition, int] = self._call(
+            action, lambda _client: committed_offsets(self._config, group, places, self._timeout)
+        )
+        return found
 
     def committed_notes(self, group: str, topic: str) -> dict[int, tuple[int, str | None]]:
         """What a group has committed in one topic, by partition, with the metadata that it left beside each offset."""
-        places = [(topic, each.index) for each in self.topic(topic).partitions]
+        places = [TopicPartition(topic, each.index) for each in self.topic(topic).partitions]
         action = f"read the offsets of group '{_group_name(group)}'"
         found = self._call(action, lambda _client: committed_notes(self._config, group, places, self._timeout))
-        return {partition: committed for (_, partition), committed in found.items()}
+        return {place.partition: committed for place, committed in found.items()}
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
         """How many offsets a group has yet to read in each partition of its topics; where it has committed nothing, all
@@ -258,11 +308,12 @@ class Admin:
             raise _no_such_group(group)
         members = self.group(group).members
         topics = {place.topic for place in committed} | {place.topic for member in members for place in member.partitions}
-        places = [TopicPartition(topic.name, each.index) for topic in self._describe(sorted(topics)) for each in topic.partitions]
-        ends = self._list_offsets(dict.fromkeys(places, OffsetSpec.latest()), f"group {group}")
+        described = self._described(sorted(topics))
+        places = [TopicPartition(topic.name, each.index) for topic in described for each in topic.partitions]
+        ends = self.find_offsets(dict.fromkeys(places, "latest"))
         unread = [place for place in places if place not in committed]
-        begins = {**self._list_offsets(dict.fromkeys(unread, OffsetSpec.earliest()), f"group {group}"), **committed}
-        return {place: max(0, ends[place] - begins[place]) for place in sorted(places)}
+        begins = {**self.find_offsets(dict.fromkeys(unread, "earliest")), **committed}
+        return {place: max(0, (ends[place] or 0) - (begins[place] or 0)) for place in sorted(places)}
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit for a group that has no members just now."""
@@ -297,14 +348,14 @@ class Admin:
 
     # The cluster
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterDescription:
         """The cluster's id, its brokers and its controller."""
         answer = self._call(
             "describe the cluster",
             lambda client: client.describe_cluster(request_timeout=self._timeout).result(self._timeout + 1),
         )
         nodes = [Node(node.id, node.host, node.port, node.rack) for node in sorted(answer.nodes, key=lambda node: node.id)]
-        return Cluster(answer.cluster_id, answer.controller.id if answer.controller else None, nodes)
+        return ClusterDescription(answer.cluster_id, answer.controller.id if answer.controller else None, nodes)
 
     def close(self) -> None:
         """Let go of the connections.  Again is nothing."""
@@ -345,7 +396,17 @@ class Admin:
         return future.result(self._timeout + 1)
 
     def _translated(self, error: KafkaException | KafkaError, action: str) -> HeadraceError:
-        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap)
+        if self._client is not None:
+            self._client.poll(0)  # lets librdkafka say what the trouble was
+        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap, self._last_error)
+
+    def _note_error(self, error: KafkaError) -> None:
+        if error.name() != "_ALL_BROKERS_DOWN" or self._last_error is None:
+            self._last_error = error.str()
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return f"topic '{', '.join(sorted({each.topic for each in partitions}))}'"
 
 
 def _no_such_group(name: str) -> GroupNotFound:

@@ -11,26 +11,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer as Librdkafka
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from headrace.client.errors import passes
 from headrace.client.logs import librdkafka_log
-from headrace.model.errors import RETRIABLE
+from headrace.model.identity import TopicPartition
 
 AGAIN_S = 0.1
 ASKED_AT_ONCE_MAX = 5_000  # partitions in one request
 
 
 def committed_offsets(
-    config: Mapping[str, Any], group: str, places: Iterable[tuple[str, int]], timeout: float
-) -> dict[tuple[str, int], int]:
+    config: Mapping[str, Any], group: str, places: Iterable[TopicPartition], timeout: float
+) -> dict[TopicPartition, int]:
     """Of these partitions, those for which the group has committed, with the offset.  KafkaException when nobody says."""
     return {place: offset for place, (offset, _) in committed_notes(config, group, places, timeout).items()}
 
 
 def committed_notes(
-    config: Mapping[str, Any], group: str, places: Iterable[tuple[str, int]], timeout: float
-) -> dict[tuple[str, int], tuple[int, str | None]]:
+    config: Mapping[str, Any], group: str, places: Iterable[TopicPartition], timeout: float
+) -> dict[TopicPartition, tuple[int, str | None]]:
     """The same, each offset with the metadata that was committed beside it."""
     asking = Librdkafka(
         {
@@ -53,7 +54,7 @@ def committed_notes(
         ]
     finally:
         asking.close()
-    return {(each.topic, each.partition): (each.offset, each.metadata) for each in answers if each.offset >= 0}
+    return {TopicPartition(each.topic, each.partition): (each.offset, each.metadata) for each in answers if each.offset >= 0}
 
 
 def _ask(asking: Librdkafka, wanted: list[ClientPartition], deadline: float) -> list[ClientPartition]:
@@ -65,10 +66,6 @@ def _ask(asking: Librdkafka, wanted: list[ClientPartition], deadline: float) -> 
                     raise KafkaException(each.error)
             return answers
         except KafkaException as error:
-            if not _passes(error.args[0]) or time.monotonic() >= deadline:
+            if not passes(error.args[0]) or time.monotonic() >= deadline:
                 raise
         time.sleep(AGAIN_S)
-
-
-def _passes(error: KafkaError) -> bool:
-    return error.retriable() or error.code() in RETRIABLE or error.name() in ("_TRANSPORT", "_WAIT_COORD")

@@ -19,7 +19,7 @@ from headrace.client.consumer.membership import Membership
 from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.starting_point import StartingPoint
 from headrace.client.contact import FirstContact
-from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, translate
+from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, passes, translate
 from headrace.client.logs import log
 from headrace.client.push.handlers import refuse_unrun
 from headrace.client.records.record import Record, Records, decoded, expired, place_of, record_of, unexpired
@@ -335,7 +335,7 @@ class Reader:
             self._unknown_since = self._unknown_since or time.monotonic()
         elif message.topic() is None and error.code() in RETRIABLE:
             self._stuck_since = self._stuck_since or time.monotonic()
-        elif not _passes(error):
+        elif not passes(error):
             raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self._bootstrap)
 
     def _check_topics(self) -> None:
@@ -492,8 +492,3 @@ class Reader:
                     f"{self._bootstrap} to a member of group '{self._group}'"
                 )
         self._take_positions_from_source()
-
-
-def _passes(error: KafkaError) -> bool:
-    """Whether librdkafka tries again by itself; of the protocol's own errors it does so with more than it marks as retriable."""
-    return error.retriable() or error.name() in ("_TRANSPORT", "_ALL_BROKERS_DOWN") or error.code() in RETRIABLE
