@@ -4,8 +4,8 @@ Always: what leaves the log is renamed first and unlinked by the caller where th
 point for this log hears of a cut before it happens.
 
 A cut has two steps, because what was written down of the log must be lowered on the medium first: `begin_cut` on the loop's
-thread, `prepare_cut` in any other, then `truncate_to` (or `truncate_fully_and_start_at`) on the loop's.  Called by themselves
-those two prepare the cut in place.
+thread, `prepare_cut` in any other, then `truncate_to` on the loop's; the same with `begin_starting_over` and
+`truncate_fully_and_start_at`.  Called by themselves those two prepare the cut in place.
 """
 
 from bisect import bisect_right
@@ -31,7 +31,7 @@ from headrace.log.segments.segment import (
     Segment,
     segment_path,
 )
-from headrace.log.segments.swapping import mark_deleted, unlink
+from headrace.log.segments.swapping import mark_deleted, prepare_beginning, put_beginning_in_place, unlink
 from headrace.log.values import RemovedSegment
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
@@ -209,7 +209,14 @@ class Log(SegmentedLog):
                 raise StorageError(self.directory, f"looking for offset {offset}", error) from error
         else:
             end = min(offset, self._end_offset)
-        cut = Cut(end)
+        return self._begin(Cut(end))
+
+    def begin_starting_over(self, offset: int) -> Cut:
+        """All of the log is about to go: nothing is promised of any of it, for a power failure may leave any beginning."""
+        self._require_working()
+        return self._begin(Cut(min(offset, self._start_offset)))
+
+    def _begin(self, cut: Cut) -> Cut:
         self._cuts.append(cut)
         self._limit_promises()
         return cut
@@ -296,18 +303,24 @@ class Log(SegmentedLog):
 
     def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
         self._require_working()
-        self._prepare_in_place(min(offset, self._end_offset))
+        self._prepare_in_place(min(offset, self._start_offset))
         return self._begin_anew_at(offset)
 
     def _begin_anew_at(self, offset: int) -> list[RemovedSegment]:
+        """Throw everything away.  NoRoom when the disk is too full for that: then all is as it was."""
+        try:
+            prepare_beginning(self.disk, self.directory, offset)
+        except OSError as error:
+            raise self._refused("starting over", self.directory, error) from error
         try:
             self._durability.lower(offset)
             removed = [self._remove(segment, "truncation") for segment in reversed(self._segments)]
             for stray in snapshot_offsets(self.disk.list_names(self.directory)):
                 self.disk.remove(segment_path(self.directory, stray, SNAPSHOT_SUFFIX))
+            put_beginning_in_place(self.disk, self.directory, offset)
             segment = self._new_segment(offset, self.clock.wall_ms())
         except OSError as error:
-            raise self._fail("truncating", self.directory, error) from error
+            raise self._fail("starting over", self.directory, error) from error
         self._unnoted_from = None
         self._limit_promises()
         self._segments, self._bases = [segment], [offset]

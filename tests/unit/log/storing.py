@@ -43,9 +43,9 @@ def open_log(disk: Any, config: LogConfig | None = None, *, clean: bool = False,
 class LogWalk:
     """A log on a disk that may crash, led at random; its recovery point is kept as a data directory keeps it."""
 
-    def __init__(self, seed: int, config: LogConfig) -> None:
+    def __init__(self, seed: int, config: LogConfig, disk: SimulatedDisk | None = None) -> None:
         self.random = random.Random(seed)
-        self.disk = SimulatedDisk(self.random, tearing=self.random.choice(["prefix", "pages"]))
+        self.disk = disk or SimulatedDisk(self.random, tearing=self.random.choice(["prefix", "pages"]))
         self.recovery_point = 0
         self._config = config
         self.log = self.reopen(clean=False)

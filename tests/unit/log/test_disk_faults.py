@@ -2,6 +2,7 @@
 
 One that is full costs what was to be written and nothing else."""
 
+import contextlib
 import errno
 import random
 import threading
@@ -17,8 +18,18 @@ from headrace.host.disk import File
 from headrace.log.log import Log
 from headrace.model.errors import NoRoom, StorageError
 from headrace.model.topic_settings import LogConfig
-from headrace.testing.disk import Action, SimulatedDisk
-from tests.unit.log.storing import DIRECTORY, TIME, batch_of, end_transaction, open_log, produce, simulated_disk, values_of
+from headrace.testing.disk import Action, SimulatedCrash, SimulatedDisk
+from tests.unit.log.storing import (
+    DIRECTORY,
+    TIME,
+    LogWalk,
+    batch_of,
+    end_transaction,
+    open_log,
+    produce,
+    simulated_disk,
+    values_of,
+)
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 
@@ -135,13 +146,7 @@ class FullWalk:
 def test_a_disk_that_is_full_from_any_operation_on_loses_nothing_and_stops_nobody_for_good(action: Action) -> None:
     for operations in range(0, 90, 1):
         walk = FullWalk(simulated_disk(operations))
-        exists = walk.disk.exists
-        walk.disk.fail(
-            action,
-            lambda path, exists=exists: action == "write" or not exists(path),  # type: ignore[misc]
-            error=errno.ENOSPC,
-            after=operations,
-        )
+        walk.disk.fail(action, takes_room(walk.disk, action), error=errno.ENOSPC, after=operations)
         walk.go(12)
         assert walk.log.failure is None, f"after {operations} operations: {walk.log.failure}"
         walk.check(walk.log)
@@ -275,6 +280,70 @@ def test_a_truncation_that_fails_half_way_leaves_a_log_that_opens(operations: in
 
     assert again.end_offset >= 12
     assert len(values_of(again)) == again.end_offset
+
+
+def log_that_starts_over(disk: SimulatedDisk) -> tuple[LogWalk, list[bytes | None]]:
+    """A log of several segments, of which the first records are deleted, and what can be read of it."""
+    walk = LogWalk(0, CONFIG, disk)
+    for index in range(20):
+        produce(walk.log, b"%d" % index + b"v" * 300, epoch=index // 4)
+    walk.recovery_point = walk.log.sync()
+    walk.log.checkpoint()
+    walk.log.delete_before(3)
+    return walk, values_of(walk.log)
+
+
+def takes_room(disk: SimulatedDisk, action: Action) -> Callable[[Path], bool]:
+    """New files and longer names do; a file that is there, and a shorter name, do not."""
+    match action:
+        case "open":
+            return lambda path: not disk.exists(path)
+        case "rename":
+            return lambda path: path.suffix != ".begun"
+        case _:
+            return lambda path: True
+
+
+@pytest.mark.parametrize("action", ["write", "open", "rename"])
+def test_a_log_that_cannot_start_over_on_a_full_disk_is_as_it_was_and_starts_over_once_there_is_room(action: Action) -> None:
+    refusals = 0
+    for operations in range(20):
+        walk, values = log_that_starts_over(simulated_disk())
+        log, disk = walk.log, walk.disk
+        disk.fail(action, takes_room(disk, action), error=errno.ENOSPC, after=operations)
+        try:
+            log.truncate_fully_and_start_at(100)
+        except NoRoom:
+            refusals += 1
+            assert (log.start_offset, log.end_offset, values_of(log)) == (3, 20, values)
+        assert log.failure is None, f"after {operations} operations: {log.failure}"
+        disk.heal()
+        log.truncate_fully_and_start_at(100)
+
+        assert (log.start_offset, log.end_offset, log.size_bytes) == (100, 100, 0)
+        assert produce(log, b"new", epoch=9) == 100
+        assert log.sync() == 101
+        disk.crash()
+        again = open_log(disk, CONFIG, recovery_point=walk.recovery_point, start_offset=100)
+        assert values_of(again) == [b"new"]
+        assert again.findings == []
+    assert refusals or action == "rename"
+
+
+def test_a_power_failure_while_a_log_starts_over_leaves_a_beginning_of_the_old_log_or_nothing_of_it() -> None:
+    for operations in range(60):
+        walk, values = log_that_starts_over(simulated_disk(operations))
+        walk.disk.crash_after(operations)
+        with contextlib.suppress(SimulatedCrash):
+            for removed in walk.log.truncate_fully_and_start_at(100):
+                removed.unlink()
+            walk.log.sync()
+        walk.disk.crash()
+        again = open_log(walk.disk, CONFIG, recovery_point=walk.recovery_point, start_offset=3)
+
+        left = values[: again.end_offset - 3] if again.end_offset < 100 else []
+        assert values_of(again) == left
+        assert again.corruption_count == 0, f"after {operations} operations: {again.findings}"
 
 
 class HeldFile:

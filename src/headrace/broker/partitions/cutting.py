@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.broker.partitions.partition import Partition
-from headrace.log.interface import PartitionLog, RemovedSegment
+from headrace.log.interface import RemovedSegment
 from headrace.log.log import Log
+from headrace.log.segmented import Cut
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
@@ -17,36 +18,39 @@ if TYPE_CHECKING:
 
 async def truncate_to(broker: "Broker", partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
     """Remove everything at and after an offset; whether that was still wanted when it came to it.  Raises StorageError."""
-    return await _cut(broker, partition, offset, is_wanted, lambda log: log.truncate_to(offset))
+    log = partition.log
+    begun = log.begin_cut(offset) if isinstance(log, Log) else None
+    return await _cut(broker, partition, begun, is_wanted, lambda: log.truncate_to(offset))
 
 
 async def start_over_at(broker: "Broker", partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
-    """Remove everything; the next record gets this offset."""
-    return await _cut(broker, partition, offset, is_wanted, lambda log: log.truncate_fully_and_start_at(offset))
+    """Remove everything; the next record gets this offset.  Whether it was still wanted.  Raises StorageError."""
+    log = partition.log
+    begun = log.begin_starting_over(offset) if isinstance(log, Log) else None
+    return await _cut(broker, partition, begun, is_wanted, lambda: log.truncate_fully_and_start_at(offset))
 
 
 async def _cut(
     broker: "Broker",
     partition: Partition,
-    offset: int,
+    begun: Cut | None,
     is_wanted: Callable[[], bool],
-    carry_out: Callable[[PartitionLog], list[RemovedSegment]],
+    shorten: Callable[[], list[RemovedSegment]],
 ) -> bool:
     log = partition.log
-    if not isinstance(log, Log):
-        broker.housekeeping.unlink_soon(carry_out(log))
+    if begun is None or not isinstance(log, Log):
+        broker.housekeeping.unlink_soon(shorten())
         partition.on_truncated()
         return True
-    cut = log.begin_cut(offset)
     try:
-        await broker.loop.run_in_executor(None, log.prepare_cut, cut)
+        await broker.loop.run_in_executor(None, log.prepare_cut, begun)
         if not is_wanted():
             return False
-        broker.housekeeping.unlink_soon(carry_out(log))
+        broker.housekeeping.unlink_soon(shorten())
         partition.on_truncated()
         return True
     finally:
-        log.end_cut(cut)
+        log.end_cut(begun)
         if partition.config.flush == "ack":
             # What a flush did not dare to promise meanwhile.
             partition.flush_soon()

@@ -3,6 +3,7 @@
 `.cleaned`  being written by the cleaner: worthless after a crash.
 `.swap`     complete and durable: takes the place of the segments it was made from.
 `.deleted`  out of the log, not yet unlinked.
+`.begun`    the first segment of a log that starts over, empty: worthless after a crash.
 
 Replacing runs: all `.cleaned` become `.swap`, newest first; the old segments become `.deleted`; `.swap` loses its suffix.
 While a `.cleaned` is left, the swap had not begun: the `.swap` files at and above the oldest `.cleaned` go too.
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from headrace.host.disk import Disk
+from headrace.host.disk import Disk, is_full
 from headrace.log.segments.scanning import Scanner
 from headrace.log.segments.segment import (
     DELETED_SUFFIX,
@@ -26,6 +27,7 @@ from headrace.log.segments.segment import (
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
+BEGUN_SUFFIX: Final = ".begun"
 # The order of renaming within a segment: the log last on the way in and on the way out, so that indexes never stand alone.
 _INDEXES_FIRST: Final = (*SEGMENT_SUFFIXES[1:], LOG_SUFFIX)
 
@@ -45,9 +47,25 @@ def mark_deleted(disk: Disk, directory: Path, base_offset: int, *, with_snapshot
         path = segment_path(directory, base_offset, suffix)
         if disk.exists(path):
             target = path.with_name(path.name + DELETED_SUFFIX)
-            disk.rename(path, target)
-            marked.append(target)
+            try:
+                disk.rename(path, target)
+                marked.append(target)
+            except OSError as error:
+                # A directory may have to grow for the longer name.  To remove something takes no room.
+                if not is_full(error):
+                    raise
+                disk.remove(path)
     return marked
+
+
+def prepare_beginning(disk: Disk, directory: Path, base_offset: int) -> None:
+    """Make the file with which a log will start over, while all of the old one is still there.  Takes all the room it needs."""
+    disk.open(segment_path(directory, base_offset, LOG_SUFFIX + BEGUN_SUFFIX), create=True).close()
+
+
+def put_beginning_in_place(disk: Disk, directory: Path, base_offset: int) -> None:
+    """Nothing else is in the log any more."""
+    disk.rename(segment_path(directory, base_offset, LOG_SUFFIX + BEGUN_SUFFIX), segment_path(directory, base_offset, LOG_SUFFIX))
 
 
 def unlink(disk: Disk, paths: Iterable[Path]) -> None:
@@ -82,7 +100,7 @@ def finish_interrupted(disk: Disk, directory: Path) -> list[str]:
     for name in names:
         base = base_of(name)
         undone = oldest_cleaned is not None and base is not None and base >= oldest_cleaned and name.endswith(SWAP_SUFFIX)
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)) or undone:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, BEGUN_SUFFIX)) or undone:
             disk.remove(directory / name)
     names = disk.list_names(directory)
     swapped = sorted({base for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and (base := base_of(name)) is not None})
