@@ -13,11 +13,11 @@ from headrace.records.control import build_end_marker
 from headrace.records.header import HEADER_BYTES, assemble, stamp
 from headrace.records.record import Record
 from headrace.spark.errors import HeadraceSparkError
-from headrace.spark.source.fetching.batch_decoder import decode_reply, next_offset
-from headrace.spark.source.fetching.wire import FetchReply
+from headrace.spark.source.fetching.batch_decoder import FetchedRecords
 from headrace.spark.source.plan import OffsetRange
-from headrace.spark.source.range_context import RangeRead
+from headrace.spark.source.range_read import RangeRead
 from headrace.spark.source.rows import arrow_schema, source_schema
+from headrace.wire.messages.fetch import AbortedTransaction, PartitionData
 
 PARTITION = TopicPartition("t", 3)
 READ = RangeRead(
@@ -41,15 +41,17 @@ def placed(batch: bytes, base_offset: int) -> bytes:
     return bytes(stamped)
 
 
-def reply(*batches: bytes, aborted: tuple[tuple[int, int], ...] = ()) -> FetchReply:
-    return FetchReply(1, 0, 10**9, 10**9, 0, aborted, memoryview(bytearray(b"".join(batches))))
+def reply(*batches: bytes, aborted: tuple[tuple[int, int], ...] = ()) -> FetchedRecords:
+    transactions = tuple(AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted)
+    records = memoryview(bytearray(b"".join(batches)))
+    return FetchedRecords(PartitionData(partition_index=3, error_code=0, aborted_transactions=transactions, records=records))
 
 
-def rows(answer: FetchReply, read: RangeRead = READ) -> list[dict[str, object]]:
-    return [row for batch in decode_reply(answer, read) for row in batch.to_pylist()]
+def rows(answer: FetchedRecords, read: RangeRead = READ) -> list[dict[str, object]]:
+    return [row for batch in answer.rows(read) for row in batch.to_pylist()]
 
 
-def values(answer: FetchReply, read: RangeRead = READ) -> list[object]:
+def values(answer: FetchedRecords, read: RangeRead = READ) -> list[object]:
     return [row["value"] for row in rows(answer, read)]
 
 
@@ -116,14 +118,14 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_reply() -> None:
     answer = reply(whole, torn[:-1])
 
     assert values(answer) == [b"a", b"b"]
-    assert next_offset(answer.records, 0) == 2
+    assert answer.next_offset(0) == 2
 
 
 def test_markers_are_passed_over_but_counted_in_the_position() -> None:
     answer = reply(placed(simple(b"a", producer_id=7, transactional=True), 0), placed(build_end_marker(7, 0, True, 0, 1), 1))
 
     assert values(answer, COMMITTED) == [b"a"]
-    assert next_offset(answer.records, 0) == 2
+    assert answer.next_offset(0) == 2
 
 
 def test_aborted_transactions_are_hidden_from_readers_of_committed_records_only() -> None:
@@ -148,7 +150,7 @@ def test_a_batch_emptied_by_compaction_moves_the_position_without_a_row() -> Non
     answer = reply(rebuild_batch(read_header(full), []), placed(simple(b"c"), 2))
 
     assert values(answer) == [b"c"]
-    assert next_offset(answer.records, 0) == 3
+    assert answer.next_offset(0) == 3
 
 
 def test_the_brokers_time_counts_where_the_broker_stamps() -> None:

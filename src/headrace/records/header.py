@@ -151,6 +151,23 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         position = batch_end
 
 
+def iterate_fetched_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
+    """Each whole batch of a Fetch reply with its position.  The last one may be cut off: it is for the next reply.
+
+    Raises BatchError on a length that cannot be.
+    """
+    position, end = 0, len(buffer)
+    while position + HEADER_BYTES <= end:
+        header = read_header(buffer, position)
+        batch_end = position + FRAME_BYTES + header.batch_length
+        if batch_end < position + HEADER_BYTES:
+            raise BatchError(f"a batch of {header.size} bytes is too small to be one")
+        if batch_end > end:
+            return
+        yield header, position
+        position = batch_end
+
+
 def whole_batches_bytes(buffer: Buffer, position: int = 0) -> int:
     """The position after the last batch that is whole; what follows is cut off somewhere."""
     end = len(buffer)

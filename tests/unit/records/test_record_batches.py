@@ -24,6 +24,7 @@ from headrace.records.batch import (
     with_log_append_time,
 )
 from headrace.records.compression import CODEC_IDS, CODEC_NAMES
+from headrace.records.header import iterate_fetched_batches
 from headrace.records.record import Record, read_pairs, read_records, read_varint, varint
 
 TIME = 1_700_000_000_000
@@ -209,6 +210,23 @@ def test_a_cut_batch_is_refused_wherever_it_is_cut() -> None:
     for size in range(1, len(batch)):
         with pytest.raises(BatchError):
             list(iterate_batches(batch[:size]))
+
+
+def test_a_batch_that_a_fetch_cut_off_is_left_out_wherever_it_is_cut() -> None:
+    whole, cut = (build_batch([Record(0, TIME, b"key", b"value" * size)], base_offset=size) for size in (1, 2))
+    for size in range(len(cut)):
+        assert [(header.base_offset, at) for header, at in iterate_fetched_batches(whole + cut[:size])] == [(1, 0)]
+
+    assert [at for _, at in iterate_fetched_batches(whole + cut)] == [0, len(whole)]
+
+
+@pytest.mark.parametrize("length", [-1, 0, HEADER_BYTES - 12 - 1])
+def test_a_fetched_batch_that_is_too_small_to_be_one_is_refused(length: int) -> None:
+    batch = bytearray(build_batch([Record(0, TIME, b"key", b"value")]))
+    struct.pack_into(">i", batch, 8, length)
+
+    with pytest.raises(BatchError, match="too small"):
+        list(iterate_fetched_batches(batch))
 
 
 def test_every_flipped_bit_after_the_crc_is_noticed() -> None:

@@ -16,10 +16,8 @@ from headrace.model.identity import TopicPartition
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DataLossError
 from headrace.spark.options.options import Edge, SourceOptions
-from headrace.spark.source.fetching.direct import DirectFetchFailed, OutOfRange, read_directly
-from headrace.spark.source.fetching.librdkafka import read_through_librdkafka
 from headrace.spark.source.plan import OffsetRange
-from headrace.spark.source.range_context import RangeRead
+from headrace.spark.source.range_read import DirectFetchFailed, OutOfRange, RangeRead
 from headrace.spark.worker_process import settle
 
 logger = logging.getLogger("headrace.spark")
@@ -63,6 +61,10 @@ def read_partition(task: InputPartition, options: SourceOptions, schema: pa.Sche
 
 
 def _read(read: RangeRead) -> Iterator[pa.RecordBatch]:
+    # Here, since the processes that only plan a query would import the decoders for nothing.
+    from headrace.spark.source.fetching.direct import read_directly
+    from headrace.spark.source.fetching.librdkafka import read_through_librdkafka
+
     start = read.range.start
     if read.fetch_with == "direct" or (read.fetch_with == "auto" and _speaks_plainly(read.client)):
         try:

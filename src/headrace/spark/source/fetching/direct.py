@@ -15,9 +15,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from headrace.model.errors import ErrorCode
-from headrace.spark.source.fetching.batch_decoder import decode_reply, next_offset
-from headrace.spark.source.fetching.wire import FetchReply, fetch_request, read_fetch_reply
-from headrace.spark.source.range_context import RangeRead
+from headrace.records.header import BatchError
+from headrace.spark.source.fetching.batch_decoder import FetchedRecords
+from headrace.spark.source.fetching.fetch import fetch_frame, read_fetch_reply
+from headrace.spark.source.range_read import DirectFetchFailed, OutOfRange, RangeRead
+from headrace.wire.errors import WireError
+from headrace.wire.messages.fetch import PartitionData
 
 BYTES_MAX_DEFAULT = 8 * 1024 * 1024
 BYTES_MIN = 64 * 1024
@@ -32,23 +35,6 @@ _LENGTH = struct.Struct(">i")
 _idle: dict[str, socket.socket] = {}  # one connection per leader, kept between the tasks of a worker process
 
 
-class DirectFetchFailed(Exception):
-    """Fetching directly did not work; everything before `position` has been given."""
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(reason)
-        self.position = position
-        self.reason = reason
-
-
-class OutOfRange(Exception):
-    """The log does not have the position (any more)."""
-
-    def __init__(self, position: int) -> None:
-        super().__init__(position)
-        self.position = position
-
-
 def read_directly(read: RangeRead) -> Iterator[pa.RecordBatch]:
     """The rows of the range as Arrow batches."""
     if read.leader is None:
@@ -57,7 +43,7 @@ def read_directly(read: RangeRead) -> Iterator[pa.RecordBatch]:
     try:
         yield from fetcher.batches()
         fetcher.keep_connection()
-    except (OSError, ValueError, IndexError) as fault:
+    except (OSError, ValueError, IndexError, BatchError, WireError) as fault:
         raise DirectFetchFailed(fetcher.given, f"{type(fault).__name__}: {fault}") from None
     finally:
         fetcher.close()
@@ -82,11 +68,12 @@ class _Fetcher:
         self._open(position)
         while position < end:
             reply = self._receive()
-            if reply.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if reply.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise OutOfRange(position)
-            if reply.error:
-                raise ValueError(f"the leader answered with error {reply.error}")
-            reached = next_offset(reply.records, position)
+            if reply.error_code:
+                raise ValueError(f"the leader answered with error {reply.error_code}")
+            records = FetchedRecords(reply)
+            reached = records.next_offset(position)
             if reached == position:
                 readable = reply.last_stable_offset if self._read.read_committed else reply.high_watermark
                 empty_replies = empty_replies + 1 if readable >= end else 0
@@ -95,11 +82,11 @@ class _Fetcher:
                 if time.monotonic() >= deadline:
                     raise TimeoutError(f"no record came within {self._read.timeout_ms} ms")
             else:
-                self._bytes_per_offset = len(reply.records) / (reached - position)
+                self._bytes_per_offset = len(records.buffer) / (reached - position)
                 deadline = time.monotonic() + self._read.timeout_ms / 1000
             if reached < end:
                 self._send(reached)
-            yield from decode_reply(reply, self._read)
+            yield from records.rows(self._read)
             position = self.given = reached
         self.given = end
 
@@ -132,11 +119,9 @@ class _Fetcher:
         self._correlation_id += 1
         remaining = self._read.range.end - position
         wanted = int(min(self._bytes_max, max(BYTES_MIN, remaining * self._bytes_per_offset * 1.1)))
-        one = self._read.range.partition
-        frame = fetch_request(
+        frame = fetch_frame(
             self._correlation_id,
-            one.topic,
-            one.partition,
+            self._read.range.partition,
             position,
             bytes_max=wanted,
             wait_ms=WAIT_MS,
@@ -144,14 +129,11 @@ class _Fetcher:
         )
         self._socket.sendall(frame)
 
-    def _receive(self) -> FetchReply:
+    def _receive(self) -> PartitionData:
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if not 0 < length < 2**31 - 1:
             raise ValueError(f"the broker's reply claims {length} bytes")
-        reply = read_fetch_reply(self._exactly(length))
-        if reply.correlation_id != self._correlation_id:
-            raise ValueError("the broker answered another request")
-        return reply
+        return read_fetch_reply(self._exactly(length), self._correlation_id)
 
     def _exactly(self, length: int) -> memoryview:
         assert self._socket is not None, "the connection is open while a range is read"

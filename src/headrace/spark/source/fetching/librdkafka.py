@@ -17,8 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from headrace.model.time_to_live import is_expired
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import BrokerUnreachableError, HeadraceSparkError, TopicMissingError
-from headrace.spark.source.fetching.direct import OutOfRange
-from headrace.spark.source.range_context import RangeRead
+from headrace.spark.source.range_read import OutOfRange, RangeRead
 
 MESSAGES_MAX = 10_000
 POLL_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""What a task has to know to read one range of offsets."""
+"""What a task has to know to read one range of offsets, and how reading it can end early."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,3 +29,20 @@ class RangeRead:
     @property
     def read_committed(self) -> bool:
         return self.client.get("isolation.level") == "read_committed"
+
+
+class DirectFetchFailed(Exception):
+    """Fetching directly did not work; everything before `position` has been given."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+
+
+class OutOfRange(Exception):
+    """The log does not have the position (any more)."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
