@@ -18,8 +18,8 @@ from headrace.spark.sink import at_least_once as delivery_module
 from headrace.spark.sink import exactly_once
 from headrace.spark.sink.at_least_once import write_at_least_once
 from headrace.spark.sink.exactly_once import Delivery, write_exactly_once
-from headrace.spark.sink.kept import Kept
-from headrace.spark.sink.task_report import Written
+from headrace.spark.sink.pool import Pool
+from headrace.spark.sink.task_report import TaskReport
 from headrace.testing import Api, Broker, ErrorCode
 from tests.spark.conftest import TopicMaker, committed_messages
 
@@ -109,7 +109,7 @@ def test_an_attempt_that_was_overtaken_waits_for_as_long_as_the_other_writes(
             threading.Timer(1.5, may_end.set).start()
             yield from rows(b"b")
 
-        others: list[Future[Written]] = []
+        others: list[Future[TaskReport]] = []
         assert write_exactly_once(overtaken(), options, delivery).skipped
         assert not others[0].result().skipped
 
@@ -201,10 +201,10 @@ def test_a_session_kept_from_the_last_batch_notices_that_it_was_taken_over(
 ) -> None:
     write_exactly_once(rows(b"0"), options, Delivery(name=query, batch_id=0, task=0))
     name = Delivery(name=query, batch_id=0, task=0).transactional_id
-    kept = exactly_once._sessions.take(name)
-    assert kept is not None
+    session = exactly_once._sessions.take(name)
+    assert session is not None
     write_exactly_once(rows(b"1"), options, Delivery(name=query, batch_id=1, task=0))  # another worker
-    exactly_once._sessions.put(name, kept)
+    exactly_once._sessions.put(name, session)
     write_exactly_once(rows(b"2"), options, Delivery(name=query, batch_id=2, task=0))  # the first one again
 
     assert committed_values(topic) == [b"0", b"1", b"2"]
@@ -257,7 +257,7 @@ def test_rows_acknowledged_without_an_offset_are_written_once_and_the_task_ends(
         given = {"kafka.bootstrap.servers": own.bootstrap, "topic": "out", "delivery": delivery}
         options = sink_options(given | {"kafka.socket.timeout.ms": "1000", "kafka.request.timeout.ms": "1000"})
 
-        def write(batch: int, *values: bytes) -> Written:
+        def write(batch: int, *values: bytes) -> TaskReport:
             if delivery == "at-least-once":
                 return write_at_least_once(rows(*values), options)
             return write_exactly_once(rows(*values), options, Delivery(name=query, batch_id=batch, task=0))
@@ -286,17 +286,17 @@ class _Thing:
 
 def test_what_nobody_asked_for_in_a_while_is_closed_once() -> None:
     now = 0.0
-    kept: Kept[str, _Thing] = Kept(most=2, idle_seconds=10.0, clock=lambda: now)
+    pool: Pool[str, _Thing] = Pool(most=2, idle_seconds=10.0, clock=lambda: now)
     idle, used, third, fourth = things = [_Thing() for _ in range(4)]
-    kept.put("idle", idle)
+    pool.put("idle", idle)
     now = 5.0
-    kept.put("used", used)
+    pool.put("used", used)
     now = 10.0
-    assert kept.take("used") is used
-    kept.put("used", used)
-    assert (kept.take("idle"), [one.closed for one in things]) == (None, [1, 0, 0, 0])
-    kept.put("third", third)
-    kept.put("fourth", fourth)
-    assert ([one.closed for one in things], kept.keys()) == ([1, 1, 0, 0], ["third", "fourth"])
-    kept.clear()
-    assert ([one.closed for one in things], kept.keys()) == ([1, 1, 1, 1], [])
+    assert pool.take("used") is used
+    pool.put("used", used)
+    assert (pool.take("idle"), [one.closed for one in things]) == (None, [1, 0, 0, 0])
+    pool.put("third", third)
+    pool.put("fourth", fourth)
+    assert ([one.closed for one in things], pool.keys()) == ([1, 1, 0, 0], ["third", "fourth"])
+    pool.clear()
+    assert ([one.closed for one in things], pool.keys()) == ([1, 1, 1, 1], [])

@@ -12,9 +12,9 @@ from headrace.spark.options.options import (
     AtTimestamp,
     AtTimestamps,
     Edge,
-    Pattern,
     SourceOptions,
-    Topics,
+    TopicNames,
+    TopicPattern,
     sink_options,
     source_options,
 )
@@ -30,8 +30,8 @@ def source(streaming: bool = False, **given: str) -> SourceOptions:
 
 
 def test_topics_are_subscribed_by_list_by_pattern_or_by_partition() -> None:
-    assert source(subscribe="a, b").subscription == Topics(frozenset({"a", "b"}))
-    assert source(subscribePattern="orders-.*").subscription == Pattern("orders-.*")
+    assert source(subscribe="a, b").subscription == TopicNames(frozenset({"a", "b"}))
+    assert source(subscribePattern="orders-.*").subscription == TopicPattern("orders-.*")
     assert source(assign='{"a": [0, 2]}').subscription == Assignment(frozenset({TopicPartition("a", 0), TopicPartition("a", 2)}))
 
 

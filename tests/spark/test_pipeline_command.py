@@ -22,12 +22,12 @@ from headrace.cli.main import run as headrace
 from headrace.cli.pipeline.display import short_moment
 from headrace.cli.pipeline.submit import submit_command
 from headrace.spark.errors import PipelineError
+from headrace.spark.pipeline.batch_lines import LinePerBatch
 from headrace.spark.pipeline.catalog import find_pipeline, load_transform, ready_pipelines
 from headrace.spark.pipeline.failure import explained, failed
 from headrace.spark.pipeline.file import load_pipeline_file
 from headrace.spark.pipeline.java import require_java
 from headrace.spark.pipeline.metrics import figures, lag, prometheus_text
-from headrace.spark.pipeline.progress import LinePerBatch
 from headrace.spark.pipeline.session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
 from tests.spark.pipelines import Pipelines

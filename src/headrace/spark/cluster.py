@@ -20,7 +20,7 @@ from headrace.model.identity import TopicPartition
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import BrokerUnreachableError, TopicMissingError
 from headrace.spark.options.names import wrong_client_property
-from headrace.spark.options.options import Assignment, Edge, Pattern, Subscription, Topics
+from headrace.spark.options.options import Assignment, Edge, Subscription, TopicNames, TopicPattern
 
 logger = logging.getLogger("headrace.spark")
 
@@ -83,11 +83,11 @@ class Cluster:
         """The subscribed topics that exist.  Named ones that do not are left out; the caller knows whether that is an error."""
         deadline = time.monotonic() + timeout_ms / 1000
         match subscription:
-            case Topics(names=names):
+            case TopicNames(names=names):
                 wanted = sorted(names)
             case Assignment(partitions=partitions):
                 wanted = sorted({partition.topic for partition in partitions})
-            case Pattern(expression=expression):
+            case TopicPattern(expression=expression):
                 wanted = [name for name in self._names(deadline) if re.fullmatch(expression, name)]
         if not wanted:
             return {}

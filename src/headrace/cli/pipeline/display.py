@@ -46,7 +46,7 @@ class Display:
         self._show: Any = None
 
     def __enter__(self) -> "Display":
-        from headrace.spark.pipeline.progress import LinePerBatch
+        from headrace.spark.pipeline.batch_lines import LinePerBatch
 
         if not sys.stderr.isatty():
             self._show = LinePerBatch(self._name)

@@ -7,7 +7,7 @@ from enum import Enum
 
 from headrace.model.identity import TopicPartition
 from headrace.spark.errors import OptionError
-from headrace.spark.options import values
+from headrace.spark.options import option_types
 from headrace.spark.options.names import SINK_NAMES, SOURCE_NAMES, SPARK_SINK_NAMES, check_names, client_properties
 
 EARLIEST = -2  # in startingOffsets' JSON
@@ -15,7 +15,7 @@ LATEST = -1  # in startingOffsets' and endingOffsets' JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicNames:
     """Subscribe to these topics, all partitions, new ones included."""
 
     names: frozenset[str]
@@ -25,7 +25,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class TopicPattern:
     """Subscribe to every topic whose whole name matches, new ones included."""
 
     expression: str
@@ -44,7 +44,7 @@ class Assignment:
         return any(one.topic == topic for one in self.partitions)
 
 
-Subscription = Topics | Pattern | Assignment
+Subscription = TopicNames | TopicPattern | Assignment
 
 
 class Edge(Enum):
@@ -75,7 +75,7 @@ class AtTimestamps:
     timestamps_ms: Mapping[TopicPartition, int]
 
 
-Position = Edge | AtOffsets | AtTimestamp | AtTimestamps
+OffsetChoice = Edge | AtOffsets | AtTimestamp | AtTimestamps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ class SourceOptions:
 
     client: Mapping[str, str]
     subscription: Subscription
-    starting: Position
-    ending: Position
+    starting: OffsetChoice
+    ending: OffsetChoice
     late_timestamp_means_latest: bool
     offsets_per_trigger_max: int | None
     offsets_per_trigger_min: int | None
@@ -109,7 +109,7 @@ def source_options(raw: Mapping[str, str], *, streaming: bool | None) -> SourceO
     """Check and read the options of `spark.read` or `spark.readStream`; with None, what both have in common."""
     check_names(raw, SOURCE_NAMES, "source")
     client = client_properties(raw)
-    group_id = values.text(raw, "group.id") or client.get("group.id")
+    group_id = option_types.text(raw, "group.id") or client.get("group.id")
     client.pop("group.id", None)
     isolation = client.get("isolation.level")
     if isolation not in (None, "read_committed", "read_uncommitted"):
@@ -123,60 +123,60 @@ def source_options(raw: Mapping[str, str], *, streaming: bool | None) -> SourceO
         subscription=_subscription(raw),
         starting=_position(raw, "starting", Edge.LATEST if streaming else Edge.EARLIEST, streaming=streaming),
         ending=_position(raw, "ending", Edge.LATEST, streaming=streaming),
-        late_timestamp_means_latest=values.choice(raw, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
+        late_timestamp_means_latest=option_types.choice(raw, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
         == "latest",
-        offsets_per_trigger_max=values.integer(raw, "maxOffsetsPerTrigger", None, at_least=1),
-        offsets_per_trigger_min=values.integer(raw, "minOffsetsPerTrigger", None, at_least=1),
-        trigger_delay_max_ms=values.duration_ms(raw, "maxTriggerDelay", 900_000),
-        partitions_min=values.integer(raw, "minPartitions", None, at_least=1),
-        records_per_partition_max=values.integer(raw, "maxRecordsPerPartition", None, at_least=1),
-        fail_on_data_loss=values.switch(raw, "failOnDataLoss", True),
-        include_headers=values.switch(raw, "includeHeaders", False),
+        offsets_per_trigger_max=option_types.integer(raw, "maxOffsetsPerTrigger", None, at_least=1),
+        offsets_per_trigger_min=option_types.integer(raw, "minOffsetsPerTrigger", None, at_least=1),
+        trigger_delay_max_ms=option_types.duration_ms(raw, "maxTriggerDelay", 900_000),
+        partitions_min=option_types.integer(raw, "minPartitions", None, at_least=1),
+        records_per_partition_max=option_types.integer(raw, "maxRecordsPerPartition", None, at_least=1),
+        fail_on_data_loss=option_types.switch(raw, "failOnDataLoss", True),
+        include_headers=option_types.switch(raw, "includeHeaders", False),
         group_id=group_id,
-        group_id_prefix=values.text(raw, "groupIdPrefix") or "headrace-spark",
-        poll_timeout_ms=values.integer(raw, "kafkaConsumer.pollTimeoutMs", 120_000, at_least=1) or 0,
-        connect_timeout_ms=values.integer(raw, "connectTimeoutMs", 15_000, at_least=1) or 0,
-        fetch_with=values.choice(raw, "fetchWith", "auto", ("auto", "direct", "librdkafka")),
+        group_id_prefix=option_types.text(raw, "groupIdPrefix") or "headrace-spark",
+        poll_timeout_ms=option_types.integer(raw, "kafkaConsumer.pollTimeoutMs", 120_000, at_least=1) or 0,
+        connect_timeout_ms=option_types.integer(raw, "connectTimeoutMs", 15_000, at_least=1) or 0,
+        fetch_with=option_types.choice(raw, "fetchWith", "auto", ("auto", "direct", "librdkafka")),
     )
 
 
 def _refuse_batch_only(raw: Mapping[str, str]) -> None:
     for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
-        if values.text(raw, name) is not None:
+        if option_types.text(raw, name) is not None:
             raise OptionError(f"option '{name}' is for batch reads; a stream has no end")
 
 
 def _subscription(raw: Mapping[str, str]) -> Subscription:
-    given = [name for name in ("subscribe", "subscribePattern", "assign") if values.text(raw, name) is not None]
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if option_types.text(raw, name) is not None]
     if len(given) != 1:
         found = "none of them is given" if not given else "given are " + " and ".join(given)
         raise OptionError(f"exactly one of the options subscribe, subscribePattern and assign names what to read; {found}")
-    value = values.text(raw, given[0]) or ""
+    value = option_types.text(raw, given[0]) or ""
     if given[0] == "assign":
-        return Assignment(values.partition_lists("assign", value))
+        return Assignment(option_types.partition_lists("assign", value))
     if given[0] == "subscribePattern":
         try:
             re.compile(value)
         except re.error as error:
             raise OptionError(f"option 'subscribePattern' is '{value}', which is not a regular expression: {error}") from None
-        return Pattern(value)
+        return TopicPattern(value)
     names = frozenset(name.strip() for name in value.split(",") if name.strip())
     if not names:
         raise OptionError(f"option 'subscribe' is '{value}', but it takes topic names separated by commas")
-    return Topics(names)
+    return TopicNames(names)
 
 
-def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bool | None) -> Position:
+def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bool | None) -> OffsetChoice:
     """Spark's order of precedence: one timestamp, timestamps by partition, offsets."""
-    moment = values.integer(raw, f"{side}Timestamp", None, at_least=0)
+    moment = option_types.integer(raw, f"{side}Timestamp", None, at_least=0)
     if moment is not None:
         return AtTimestamp(moment)
     name = f"{side}OffsetsByTimestamp"
-    value = values.text(raw, name)
+    value = option_types.text(raw, name)
     if value is not None:
-        return AtTimestamps(values.partition_numbers(name, value, smallest=0))
+        return AtTimestamps(option_types.partition_numbers(name, value, smallest=0))
     name = f"{side}Offsets"
-    value = values.text(raw, name)
+    value = option_types.text(raw, name)
     if value is None:
         return default
     if value.lower() in ("earliest", "latest"):
@@ -190,7 +190,7 @@ def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bo
         raise OptionError(
             f"option '{name}' is '{value}', but it takes earliest, latest or JSON such as {{\"orders\": {{\"0\": 23}}}}"
         )
-    offsets = values.partition_numbers(name, value, smallest=EARLIEST)
+    offsets = option_types.partition_numbers(name, value, smallest=EARLIEST)
     unusable = EARLIEST if side == "ending" else LATEST if streaming is False else None
     if unusable is not None and unusable in offsets.values():
         raise OptionError(f"option '{name}' has {unusable} for a partition, from which nothing would be read")
@@ -211,15 +211,15 @@ class SinkOptions:
 def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     """Check and read the options of `write` or `writeStream`."""
     check_names(raw, SINK_NAMES + SPARK_SINK_NAMES, "sink")
-    if values.text(raw, "path") is not None:
+    if option_types.text(raw, "path") is not None:
         raise OptionError(f"the headrace sink has no path ('{raw['path']}' was given): name the topic by the option 'topic'")
     client = client_properties(raw)
     if client.get("acks", "all") not in ("all", "-1"):
         raise OptionError(f"option 'kafka.acks' is '{client['acks']}', but the sink promises delivery and needs all")
     return SinkOptions(
         client=client,
-        topic=values.text(raw, "topic"),
-        exactly_once=values.choice(raw, "delivery", "at-least-once", ("at-least-once", "exactly-once")) == "exactly-once",
-        delivery_id=values.text(raw, "deliveryId"),
-        connect_timeout_ms=values.integer(raw, "connectTimeoutMs", 15_000, at_least=1) or 0,
+        topic=option_types.text(raw, "topic"),
+        exactly_once=option_types.choice(raw, "delivery", "at-least-once", ("at-least-once", "exactly-once")) == "exactly-once",
+        delivery_id=option_types.text(raw, "deliveryId"),
+        connect_timeout_ms=option_types.integer(raw, "connectTimeoutMs", 15_000, at_least=1) or 0,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headrace.spark.errors import PipelineError
-from headrace.spark.pipeline.failure import Place, explained
+from headrace.spark.pipeline.failure import CodeLine, explained
 from headrace.spark.pipeline.file import PipelineFile
 
 Transform = Callable[[DataFrame, Mapping[str, Any]], DataFrame]
@@ -89,12 +89,12 @@ def _module(pipeline: PipelineFile) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise PipelineError(f"{pipeline.path}: its transform cannot be loaded: {_told(error, path)}") from None
+        raise PipelineError(f"{pipeline.path}: its transform cannot be loaded: {_explained(error, path)}") from None
     return module
 
 
-def _told(error: Exception, path: Path) -> str:
+def _explained(error: Exception, path: Path) -> str:
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
-    places = [Place(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(error.__traceback__)]
-    return explained(f"{type(error).__name__}: {error}", path, places)
+    code_lines = [CodeLine(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(error.__traceback__)]
+    return explained(f"{type(error).__name__}: {error}", path, code_lines)

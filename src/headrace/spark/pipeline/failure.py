@@ -22,7 +22,7 @@ NO_TEXT = "Spark gave no reason"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodeLine:
     """A line of code in somebody's stack."""
 
     file: str
@@ -39,9 +39,9 @@ def failed(error: BaseException, user_code: Path, log: Path | None) -> PipelineE
     if isinstance(error, HeadraceSparkError):
         cause = text
     else:
-        places = [Place(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(error.__traceback__)]
+        code_lines = [CodeLine(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(error.__traceback__)]
         captured = type(error).__module__.startswith(("pyspark.", "py4j."))
-        cause = explained(text if captured else f"{type(error).__name__}: {text}", user_code, places)
+        cause = explained(text if captured else f"{type(error).__name__}: {text}", user_code, code_lines)
     return PipelineError(with_log(cause, log))
 
 
@@ -49,20 +49,20 @@ def with_log(cause: str, log: Path | None) -> str:
     return cause if log is None else f"{cause.rstrip('.')}; what Spark said is in {log}"
 
 
-def explained(text: str, user_code: Path, places: Iterable[Place] = ()) -> str:
+def explained(text: str, user_code: Path, code_lines: Iterable[CodeLine] = ()) -> str:
     """The cause that a text of Spark's tells, and the line of the user's code that led there.
 
-    `places` are those of the driver's stack, for an error that came while `transform` was called.
+    `code_lines` are those of the driver's stack, for an error that came while `transform` was called.
     """
     lines = text.splitlines()
-    told = [found.group("text").strip() for line in lines if (found := OURS.match(line.strip()))]
-    if told:
-        return told[-1]
+    ours = [found.group("text").strip() for line in lines if (found := OURS.match(line.strip()))]
+    if ours:
+        return ours[-1]
     stack = _python_stack(lines)
-    within = [Place(found["file"], int(found["line"]), found["function"]) for line in stack if (found := FRAME.match(line))]
+    within = [CodeLine(found["file"], int(found["line"]), found["function"]) for line in stack if (found := FRAME.match(line))]
     cause = _raised(stack) or _first_sentence(lines)
-    place = _in_user_code(within, user_code) or _in_user_code(places, user_code)
-    return f"{cause.rstrip('.')} ({place})" if place is not None else cause
+    code_line = _in_user_code(within, user_code) or _in_user_code(code_lines, user_code)
+    return f"{cause.rstrip('.')} ({code_line})" if code_line is not None else cause
 
 
 def _python_stack(lines: list[str]) -> list[str]:
@@ -93,13 +93,13 @@ def _first_sentence(lines: list[str]) -> str:
     return first or NO_TEXT
 
 
-def _in_user_code(places: Iterable[Place], user_code: Path) -> Place | None:
+def _in_user_code(code_lines: Iterable[CodeLine], user_code: Path) -> CodeLine | None:
     """The innermost line that lies in the pipeline's own file; in its folder if there is none.
 
     An executor on another machine has the file elsewhere, so it is known by its name.
     """
-    found = [place for place in places if not place.file.startswith("<")]
-    own = [place for place in found if Path(place.file).name == user_code.name]
-    beside = [place for place in found if Path(place.file).parent == user_code.parent]
+    found = [code_line for code_line in code_lines if not code_line.file.startswith("<")]
+    own = [code_line for code_line in found if Path(code_line.file).name == user_code.name]
+    beside = [code_line for code_line in found if Path(code_line.file).parent == user_code.parent]
     candidates = own or beside
     return candidates[-1] if candidates else None

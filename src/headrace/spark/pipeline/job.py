@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 
 from headrace.host.signals import ending_signals
 from headrace.spark.errors import HeadraceSparkError, PipelineError
+from headrace.spark.pipeline.batch_lines import LinePerBatch, Show
 from headrace.spark.pipeline.catalog import Loaded, find_pipeline, load_transform
 from headrace.spark.pipeline.failure import explained, failed
 from headrace.spark.pipeline.file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline.java import require_java
 from headrace.spark.pipeline.metrics import Exposition, Watch, watch
-from headrace.spark.pipeline.progress import LinePerBatch, Show
 from headrace.spark.pipeline.run import Running, Say, start
 from headrace.spark.pipeline.session import end_session, pipeline_session
 from headrace.spark.pipeline.state import PipelineState, now
@@ -107,21 +107,21 @@ class _Job:
         finally:
             if running is not None:
                 running.stop()
-                _hear_out(running, self._heard)
+                _wait_for_last_reports(running, self._query_figures)
             self._tell("stopped" if self._wanted_stop.is_set() else "")
 
     def _wait(self, running: Running) -> None:
         """Until a signal comes, a query fails, or all have ended by themselves.  One that fails ends the others, too."""
         while not self._wanted_stop.is_set() and running.active and running.failure() is None:
             self._tell(f"{running.doing()}\n{HOW_TO_STOP}")
-            self._state.save(self._heard.snapshot())
+            self._state.save(self._query_figures.snapshot())
             self._wanted_stop.wait(REFRESH_SECONDS)
 
     def _failed(self, error: Exception) -> PipelineError:
         return failed(error, self._loaded.file, self._log)
 
     @property
-    def _heard(self) -> Watch:
+    def _query_figures(self) -> Watch:
         assert self._figures is not None, "queries run after Spark has started"
         return self._figures
 
@@ -139,7 +139,7 @@ class _Job:
                 signal.signal(number, ask)
 
 
-def _hear_out(running: Running, figures: Watch) -> None:
+def _wait_for_last_reports(running: Running, figures: Watch) -> None:
     """Spark reports to listeners a little after the fact: a run that was short would end without having shown anything."""
     deadline = time.monotonic() + REPORT_SECONDS
     last = running.last_batches()

@@ -1,7 +1,7 @@
 """Values to columns, and what does not fit to the dead-letter topic.  Pure functions of frames.
 
 Always: every record of the source is in exactly one of the two frames, and which one depends on the record alone, so that a
-batch run again parts them the same way.
+batch run again decides the same.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from headrace.client.deadletter.deadletter import PREFIX
 from headrace.spark.errors import PipelineError
-from headrace.spark.options.values import DURATION, DURATION_MS
+from headrace.spark.options.option_types import parse_duration_ms
 from headrace.spark.pipeline.file import PipelineFile, Schema
 
 PARSED = "_parsed"
@@ -24,7 +24,7 @@ HEADERS = "array<struct<key:string,value:binary>>"
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 
-def part(frame: DataFrame, schema: Schema) -> DataFrame:
+def parse(frame: DataFrame, schema: Schema) -> DataFrame:
     """The source's frame with the parsed value and, where it does not fit, the reason."""
     fields = parsed_type(schema)
     value = F.col("value").cast("string")
@@ -65,30 +65,29 @@ def _reason(schema: Schema, fields: StructType) -> Column:
 
 
 def milliseconds(text: str) -> int:
-    found = DURATION.match(text)
+    found = parse_duration_ms(text)
     if found is None:
         raise PipelineError(f"'{text}' is not a length of time such as 10 minutes")
-    unit = found.group(2).lower()
-    return int(found.group(1)) * DURATION_MS["ms" if unit.startswith(("ms", "milli")) else unit[0]]
+    return found
 
 
-def good(parted: DataFrame) -> DataFrame:
+def good(parsed: DataFrame) -> DataFrame:
     """The parsed fields, and the record they came from as `record`."""
-    kept = [name for name in RECORD_COLUMNS if name in parted.columns]
-    fine = parted.where(F.col(REASON).isNull())
-    fields = [name for name in _parsed_names(parted) if name != CORRUPT]
+    kept = [name for name in RECORD_COLUMNS if name in parsed.columns]
+    fine = parsed.where(F.col(REASON).isNull())
+    fields = [name for name in _parsed_names(parsed) if name != CORRUPT]
     return fine.select(*[F.col(PARSED)[name].alias(name) for name in fields], F.struct(*kept).alias(RECORD))
 
 
-def _parsed_names(parted: DataFrame) -> Sequence[str]:
-    kind = parted.schema[PARSED].dataType
-    assert isinstance(kind, StructType), "the parsed value is a struct"
-    return kind.fieldNames()
+def _parsed_names(parsed: DataFrame) -> Sequence[str]:
+    fields = parsed.schema[PARSED].dataType
+    assert isinstance(fields, StructType), "the parsed value is a struct"
+    return fields.fieldNames()
 
 
-def dead_letters(parted: DataFrame, pipeline: PipelineFile) -> DataFrame:
+def dead_letters(parsed: DataFrame, pipeline: PipelineFile) -> DataFrame:
     """Rows for the sink: the record as it was, with headers that say where it came from and why it is there."""
-    bad = parted.where(F.col(REASON).isNotNull())
+    bad = parsed.where(F.col(REASON).isNotNull())
     template = pipeline.dead_letter_topic or "{topic}.dead-letter"
     topic = F.replace(F.lit(template), F.lit("{topic}"), F.col("topic"))
     moment = F.date_format(F.current_timestamp(), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")

@@ -21,7 +21,7 @@ from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.catalog import Loaded
 from headrace.spark.pipeline.file import PipelineFile, Sink
 from headrace.spark.pipeline.metrics import OBSERVED, observed_columns
-from headrace.spark.pipeline.parsing import dead_letters, good, part
+from headrace.spark.pipeline.parsing import dead_letters, good, parse
 from headrace.spark.sink.file_sink import FileSink, committed_files
 
 logger = logging.getLogger("headrace.spark")
@@ -98,10 +98,10 @@ def start(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, say: Say 
     if pipeline.schema is None:
         frame = source
     else:
-        parted = part(source, pipeline.schema)
-        frame = good(parted)
+        parsed = parse(source, pipeline.schema)
+        frame = good(parsed)
         again = _source(spark, pipeline, group=f"pipeline-{pipeline.name}-{DEAD_LETTER_QUERY}")
-        running.queries.append(_start_dead_letters(dead_letters(part(again, pipeline.schema), pipeline), pipeline))
+        running.queries.append(_start_dead_letters(dead_letters(parse(again, pipeline.schema), pipeline), pipeline))
     if pipeline.watermark is not None:
         frame = frame.withWatermark(pipeline.watermark.column, pipeline.watermark.delay)
     results = loaded.transform(frame, settings)
@@ -164,7 +164,7 @@ def _same_brokers(pipeline: PipelineFile) -> dict[str, str]:
 def _start_main(spark: SparkSession, results: DataFrame, pipeline: PipelineFile, prepare: Prepare | None) -> StreamingQuery:
     sinks = pipeline.sinks
     mode = sinks[0].output_mode
-    # Spark takes "update" for rows that are handed over batch by batch, and not for a sink written in Python: see sink_modes.py.
+    # Spark takes "update" for rows that are handed over batch by batch, and not for a sink written in Python: see sink/modes.py.
     if len(sinks) == 1 and sinks[0].format == "headrace" and prepare is None and mode != "update":
         options = {"delivery": "exactly-once"} | dict(sinks[0].options)
         writer = encoded(results, sinks[0]).writeStream.format("headrace").options(**options)
@@ -231,10 +231,10 @@ def _run_batch(spark: SparkSession, pipeline: PipelineFile, loaded: Loaded, sett
     prepare = _preparer(pipeline, loaded, settings, say)
     frame = source
     if pipeline.schema is not None:
-        parted = part(source, pipeline.schema)
-        frame = good(parted)
+        parsed = parse(source, pipeline.schema)
+        frame = good(parsed)
         letters = Sink(name=DEAD_LETTER_QUERY, format="headrace", options=_same_brokers(pipeline))
-        _write_topic(dead_letters(parted, pipeline), letters, delivery_id=None)
+        _write_topic(dead_letters(parsed, pipeline), letters, delivery_id=None)
     results = loaded.transform(frame, settings)
     for sink in pipeline.sinks:
         match sink.format:

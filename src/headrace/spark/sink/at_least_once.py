@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from headrace.spark.options.options import SinkOptions
-from headrace.spark.sink.kept import Kept
 from headrace.spark.sink.outgoing import outgoing
+from headrace.spark.sink.pool import Pool
 from headrace.spark.sink.producing import RecordProducer
-from headrace.spark.sink.task_report import Written
+from headrace.spark.sink.task_report import TaskReport
 
 PRODUCERS_MAX = 8
 IDLE_SECONDS = 600.0
 
 # By their properties.
-_producers: Kept[frozenset[tuple[str, str]], RecordProducer] = Kept(most=PRODUCERS_MAX, idle_seconds=IDLE_SECONDS)
+_producers: Pool[frozenset[tuple[str, str]], RecordProducer] = Pool(most=PRODUCERS_MAX, idle_seconds=IDLE_SECONDS)
 
 
-def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Written:
+def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> TaskReport:
     """Write all rows; returns when every one is acknowledged."""
     key = frozenset(options.client.items())
     # Taken out while in use: after a failure its queue may hold rows of a task that is no more.
@@ -35,4 +35,4 @@ def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions)
     if producer is not None:
         producer.finish()
         _producers.put(key, producer)
-    return Written(rows=rows, byte_count=bytes_written)
+    return TaskReport(rows=rows, byte_count=bytes_written)

@@ -30,10 +30,10 @@ from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import PASSING_ERRORS
 from headrace.spark.errors import DeliveryError, FencedError
 from headrace.spark.options.options import SinkOptions
-from headrace.spark.sink.kept import Kept
 from headrace.spark.sink.outgoing import Outgoing, outgoing
+from headrace.spark.sink.pool import Pool
 from headrace.spark.sink.producing import RecordProducer
-from headrace.spark.sink.task_report import Written
+from headrace.spark.sink.task_report import TaskReport
 
 logger = logging.getLogger("headrace.spark")
 
@@ -51,7 +51,7 @@ TRANSACTION_PROPERTIES = {
 }
 OVERTAKEN_SECONDS = 60.0  # so long a fenced attempt waits for the one that fenced it to show a sign of life
 
-SKIPPED = Written(rows=0, byte_count=0, skipped=True)
+SKIPPED = TaskReport(rows=0, byte_count=0, skipped=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +90,15 @@ class _Session:
 
 
 # By transactional id.  A session that is dropped costs its task a new one, which finds the last batch in the ledger.
-_sessions: Kept[str, _Session] = Kept(most=SESSIONS_MAX, idle_seconds=SESSION_IDLE_SECONDS)
+_sessions: Pool[str, _Session] = Pool(most=SESSIONS_MAX, idle_seconds=SESSION_IDLE_SECONDS)
 
 
-def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, delivery: Delivery) -> Written:
+def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, delivery: Delivery) -> TaskReport:
     """Write all rows in one transaction, or none when the batch is recorded already."""
     runs = (run for batch in batches for run in outgoing(batch))
     first = next(runs, None)
     if first is None:
-        return Written(rows=0, byte_count=0)
+        return TaskReport(rows=0, byte_count=0)
     try:
         written = _write(chain([first], runs), options, delivery)
     except FencedError:
@@ -110,7 +110,7 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
     return written
 
 
-def _write(runs: Iterator[Outgoing], options: SinkOptions, delivery: Delivery) -> Written:
+def _write(runs: Iterator[Outgoing], options: SinkOptions, delivery: Delivery) -> TaskReport:
     session = _begin(options, delivery)
     if session is None:
         return SKIPPED
@@ -127,7 +127,7 @@ def _write(runs: Iterator[Outgoing], options: SinkOptions, delivery: Delivery) -
         raise
     session.recorded_batch = delivery.batch_id
     _sessions.put(delivery.transactional_id, session)
-    return Written(rows=rows, byte_count=bytes_written)
+    return TaskReport(rows=rows, byte_count=bytes_written)
 
 
 def _recorded_by_another(options: SinkOptions, delivery: Delivery) -> bool:

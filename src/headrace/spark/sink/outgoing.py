@@ -51,9 +51,9 @@ def check_sink_schema(schema: StructType, topic: str | None) -> None:
         raise SchemaError(
             "the headrace sink needs to know where to write: set the option 'topic' or give the frame a column 'topic'"
         )
-    for name, kinds in SINK_COLUMNS.items():
-        if name in columns and not isinstance(columns[name], kinds):
-            wanted = " or ".join(kind.typeName() for kind in kinds)
+    for name, types in SINK_COLUMNS.items():
+        if name in columns and not isinstance(columns[name], types):
+            wanted = " or ".join(one.typeName() for one in types)
             raise SchemaError(f"column '{name}' is {columns[name].simpleString()}, but the headrace sink takes {wanted} there")
     _check_headers(columns.get("headers"))
     ignored = sorted(columns.keys() - SINK_COLUMNS.keys() - SOURCE_ONLY_COLUMNS)
@@ -61,10 +61,10 @@ def check_sink_schema(schema: StructType, topic: str | None) -> None:
         logger.warning("the headrace sink does not write the columns %s", ", ".join(ignored))
 
 
-def _check_headers(kind: DataType | None) -> None:
-    if kind is None:
+def _check_headers(found: DataType | None) -> None:
+    if found is None:
         return
-    element = kind.elementType if isinstance(kind, ArrayType) else None
+    element = found.elementType if isinstance(found, ArrayType) else None
     fields = [(field.name, field.dataType) for field in element.fields] if isinstance(element, StructType) else []
     fits = (
         len(fields) == 2
@@ -74,7 +74,8 @@ def _check_headers(kind: DataType | None) -> None:
     )
     if not fits:
         raise SchemaError(
-            f"column 'headers' is {kind.simpleString()}, but the headrace sink takes array<struct<key:string,value:binary>> there"
+            f"column 'headers' is {found.simpleString()}, "
+            "but the headrace sink takes array<struct<key:string,value:binary>> there"
         )
 
 

@@ -6,7 +6,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class TaskReport(WriterCommitMessage):
     """Rows and bytes that are in the log for good; a batch that had been written before counts as skipped."""
 
     rows: int

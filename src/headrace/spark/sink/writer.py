@@ -13,7 +13,7 @@ from headrace.spark.options.options import SinkOptions
 from headrace.spark.sink.at_least_once import write_at_least_once
 from headrace.spark.sink.exactly_once import Delivery, write_exactly_once
 from headrace.spark.sink.producing import RecordProducer
-from headrace.spark.sink.task_report import Written
+from headrace.spark.sink.task_report import TaskReport
 from headrace.spark.worker_process import settle
 
 logger = logging.getLogger("headrace.spark")
@@ -84,7 +84,7 @@ def _task() -> TaskContext:
 
 
 def _log(messages: Sequence[WriterCommitMessage | None], what: str) -> None:
-    written = [message for message in messages if isinstance(message, Written)]
+    written = [message for message in messages if isinstance(message, TaskReport)]
     skipped = sum(message.skipped for message in written)
     rows, size = sum(message.rows for message in written), sum(message.byte_count for message in written)
     logger.info("%s: %d rows, %d bytes written, %d of %d tasks had been written before", what, rows, size, skipped, len(written))

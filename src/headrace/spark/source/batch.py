@@ -15,7 +15,7 @@ from headrace.spark.source.filters import Bounds, bounds_of
 from headrace.spark.source.plan import OffsetRange, ranges_between, split
 from headrace.spark.source.reader import input_partitions, read_partition
 from headrace.spark.source.rows import arrow_schema
-from headrace.spark.source.starting import Subscribed, resolve, subscribed
+from headrace.spark.source.subscription import Subscribed, resolve, subscribed
 
 
 class BatchReader(DataSourceReader):

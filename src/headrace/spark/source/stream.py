@@ -25,8 +25,8 @@ from headrace.spark.source.admission import Advance, LogState, advance, position
 from headrace.spark.source.plan import split
 from headrace.spark.source.reader import input_partitions, read_partition
 from headrace.spark.source.rows import arrow_schema
-from headrace.spark.source.starting import Subscribed, resolve, subscribed
 from headrace.spark.source.stream_offsets import StreamOffsets, by_topic, ranges_of_batch, read_stream_offsets
+from headrace.spark.source.subscription import Subscribed, resolve, subscribed
 
 logger = logging.getLogger("headrace.spark")
 
@@ -37,52 +37,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = arrow_schema(schema)
-        self._driver: _DriverSide | None = None
+        self._planner: _Planner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_schema": self._schema, "_driver": None}
+        return {"_options": self._options, "_schema": self._schema, "_planner": None}
 
     @property
-    def _side(self) -> "_DriverSide":
-        if self._driver is None:
-            self._driver = _DriverSide(self._options)
-        return self._driver
+    def _planning(self) -> "_Planner":
+        if self._planner is None:
+            self._planner = _Planner(self._options)
+        return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._side.initial().to_json()
+        return self._planning.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.offsets_per_trigger_max
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._side.fix_target()
+        self._planning.fix_target()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = read_stream_offsets(start)
-        after = self._side.next_position(before, limit)
+        after = self._planning.next_position(before, limit)
         # What was handed in goes back unchanged when there is nothing new: Spark compares the text.
         return start if after is before else after.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return self._side.report()
+        return self._planning.report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return self._side.tasks(read_stream_offsets(start), read_stream_offsets(end))
+        return self._planning.tasks(read_stream_offsets(start), read_stream_offsets(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._side.commit(read_stream_offsets(end))
+        self._planning.commit(read_stream_offsets(end))
 
     def stop(self) -> None:
-        if self._driver is not None:
-            self._driver.close()
+        if self._planner is not None:
+            self._planner.close()
 
 
-class _DriverSide:
-    """What the driver keeps between micro-batches.  Losing it loses nothing: all of it is asked for again."""
+class _Planner:
+    """Plans micro-batches, on the driver.  Losing what it keeps between them loses nothing: all of it is asked for again."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

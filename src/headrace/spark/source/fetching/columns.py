@@ -230,7 +230,7 @@ def to_arrow(columns: Columns, *, topic: str, partition: int, schema: pa.Schema)
     return pa.RecordBatch.from_arrays([builders[name]() for name in schema.names], schema=schema)
 
 
-def gather(storage: pa.Buffer, spans: Spans, kind: Any) -> pa.Array:
+def gather(storage: pa.Buffer, spans: Spans, arrow_type: Any) -> pa.Array:
     """Copy stretches of a buffer into one Arrow column.
 
     Arrow's offsets must run on without holes, so the buffer is first seen as stretch, hole, stretch, hole, …, and then every
@@ -238,19 +238,19 @@ def gather(storage: pa.Buffer, spans: Spans, kind: Any) -> pa.Array:
     """
     count = len(spans.starts)
     if not count:
-        return pa.array([], kind)
+        return pa.array([], arrow_type)
     null = spans.lengths < 0
     edges = np.empty(2 * count + 1, np.int32)
     edges[0:-1:2] = spans.starts
     edges[1::2] = spans.starts + np.maximum(spans.lengths, 0)
     edges[-1] = edges[-2]
-    whole = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(edges), storage])
+    whole = pa.Array.from_buffers(arrow_type, 2 * count, [None, pa.py_buffer(edges), storage])
     return whole.take(pa.array(np.arange(0, 2 * count, 2), mask=null if null.any() else None))
 
 
-def _header_column(storage: pa.Buffer, headers: Headers | None, kind: Any) -> pa.Array:
+def _header_column(storage: pa.Buffer, headers: Headers | None, arrow_type: Any) -> pa.Array:
     assert headers is not None, "headers are decoded when the schema has them"
-    fields = [kind.value_type.field(0), kind.value_type.field(1)]
+    fields = [arrow_type.value_type.field(0), arrow_type.value_type.field(1)]
     pairs = pa.StructArray.from_arrays(
         [gather(storage, headers.names, pa.string()), gather(storage, headers.values, pa.binary())], fields=fields
     )
@@ -258,4 +258,4 @@ def _header_column(storage: pa.Buffer, headers: Headers | None, kind: Any) -> pa
     np.cumsum(headers.counts, out=edges[1:])
     # A record without headers has null there, as Spark's own source gives it.
     without = pa.array(headers.counts == 0)
-    return pa.ListArray.from_arrays(pa.array(edges), pairs, type=kind, mask=without)
+    return pa.ListArray.from_arrays(pa.array(edges), pairs, type=arrow_type, mask=without)

@@ -20,7 +20,7 @@ K = TypeVar("K")
 V = TypeVar("V", bound=Closable)
 
 
-class Kept(Generic[K, V]):
+class Pool(Generic[K, V]):
     """Closable things by key, the one used last at the end.  One in use is taken out, so that nobody else has it."""
 
     def __init__(self, *, most: int, idle_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

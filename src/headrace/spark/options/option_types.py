@@ -1,4 +1,4 @@
-"""Reads single option values: numbers, switches, times, offsets.  Each refusal names the option, the value and what would do."""
+"""The types of option values: numbers, switches, times, offsets.  A refusal names the option, the value and what would do."""
 
 import difflib
 import json
@@ -56,12 +56,19 @@ def duration_ms(options: Mapping[str, str], name: str, default: int) -> int:
     value = text(options, name)
     if value is None:
         return default
-    found = DURATION.match(value)
+    found = parse_duration_ms(value)
     if found is None:
         raise OptionError(f"option '{name}' is '{value}', but it takes a length of time such as 15m or 90 seconds")
+    return found
+
+
+def parse_duration_ms(value: str) -> int | None:
+    """None where it is no length of time."""
+    found = DURATION.match(value)
+    if found is None:
+        return None
     unit = found.group(2).lower()
-    short = "ms" if unit.startswith(("ms", "milli")) else unit[0]
-    return int(found.group(1)) * DURATION_MS[short]
+    return int(found.group(1)) * DURATION_MS["ms" if unit.startswith(("ms", "milli")) else unit[0]]
 
 
 def partition_numbers(name: str, value: str, *, smallest: int) -> dict[TopicPartition, int]:

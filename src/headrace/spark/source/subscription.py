@@ -17,10 +17,10 @@ from headrace.spark.options.options import (
     AtTimestamp,
     AtTimestamps,
     Edge,
-    Pattern,
-    Position,
+    OffsetChoice,
     SourceOptions,
-    Topics,
+    TopicNames,
+    TopicPattern,
 )
 
 logger = logging.getLogger("headrace.spark")
@@ -47,18 +47,18 @@ def subscribed(cluster: Cluster, options: SourceOptions, timeout_ms: int, *, may
     topics = cluster.topics(options.subscription, timeout_ms)
     everything = [TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name].leaders)]
     match options.subscription:
-        case Topics(names=names):
+        case TopicNames(names=names):
             missing = sorted(names - topics.keys())
             partitions = everything
         case Assignment(partitions=assigned):
             missing = sorted(str(one) for one in assigned - set(everything))
             partitions = [one for one in everything if one in assigned]
-        case Pattern():
+        case TopicPattern():
             missing, partitions = [], everything
         case never:
             assert_never(never)
     if missing and not may_be_missing:
-        what = "topic" if isinstance(options.subscription, Topics) else "partition"
+        what = "topic" if isinstance(options.subscription, TopicNames) else "partition"
         plural = "s" if len(missing) > 1 else ""
         raise TopicMissingError(
             f"{what}{plural} {', '.join(missing)} not found at {options.client['bootstrap.servers']}; "
@@ -74,7 +74,7 @@ def _way_on(missing: Sequence[str], names: Sequence[str]) -> str:
 
 
 def resolve(
-    cluster: Cluster, options: SourceOptions, position: Position, partitions: Sequence[TopicPartition], *, latest_is_end: bool
+    cluster: Cluster, options: SourceOptions, position: OffsetChoice, partitions: Sequence[TopicPartition], *, latest_is_end: bool
 ) -> dict[TopicPartition, int]:
     """The offset where each partition stands for a position.  `latest_is_end`: it ends a read, and is not where one starts."""
     timeout_ms = options.connect_timeout_ms
