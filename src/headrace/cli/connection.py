@@ -1,12 +1,11 @@
-"""How the client commands reach a broker: the options they share, and librdkafka's errors as sentences.
+"""How the client commands reach a broker: the options they share, the SDK's administration, and librdkafka's own clients.
 
-confluent-kafka is imported inside the functions: `headrace --help` and `headrace serve` do not pay for it.
+The SDK and confluent-kafka are imported inside the functions: `headrace --help` and `headrace serve` do not pay for them.
 """
 
 import logging
 import socket
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -14,8 +13,11 @@ import typer
 from headrace.cli.failure import Failure
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka import Consumer, KafkaError, Producer
+
+    from headrace.client.admin.admin import Admin
+    from headrace.client.admin.descriptions import TopicDescription
+    from headrace.client.positions import Position
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 REACH_TIMEOUT_S = 3.0
@@ -48,11 +50,12 @@ def key_values(pairs: list[str] | None, option: str) -> dict[str, str]:
     return parsed
 
 
-def admin_client(bootstrap: str, properties: list[str] | None = None) -> "AdminClient":
-    """A client for administration.  Fails at once with a sentence when no broker answers."""
-    from confluent_kafka.admin import AdminClient
+def open_admin(bootstrap: str, properties: list[str] | None = None, *, timeout: float = REQUEST_TIMEOUT_S) -> "Admin":
+    """The SDK's administration.  Fails at once with a sentence when no broker answers."""
+    from headrace.client.admin.admin import Admin
 
-    return _created(AdminClient, client_properties(bootstrap, properties))
+    require_reachable(bootstrap)
+    return Admin(bootstrap, timeout=timeout, librdkafka=key_values(properties, "--property"))
 
 
 def consumer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Consumer":
@@ -72,10 +75,12 @@ def producer_client(bootstrap: str, properties: list[str] | None = None, **setti
 def _created(client: Callable[[dict[str, Any]], Result], properties: dict[str, Any]) -> Result:
     from confluent_kafka import KafkaException
 
+    from headrace.client.errors import refused_settings
+
     try:
         return client(properties)
     except KafkaException as error:
-        raise Failure(f"the client refuses its settings: {sentence(error)}") from None
+        raise refused_settings(error) from None
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
@@ -129,49 +134,59 @@ def require_reachable(bootstrap: str) -> None:
     )
 
 
-def result_of(future: "Future[Result]", doing: str) -> Result:
-    """What an administrative call came to; its error becomes a sentence about what was being done."""
+def attempt(action: str, bootstrap: str, call: Callable[[], Result]) -> Result:
+    """Run a call of librdkafka; its error becomes the SDK's, about an `action` in words that follow "could not"."""
     from confluent_kafka import KafkaException
 
-    try:
-        return future.result(timeout=REQUEST_TIMEOUT_S + 5)
-    except KafkaException as error:
-        raise Failure(f"{doing} failed: {sentence(error)}") from None
-    except TimeoutError:
-        raise Failure(f"{doing} failed: no answer within {REQUEST_TIMEOUT_S:.0f} s.") from None
-
-
-def attempt(doing: str, call: Callable[[], Result]) -> Result:
-    """Run a blocking client call; its error becomes a sentence about what was being done."""
-    from confluent_kafka import KafkaException
+    from headrace.client.errors import translate
 
     try:
         return call()
     except KafkaException as error:
-        raise Failure(f"{doing} failed: {sentence(error)}") from None
+        raise translate(error.args[0], action, bootstrap) from None
 
 
-def sentence(error: Any) -> str:
-    """A KafkaError, or the exception that carries one, as one sentence with the protocol's name for it."""
-    cause = error.args[0] if isinstance(error, Exception) and error.args else error
-    if not hasattr(cause, "name"):
-        return str(cause)
-    text = cause.str().removeprefix("Broker: ").strip()
-    name = cause.name().lstrip("_")
+def sentence(error: "KafkaError") -> str:
+    """Why one record was refused, with the protocol's name for it."""
+    text = error.str().removeprefix("Broker: ").strip()
+    name = error.name().lstrip("_")
     ending = "" if text.endswith((".", "?", "!")) else "."
     return f"{text}{ending}" if name in text else f"{text}{ending} ({name})"
 
 
-def existing_topic(admin: "AdminClient", topic: str) -> Any:
-    """The metadata of a topic; a sentence when there is none, with the nearest name."""
-    metadata = attempt("asking for the topics", lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
-    if topic not in metadata.topics:
+def existing_topic(admin: "Admin", topic: str) -> "TopicDescription":
+    """A topic; a sentence when there is none, with the nearest name."""
+    from headrace.client.errors import InvalidArgument, TopicNotFound
+
+    try:
+        return admin.topic(topic)
+    except (TopicNotFound, InvalidArgument):
         from difflib import get_close_matches
 
-        near = get_close_matches(topic, metadata.topics, n=1)
+        near = get_close_matches(topic, admin.topic_names(), n=1)
         hint = f"Did you mean {near[0]}?" if near else "`headrace topic list` shows those there are."
-        raise Failure(f"there is no topic {topic}. {hint}")
-    return metadata.topics[topic]
+        raise Failure(f"there is no topic {topic}. {hint}") from None
+
+
+def chosen_partitions(found: "TopicDescription", partition: int | None) -> list[int]:
+    """The partitions of a topic, or the one that was named, which must be there."""
+    present = [each.index for each in found.partitions]
+    if partition is None:
+        return present
+    if partition not in present:
+        raise Failure(f"{found.name} has no partition {partition}; it has {len(present)}.")
+    return [partition]
+
+
+def position_given(text: str) -> "Position":
+    """A place in a partition as a person writes it."""
+    from headrace.client.errors import InvalidArgument
+    from headrace.client.positions import parse_position
+
+    try:
+        return parse_position(text)
+    except InvalidArgument as error:
+        raise typer.BadParameter(f"{error}.") from None
 
 
 def complete_topics(incomplete: str) -> list[str]:
@@ -179,8 +194,8 @@ def complete_topics(incomplete: str) -> list[str]:
     import os
 
     try:
-        admin = admin_client(os.environ.get("HEADRACE_BOOTSTRAP", DEFAULT_BOOTSTRAP))
-        return sorted(name for name in admin.list_topics(timeout=1).topics if name.startswith(incomplete))
+        with open_admin(os.environ.get("HEADRACE_BOOTSTRAP", DEFAULT_BOOTSTRAP), timeout=1) as admin:
+            return [name for name in admin.topic_names() if name.startswith(incomplete)]
     except Exception:
         return []  # a completion has nowhere to show an error
 

@@ -15,7 +15,7 @@ import typer
 import typer.core
 import typer.main
 
-from headrace.cli.failure import Failure
+from headrace.cli.failure import Failure, sentence_of
 
 # name on the command line -> module:attribute.  The attribute is a Typer application (a group of commands) or a function (one
 # command).  The order is the order of the help.
@@ -117,20 +117,9 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("HEADRACE_DEBUG"):
             raise
-        print(f"headrace: {_sentence(error)}", file=sys.stderr)
+        print(f"headrace: {sentence_of(error)}", file=sys.stderr)
         return 1
     return 0
-
-
-def _sentence(error: Exception) -> str:
-    """Our own errors are sentences already; of others, say what they are and how to see more."""
-    from headrace.client.errors import HeadraceError
-    from headrace.model.errors import RequestError, StorageError
-    from headrace.model.settings import SettingError
-
-    if isinstance(error, HeadraceError | RequestError | StorageError | SettingError):
-        return str(error)
-    return f"{type(error).__name__}: {error} (set HEADRACE_DEBUG=1 to see where)"
 
 
 def _from_broken_pipe(error: BaseException | None) -> bool:

@@ -13,7 +13,7 @@ from headrace.model.errors import RETRIABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError, KafkaException, Message
 
     from headrace.client.records.record import Delivery, Record
 
@@ -152,6 +152,11 @@ LIMITS = {
 def passes(error: KafkaError) -> bool:
     """Whether the same may work when it is tried again; of the protocol's own errors librdkafka marks too few."""
     return error.retriable() or error.name() in PASSING or error.code() in RETRIABLE
+
+
+def refused_settings(error: KafkaException) -> InvalidArgument:
+    """librdkafka's refusal to open a client."""
+    return InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}")
 
 
 def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None = None) -> HeadraceError:

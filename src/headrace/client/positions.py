@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from headrace.client.admin.admin import Admin
 from headrace.client.arguments import timestamp_ms
 from headrace.client.errors import InvalidArgument
 from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.client.admin.admin import Admin
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def test_a_property_that_the_client_does_not_know_is_one_sentence(client: Comman
     refused = client(*(created if word == "TOPIC" else word for word in words), "-X", "nope=1")
 
     assert refused.code == 1
-    assert refused.remarks == 'headrace: the client refuses its settings: No such configuration property: "nope". (INVALID_ARG)\n'
+    assert refused.remarks == 'headrace: librdkafka does not accept these settings: No such configuration property: "nope".\n'
 
 
 def test_a_line_that_is_too_long_is_told_its_size_and_the_limit(client: Command, created: str) -> None:

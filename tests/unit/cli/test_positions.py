@@ -3,8 +3,9 @@
 import pytest
 import typer
 
+from headrace.cli.connection import position_given
 from headrace.cli.groups.reset import Shift, reset_place
-from headrace.cli.topics.positions import Position, parse_position
+from headrace.client.positions import Position
 
 
 @pytest.mark.parametrize(
@@ -20,13 +21,13 @@ from headrace.cli.topics.positions import Position, parse_position
     ],
 )
 def test_a_place_is_earliest_latest_an_offset_or_a_time(text: str, place: Position) -> None:
-    assert parse_position(text) == place
+    assert position_given(text) == place
 
 
 @pytest.mark.parametrize("text", ["yesterday", "-5", "", "2026-13-01", "1.5"])
 def test_anything_else_is_a_wrong_use(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        parse_position(text)
+        position_given(text)
 
 
 def test_a_reset_goes_to_a_place_or_by_a_shift_and_not_both() -> None:

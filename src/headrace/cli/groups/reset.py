@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headrace.cli.topics.positions import Position, bounds, parse_position, resolve
+from headrace.cli.connection import position_given
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from headrace.client.admin.admin import Admin
+    from headrace.client.positions import Position
+    from headrace.model.identity import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +20,22 @@ class Shift:
     records: int
 
 
-def reset_place(to: str | None, by: int | None) -> Position | Shift:
+def reset_place(to: str | None, by: int | None) -> "Position | Shift":
     """What --to and --by ask for: exactly one of them must be given."""
     if (to is None) == (by is None):
         raise typer.BadParameter("Give --to PLACE or --by RECORDS, and only one of them.")
-    return parse_position(to) if to is not None else Shift(by or 0)
+    return position_given(to) if to is not None else Shift(by or 0)
 
 
 def plan_reset(
-    admin: "AdminClient", chosen: list[tuple[str, int]], committed: dict[tuple[str, int], int], place: Position | Shift
-) -> dict[tuple[str, int], int]:
+    admin: "Admin", chosen: "list[TopicPartition]", committed: "dict[TopicPartition, int]", place: "Position | Shift"
+) -> "dict[TopicPartition, int]":
     """The new offset of each chosen partition."""
-    doing = "looking for the new offsets"
-    limits = bounds(admin, chosen, doing)
+    from headrace.client.positions import ranges, resolve
+
+    limits = ranges(admin, chosen)
     if isinstance(place, Shift):
         targets = {at: committed[at] + place.records for at in chosen}
     else:
-        targets = resolve(admin, dict.fromkeys(chosen, place), doing)
+        targets = resolve(admin, dict.fromkeys(chosen, place))
     return {at: min(max(targets[at], low), high) for at, (low, high) in limits.items()}

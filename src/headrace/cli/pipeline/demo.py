@@ -160,11 +160,11 @@ def _end(process: "subprocess.Popen[Any]") -> None:
 
 
 def _create_topics(bootstrap: str, names: list[str]) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from headrace.client.admin.admin import Admin
 
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for created in admin.create_topics([NewTopic(name, 2) for name in names]).values():
-        created.result(START_SECONDS_MAX)
+    with Admin(bootstrap, timeout=START_SECONDS_MAX) as admin:
+        for name in names:
+            admin.create_topic(name, partitions=2)
 
 
 def _stop_on_signals(asked: list[int] | None = None) -> list[int]:

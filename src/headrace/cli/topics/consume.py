@@ -18,20 +18,22 @@ from headrace.cli.connection import (
     Bootstrap,
     Properties,
     TopicName,
-    admin_client,
     attempt,
+    chosen_partitions,
     consumer_client,
     existing_topic,
-    sentence,
+    open_admin,
+    position_given,
 )
 from headrace.cli.failure import Failure
-from headrace.cli.topics.positions import Position, bounds, parse_position, resolve
 from headrace.cli.topics.record_format import Line, line_format
 from headrace.model.time_to_live import is_expired
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
-    from confluent_kafka.admin import AdminClient
+
+    from headrace.client.admin.admin import Admin
+    from headrace.client.positions import Position
 
 POLL_S = 0.1
 MESSAGES_PER_POLL = 500
@@ -76,28 +78,28 @@ def consume(
         raise typer.BadParameter("--partition cannot go with --group: the group decides who reads which partition.")
     name = consumer_id or f"consumer-{os.getpid()}"
     line = line_format("json" if as_json else format, name)
-    place = parse_position(start) if start is not None else None
-    admin = admin_client(bootstrap, property)
-    present = sorted(existing_topic(admin, topic).partitions)
+    place = position_given(start) if start is not None else None
+    admin = open_admin(bootstrap, property)
+    found = existing_topic(admin, topic)
     settings: dict[str, Any] = {
         "group_id": group or f"headrace-consume-{os.getpid()}",
         "client_id": name,
         "enable_auto_commit": False,
         "enable_auto_offset_store": False,
         "enable_partition_eof": True,
-        "auto_offset_reset": "latest" if place == Position("latest") else "earliest",
+        "auto_offset_reset": "latest" if place is not None and place.kind == "latest" else "earliest",
         "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
         # librdkafka's own 1 s pause when its queue is full would be the limit for small records.
         "fetch_queue_backoff_ms": 5,
     }
     consumer = consumer_client(bootstrap, property, **settings)
-    printer = Printer(consumer, line, limit=count, commits=group is not None)
+    printer = Printer(consumer, line, bootstrap, limit=count, commits=group is not None)
     try:
         if group is not None:
             _join(consumer, admin, topic, place)
             printer.ends = None if follow else {}
         else:
-            ends = _assign(consumer, admin, topic, present, partition, place or Position("earliest"))
+            ends = _assign(consumer, admin, topic, chosen_partitions(found, partition), place)
             printer.ends = None if follow else ends
         printer.run()
     except KeyboardInterrupt:
@@ -106,37 +108,37 @@ def consume(
         printer.finish()
 
 
-def _assign(
-    consumer: "Consumer", admin: "AdminClient", topic: str, present: list[int], partition: int | None, place: Position
-) -> dict[int, int]:
+def _assign(consumer: "Consumer", admin: "Admin", topic: str, partitions: list[int], place: "Position | None") -> dict[int, int]:
     """Start every chosen partition at its place; the offsets at which they end now."""
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import TopicPartition as ClientPartition
 
-    if partition is not None and partition not in present:
-        raise Failure(f"{topic} has no partition {partition}; it has {len(present)}.")
-    chosen = [(topic, number) for number in (present if partition is None else [partition])]
-    limits = bounds(admin, chosen, f"asking for the offsets of {topic}")
-    starts = resolve(admin, dict.fromkeys(chosen, place), f"looking for the place to start in {topic}")
+    from headrace.client.positions import EARLIEST, ranges, resolve
+    from headrace.model.identity import TopicPartition
+
+    place = place or EARLIEST
+    chosen = [TopicPartition(topic, number) for number in partitions]
+    limits = ranges(admin, chosen)
+    starts = resolve(admin, dict.fromkeys(chosen, place))
     for at, offset in starts.items():
         low, high = limits[at]
         if place.kind == "offset" and len(chosen) == 1 and not low <= offset <= high:
-            raise Failure(f"offset {offset} is outside of {topic} partition {at[1]}, which has {low} to {high}.")
+            raise Failure(f"offset {offset} is outside of {topic} partition {at.partition}, which has {low} to {high}.")
         starts[at] = min(max(offset, low), high)
-    consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in starts.items()])
-    return {number: high for (name, number), (low, high) in limits.items() if starts[name, number] < high}
+    consumer.assign([ClientPartition(*at, offset) for at, offset in starts.items()])
+    return {at.partition: high for at, (_, high) in limits.items() if starts[at] < high}
 
 
-def _join(consumer: "Consumer", admin: "AdminClient", topic: str, place: Position | None) -> None:
+def _join(consumer: "Consumer", admin: "Admin", topic: str, place: "Position | None") -> None:
     """Subscribe as a member; a place given by hand goes before the group's committed offsets."""
+    from headrace.client.positions import resolve
+    from headrace.model.identity import TopicPartition
 
     def assigned(member: "Consumer", partitions: list[Any]) -> None:
         if place is None:
             return
-        starts = resolve(
-            admin, {(at.topic, at.partition): place for at in partitions}, f"looking for the place to start in {topic}"
-        )
+        starts = resolve(admin, {TopicPartition(at.topic, at.partition): place for at in partitions})
         for at in partitions:
-            at.offset = starts[at.topic, at.partition]
+            at.offset = starts[TopicPartition(at.topic, at.partition)]
         member.assign(partitions)
 
     consumer.subscribe([topic], on_assign=assigned)
@@ -145,9 +147,10 @@ def _join(consumer: "Consumer", admin: "AdminClient", topic: str, place: Positio
 class Printer:
     """Prints what arrives until there is nothing more to wait for."""
 
-    def __init__(self, consumer: "Consumer", line: Line, *, limit: int | None, commits: bool) -> None:
+    def __init__(self, consumer: "Consumer", line: Line, bootstrap: str, *, limit: int | None, commits: bool) -> None:
         self.consumer = consumer
         self.line = line
+        self.bootstrap = bootstrap
         self.left = limit
         self.commits = commits
         # partition -> the offset at which it ended when we began.  None: follow for ever.
@@ -161,7 +164,7 @@ class Printer:
         if self.ends == {} and not self.commits:
             return
         while not self._done():
-            messages = attempt("reading", lambda: self.consumer.consume(MESSAGES_PER_POLL, timeout=POLL_S))
+            messages = attempt("read", self.bootstrap, lambda: self.consumer.consume(MESSAGES_PER_POLL, timeout=POLL_S))
             for message in messages:
                 self._take(message)
                 if self.left == 0:
@@ -183,12 +186,14 @@ class Printer:
     def _take(self, message: Any) -> None:
         from confluent_kafka import KafkaError
 
+        from headrace.client.errors import NO_TOPIC, passes, translate
+
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 self.reached.add(message.partition())
-            elif not error.retriable():
-                raise Failure(f"reading failed: {sentence(error)}")
+            elif error.name() in NO_TOPIC or not passes(error):
+                raise translate(error, "read", self.bootstrap)
             return
         number, offset = message.partition(), message.offset()
         if self.ends and offset >= self.ends.get(number, offset + 1):
@@ -211,7 +216,7 @@ class Printer:
         self.next_commit = time.monotonic() + COMMIT_EVERY_S
         printed, self.uncommitted = self.uncommitted, {}
         for message in printed.values():
-            attempt("committing", partial(self.consumer.commit, message=message, asynchronous=False))
+            attempt("commit offsets", self.bootstrap, partial(self.consumer.commit, message=message, asynchronous=False))
 
     def finish(self) -> None:
         """Commit what was printed, leave the group, let go of the connection."""

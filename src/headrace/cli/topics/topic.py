@@ -1,31 +1,29 @@
 """`headrace topic`: create, look at, change, delete and empty topics."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.cluster.reassigning import Throttle, change_replication_factor
 from headrace.cli.connection import (
     DEFAULT_BOOTSTRAP,
-    REQUEST_TIMEOUT_S,
     AsJson,
     Bootstrap,
     Properties,
     TopicName,
     Yes,
-    admin_client,
-    attempt,
+    chosen_partitions,
     existing_topic,
     key_values,
-    result_of,
-    sentence,
+    open_admin,
 )
 from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, remark, show_json, show_table
 from headrace.cli.topics.description import describe_partitions, describe_settings
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from headrace.client.admin.admin import Admin
+    from headrace.client.admin.descriptions import TopicDescription
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Create, look at, change, delete and empty topics.")
 
@@ -54,19 +52,17 @@ def create(
     property: Properties = None,
 ) -> None:
     """Create a topic."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import NewTopic
+    from headrace.client.errors import TopicExists
 
     settings = key_values(config, "--config")
-    admin = admin_client(bootstrap, property)
-    new = NewTopic(topic, num_partitions=partitions or -1, replication_factor=replication_factor or -1, config=settings)
-    try:
-        admin.create_topics([new], request_timeout=REQUEST_TIMEOUT_S)[topic].result()
-    except KafkaException as error:
-        if if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+    with open_admin(bootstrap, property) as admin:
+        try:
+            admin.create_topic(topic, partitions=partitions, replication=replication_factor, settings=settings)
+        except TopicExists:
+            if not if_not_exists:
+                raise
             remark(f"{topic} is already there.")
             return
-        raise Failure(f"creating {topic} failed: {sentence(error)}") from None
     remark(f"Created {topic}.")
 
 
@@ -78,12 +74,11 @@ def list_topics(
     property: Properties = None,
 ) -> None:
     """List the topics."""
-    admin = admin_client(bootstrap, property)
-    metadata = attempt("listing the topics", lambda: admin.list_topics(timeout=REQUEST_TIMEOUT_S))
+    with open_admin(bootstrap, property) as admin:
+        topics = admin.topics(internal=internal)
     rows = [
         {"topic": name, "partitions": len(found.partitions), "replication_factor": _replication_factor(found)}
-        for name, found in sorted(metadata.topics.items())
-        if internal or not name.startswith("__")
+        for name, found in topics.items()
     ]
     if as_json:
         show_json(rows)
@@ -93,8 +88,8 @@ def list_topics(
         remark("There are no topics. Create one with `headrace topic create NAME`.")
 
 
-def _replication_factor(found: Any) -> int:
-    return max((len(partition.replicas) for partition in found.partitions.values()), default=0)
+def _replication_factor(found: "TopicDescription") -> int:
+    return max((len(partition.replicas) for partition in found.partitions), default=0)
 
 
 @app.command(epilog="Example: [bold]headrace topic describe orders --all-settings[/bold]")
@@ -106,9 +101,9 @@ def describe(
     property: Properties = None,
 ) -> None:
     """Show a topic's partitions, their offsets and the topic's settings."""
-    admin = admin_client(bootstrap, property)
-    partitions = describe_partitions(admin, topic, existing_topic(admin, topic))
-    settings = describe_settings(admin, topic, everything=all_settings)
+    with open_admin(bootstrap, property) as admin:
+        partitions = describe_partitions(admin, existing_topic(admin, topic))
+        settings = describe_settings(admin, topic, everything=all_settings)
     if as_json:
         show_json({"topic": topic, "partitions": partitions, "settings": settings})
         return
@@ -141,32 +136,15 @@ def alter(
     settings = key_values(config, "--config")
     if not (partitions or settings or unset or replication_factor):
         raise typer.BadParameter("Say what to change: --partitions, --replication-factor, --config or --unset.")
-    admin = admin_client(bootstrap, property)
-    existing_topic(admin, topic)
-    if settings or unset:
-        _alter_settings(admin, topic, settings, unset or [])
-    if partitions:
-        _grow(admin, topic, partitions)
+    with open_admin(bootstrap, property) as admin:
+        existing_topic(admin, topic)
+        if settings or unset:
+            admin.change_settings(topic, {**settings, **dict.fromkeys(unset or [])})
+        if partitions:
+            admin.add_partitions(topic, partitions)
     if replication_factor:
         change_replication_factor(bootstrap, topic, replication_factor, throttle)
     remark(f"Changed {topic}.")
-
-
-def _alter_settings(admin: "AdminClient", topic: str, settings: dict[str, str], unset: list[str]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-
-    changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
-    changes += [ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in unset]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
-    for future in admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values():
-        result_of(future, f"changing the settings of {topic}")
-
-
-def _grow(admin: "AdminClient", topic: str, partitions: int) -> None:
-    from confluent_kafka.admin import NewPartitions
-
-    for future in admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=REQUEST_TIMEOUT_S).values():
-        result_of(future, f"growing {topic} to {partitions} partitions")
 
 
 @app.command(epilog="Example: [bold]headrace topic delete orders payments --yes[/bold]")
@@ -177,24 +155,20 @@ def delete(
     property: Properties = None,
 ) -> None:
     """Delete topics with everything in them."""
-    admin = admin_client(bootstrap, property)
-    for topic in topics:
-        existing_topic(admin, topic)
-    confirm(f"Delete {', '.join(topics)} and all records in {'it' if len(topics) == 1 else 'them'}?", yes=yes)
-    futures = admin.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
-    for topic, future in futures.items():
-        result_of(future, f"deleting {topic}")
-        remark(f"Deleted {topic}.")
+    with open_admin(bootstrap, property) as admin:
+        for topic in topics:
+            existing_topic(admin, topic)
+        confirm(f"Delete {', '.join(topics)} and all records in {'it' if len(topics) == 1 else 'them'}?", yes=yes)
+        for topic in topics:
+            admin.delete_topic(topic)
+            remark(f"Deleted {topic}.")
 
 
-def _require_offset(admin: "AdminClient", topic: str, partitions: list[int], offset: int) -> None:
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec
+def _require_offset(admin: "Admin", topic: str, partitions: list[int], offset: int) -> None:
+    from headrace.model.identity import TopicPartition
 
-    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
-    for at, future in admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
-        end = result_of(future, f"asking for the end of {topic} partition {at.partition}").offset
-        if offset > end:
+    for at, end in admin.find_offsets({TopicPartition(topic, number): "latest" for number in partitions}).items():
+        if end is not None and offset > end:
             raise Failure(
                 f"{topic} partition {at.partition} ends at offset {end}; --before takes 0 to {end} there, not {offset}."
             )
@@ -211,23 +185,14 @@ def purge(
     property: Properties = None,
 ) -> None:
     """Remove a topic's records and keep the topic."""
-    from confluent_kafka import OFFSET_END, TopicPartition
-
-    admin = admin_client(bootstrap, property)
-    present = sorted(existing_topic(admin, topic).partitions)
-    if partition is not None and partition not in present:
-        raise Failure(f"{topic} has no partition {partition}; it has {len(present)}.")
-    chosen = present if partition is None else [partition]
     where = topic if partition is None else f"{topic} partition {partition}"
-    if before is not None:
-        _require_offset(admin, topic, chosen, before)
-    confirm(f"Remove {'all records' if before is None else f'the records below offset {before}'} of {where}?", yes=yes)
-    wanted = [TopicPartition(topic, number, OFFSET_END if before is None else before) for number in chosen]
-    futures = admin.delete_records(wanted, request_timeout=REQUEST_TIMEOUT_S)
-    rows = [
-        {"partition": at.partition, "start_offset": result_of(future, f"purging {topic} partition {at.partition}").low_watermark}
-        for at, future in futures.items()
-    ]
+    with open_admin(bootstrap, property) as admin:
+        chosen = chosen_partitions(existing_topic(admin, topic), partition)
+        if before is not None:
+            _require_offset(admin, topic, chosen, before)
+        confirm(f"Remove {'all records' if before is None else f'the records below offset {before}'} of {where}?", yes=yes)
+        starts = admin.delete_records(topic, dict.fromkeys(chosen, before))
+    rows = [{"partition": number, "start_offset": offset} for number, offset in starts.items()]
     if as_json:
         show_json({"topic": topic, "partitions": rows})
     else:

@@ -54,7 +54,16 @@ from headrace.client.arguments import (
     whole_number,
 )
 from headrace.client.contact import FirstContact
-from headrace.client.errors import Closed, GroupNotFound, HeadraceError, InvalidArgument, TopicExists, TopicNotFound, translate
+from headrace.client.errors import (
+    Closed,
+    GroupNotFound,
+    HeadraceError,
+    InvalidArgument,
+    TopicExists,
+    TopicNotFound,
+    refused_settings,
+    translate,
+)
 from headrace.client.logs import librdkafka_log
 from headrace.model.identity import TopicPartition
 
@@ -98,7 +107,7 @@ class Admin:
         try:
             self._client: AdminClient | None = AdminClient({"error_cb": self._note_error, **self._config}, logger=librdkafka_log)
         except KafkaException as error:
-            raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
+            raise refused_settings(error) from None
 
     # Topics
 

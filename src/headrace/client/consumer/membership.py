@@ -20,7 +20,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from headrace.client.arguments import Config
 from headrace.client.consumer.offsets import Offsets, Positions
 from headrace.client.consumer.starting_point import BeyondTheEnd
-from headrace.client.errors import BrokerTimeout, InvalidArgument, translate
+from headrace.client.errors import BrokerTimeout, refused_settings, translate
 from headrace.client.fair_lock import Turns
 from headrace.client.logs import librdkafka_log, log
 from headrace.model.identity import TopicPartition
@@ -82,7 +82,7 @@ class Membership:
                 {**config, "error_cb": self._note_error, "on_commit": self._note_commit}, logger=librdkafka_log
             )
         except KafkaException as error:
-            raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
+            raise refused_settings(error) from None
 
     # Starting and ending
 

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Librdkafka
 
 from headrace.client.contact import FirstContact
-from headrace.client.errors import InvalidArgument
+from headrace.client.errors import refused_settings
 from headrace.client.logs import librdkafka_log, log
 from headrace.client.producer.receipts import serving
 
@@ -33,7 +33,7 @@ def open_client(config: dict[str, Any], note_error: Callable[[KafkaError], None]
     try:
         return Librdkafka({**config, "error_cb": on_error}, logger=librdkafka_log)
     except KafkaException as error:
-        raise InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}") from None
+        raise refused_settings(error) from None
 
 
 def serve(client: Librdkafka, stopping: threading.Event, contact: FirstContact) -> None:
