@@ -4,14 +4,11 @@ from typing import Any
 
 import pytest
 
+from headrace.client.positions import EARLIEST, LATEST, Position
 from headrace.model.identity import TopicPartition
 from headrace.spark.errors import OptionError
 from headrace.spark.options.options import (
     Assignment,
-    AtOffsets,
-    AtTimestamp,
-    AtTimestamps,
-    Edge,
     SourceOptions,
     TopicNames,
     TopicPattern,
@@ -36,18 +33,18 @@ def test_topics_are_subscribed_by_list_by_pattern_or_by_partition() -> None:
 
 
 def test_a_batch_starts_at_the_earliest_and_a_stream_at_the_latest_offset() -> None:
-    assert source().starting is Edge.EARLIEST
-    assert source(streaming=True).starting is Edge.LATEST
+    assert source().starting is EARLIEST
+    assert source(streaming=True).starting is LATEST
 
 
 def test_one_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() -> None:
     by_partition = '{"orders": {"0": 5}}'
 
-    assert source(startingOffsets=by_partition).starting == AtOffsets({TopicPartition("orders", 0): 5})
-    assert source(startingOffsets="earliest", startingOffsetsByTimestamp=by_partition).starting == AtTimestamps(
-        {TopicPartition("orders", 0): 5}
-    )
-    assert source(startingTimestamp="7", startingOffsetsByTimestamp=by_partition).starting == AtTimestamp(7)
+    assert source(startingOffsets=by_partition).starting == {TopicPartition("orders", 0): Position("offset", 5)}
+    assert source(startingOffsets="earliest", startingOffsetsByTimestamp=by_partition).starting == {
+        TopicPartition("orders", 0): Position("time", 5)
+    }
+    assert source(startingTimestamp="7", startingOffsetsByTimestamp=by_partition).starting == Position("time", 7)
 
 
 def test_client_properties_pass_through_under_librdkafkas_names() -> None:

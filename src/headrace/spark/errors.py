@@ -1,22 +1,18 @@
-"""What a person who uses the source or the sink is told.  Each error is one sentence that names the value and the way on."""
+"""What can go wrong with the source, the sink and the pipelines, beside what the SDK's own errors say: no broker answered
+(BrokerTimeout), a topic is not there (TopicNotFound), a broker refused (BrokerError).
 
-from headrace.client.errors import HeadraceError
+Each error is one sentence that names the value and the way on.
+"""
+
+from headrace.client.errors import Fenced, HeadraceError, InvalidArgument
 
 
 class HeadraceSparkError(HeadraceError):
     """The root of every error that the source, the sink and the pipelines raise on purpose."""
 
 
-class OptionError(HeadraceSparkError, ValueError):
+class OptionError(HeadraceSparkError, InvalidArgument):
     """An option's name or value is wrong; the caller can fix it."""
-
-
-class BrokerUnreachableError(HeadraceSparkError):
-    """No broker answered within the time allowed."""
-
-
-class TopicMissingError(HeadraceSparkError):
-    """A topic or partition that was named is not there."""
 
 
 class DataLossError(HeadraceSparkError):
@@ -31,7 +27,7 @@ class DeliveryError(HeadraceSparkError):
     """The broker did not take the records of a task."""
 
 
-class FencedError(DeliveryError):
+class FencedError(DeliveryError, Fenced):
     """Another attempt at the same task has taken over."""
 
 

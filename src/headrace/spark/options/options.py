@@ -3,15 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
+from headrace.client.positions import EARLIEST, LATEST, Position
 from headrace.model.identity import TopicPartition
 from headrace.spark.errors import OptionError
 from headrace.spark.options import option_types
 from headrace.spark.options.names import SINK_NAMES, SOURCE_NAMES, SPARK_SINK_NAMES, check_names, client_properties
 
-EARLIEST = -2  # in startingOffsets' JSON
-LATEST = -1  # in startingOffsets' and endingOffsets' JSON
+# What stands for an end of the log in the JSON of startingOffsets and, the latter, of endingOffsets.
+EARLIEST_NUMBER = -2
+LATEST_NUMBER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +48,8 @@ class Assignment:
 Subscription = TopicNames | TopicPattern | Assignment
 
 
-class Edge(Enum):
-    """An end of the log."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
-@dataclass(frozen=True, slots=True)
-class AtOffsets:
-    """An offset per partition; EARLIEST and LATEST stand for the ends of the log."""
-
-    offsets: Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class AtTimestamp:
-    """The first record at or after one moment, in every partition."""
-
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class AtTimestamps:
-    """The first record at or after a moment of its own in each partition."""
-
-    timestamps_ms: Mapping[TopicPartition, int]
-
-
-OffsetChoice = Edge | AtOffsets | AtTimestamp | AtTimestamps
+# One for every partition, or one for each.
+Positions = Position | Mapping[TopicPartition, Position]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +58,8 @@ class SourceOptions:
 
     client: Mapping[str, str]
     subscription: Subscription
-    starting: OffsetChoice
-    ending: OffsetChoice
+    starting: Positions
+    ending: Positions
     late_timestamp_means_latest: bool
     offsets_per_trigger_max: int | None
     offsets_per_trigger_min: int | None
@@ -121,8 +95,8 @@ def source_options(raw: Mapping[str, str], *, streaming: bool | None) -> SourceO
     return SourceOptions(
         client=client,
         subscription=_subscription(raw),
-        starting=_position(raw, "starting", Edge.LATEST if streaming else Edge.EARLIEST, streaming=streaming),
-        ending=_position(raw, "ending", Edge.LATEST, streaming=streaming),
+        starting=_positions(raw, "starting", LATEST if streaming else EARLIEST, streaming=streaming),
+        ending=_positions(raw, "ending", LATEST, streaming=streaming),
         late_timestamp_means_latest=option_types.choice(raw, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
         == "latest",
         offsets_per_trigger_max=option_types.integer(raw, "maxOffsetsPerTrigger", None, at_least=1),
@@ -166,35 +140,37 @@ def _subscription(raw: Mapping[str, str]) -> Subscription:
     return TopicNames(names)
 
 
-def _position(raw: Mapping[str, str], side: str, default: Edge, *, streaming: bool | None) -> OffsetChoice:
+def _positions(raw: Mapping[str, str], side: str, default: Position, *, streaming: bool | None) -> Positions:
     """Spark's order of precedence: one timestamp, timestamps by partition, offsets."""
     moment = option_types.integer(raw, f"{side}Timestamp", None, at_least=0)
     if moment is not None:
-        return AtTimestamp(moment)
+        return Position("time", moment)
     name = f"{side}OffsetsByTimestamp"
     value = option_types.text(raw, name)
     if value is not None:
-        return AtTimestamps(option_types.partition_numbers(name, value, smallest=0))
+        moments = option_types.partition_numbers(name, value, smallest=0)
+        return {partition: Position("time", found) for partition, found in moments.items()}
     name = f"{side}Offsets"
     value = option_types.text(raw, name)
     if value is None:
         return default
     if value.lower() in ("earliest", "latest"):
-        edge = Edge(value.lower())
-        if side == "ending" and edge is Edge.EARLIEST:
+        position = EARLIEST if value.lower() == "earliest" else LATEST
+        if side == "ending" and position is EARLIEST:
             raise OptionError("option 'endingOffsets' is 'earliest': a read that ends there reads nothing")
-        if side == "starting" and edge is Edge.LATEST and streaming is False:
+        if side == "starting" and position is LATEST and streaming is False:
             raise OptionError("option 'startingOffsets' is 'latest': a batch read that starts there reads nothing")
-        return edge
+        return position
     if not value.startswith("{"):
         raise OptionError(
             f"option '{name}' is '{value}', but it takes earliest, latest or JSON such as {{\"orders\": {{\"0\": 23}}}}"
         )
-    offsets = option_types.partition_numbers(name, value, smallest=EARLIEST)
-    unusable = EARLIEST if side == "ending" else LATEST if streaming is False else None
+    offsets = option_types.partition_numbers(name, value, smallest=EARLIEST_NUMBER)
+    unusable = EARLIEST_NUMBER if side == "ending" else LATEST_NUMBER if streaming is False else None
     if unusable is not None and unusable in offsets.values():
         raise OptionError(f"option '{name}' has {unusable} for a partition, from which nothing would be read")
-    return AtOffsets(offsets)
+    ends = {EARLIEST_NUMBER: EARLIEST, LATEST_NUMBER: LATEST}
+    return {partition: ends.get(offset) or Position("offset", offset) for partition, offset in offsets.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

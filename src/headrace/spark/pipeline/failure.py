@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.spark.errors import HeadraceSparkError, PipelineError
+from headrace.client.errors import HeadraceError
+from headrace.spark.errors import PipelineError
 
-OURS = re.compile(r"^(?:\S+: )?headrace\.spark\.errors\.\w+: (?P<text>.+)$")
+OURS = re.compile(r"^(?:\S+: )?headrace\.(?:spark|client)\.errors\.\w+: (?P<text>.+)$")
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 # The last line of a Python stack: the only one that is not indented.
 RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
@@ -36,7 +37,7 @@ class CodeLine:
 def failed(error: BaseException, user_code: Path, log: Path | None) -> PipelineError:
     """The error to raise instead.  To be called while Spark still runs."""
     text = str(error) or type(error).__name__
-    if isinstance(error, HeadraceSparkError):
+    if isinstance(error, HeadraceError):
         cause = text
     else:
         code_lines = [CodeLine(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(error.__traceback__)]

@@ -16,8 +16,9 @@ from types import FrameType
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from headrace.client.errors import HeadraceError
 from headrace.host.signals import ending_signals
-from headrace.spark.errors import HeadraceSparkError, PipelineError
+from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.batch_lines import LinePerBatch, Show
 from headrace.spark.pipeline.catalog import Loaded, find_pipeline, load_transform
 from headrace.spark.pipeline.failure import explained, failed
@@ -164,7 +165,7 @@ def main(arguments: list[str]) -> int:
         lines = LinePerBatch(pipeline.name)
         findings = run_pipeline(pipeline, master=None, show=lines, say=lines.say)
         return FINDINGS_EXIT_CODE if findings else 0
-    except HeadraceSparkError as error:
+    except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
 

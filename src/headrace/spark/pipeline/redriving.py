@@ -25,7 +25,7 @@ PARKED = "parked_topic"  # where a record goes that has been sent back often eno
 def send_back(letters: DataFrame, options: Mapping[str, str], say: Callable[[str], None]) -> DataFrame:
     """Rows for the sink, of letters with `origin`, `origin_partition` and `parked_topic`; what stays is told to `say`."""
     sink = sink_options({name.lower(): value for name, value in options.items()})
-    cluster = Cluster(sink.client, read_committed=False)
+    cluster = Cluster(sink.client, connect_timeout_ms=sink.connect_timeout_ms)
     counts = cluster.partition_counts(sink.connect_timeout_ms)
     for row in letters.where(F.col(PARKED).isNotNull()).select("topic", PARKED).distinct().collect():
         if row[PARKED] not in counts:

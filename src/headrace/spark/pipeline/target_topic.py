@@ -21,7 +21,7 @@ def require_target(rows: DataFrame, options: Mapping[str, str]) -> bool:
     if not needed:
         return False
     sink = sink_options({name.lower(): value for name, value in options.items()})
-    cluster = Cluster(sink.client, read_committed=False)
+    cluster = Cluster(sink.client, connect_timeout_ms=sink.connect_timeout_ms)
     counts = cluster.partition_counts(sink.connect_timeout_ms)
     targets = {sink.topic: list(needed)} if sink.topic is not None else {name: [name] for name in needed}
     for target, origins in targets.items():

@@ -24,10 +24,10 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.client.errors import HeadraceError, passes
 from headrace.spark.client_log import client_logger
-from headrace.spark.cluster import PASSING_ERRORS
+from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DeliveryError, FencedError
 from headrace.spark.options.options import SinkOptions
 from headrace.spark.sink.outgoing import Outgoing, outgoing
@@ -180,7 +180,7 @@ def _connect(options: SinkOptions, delivery: Delivery) -> _Session:
     if options.topic is not None:
         producer.require_topic(options.topic, options.connect_timeout_ms)
     connection = connection_properties(client)
-    require_ledger(connection, producer, options.connect_timeout_ms)
+    require_ledger(options, producer)
     with closing(_Ledger(connection, delivery)) as ledger:
         session = _Session(producer, ledger.group_metadata, -1)
         _step(lambda: producer.client.init_transactions(REQUEST_SECONDS), session, delivery)
@@ -226,7 +226,7 @@ class _Ledger:
                 error = failure.args[0]
                 if error.code() == KafkaError._TIMED_OUT:  # librdkafka asks again for as long as the offset is not stable
                     return None
-                if not (error.retriable() or error.code() in PASSING_ERRORS) or time.monotonic() >= deadline:
+                if not passes(error) or time.monotonic() >= deadline:
                     group = self._delivery.group
                     raise DeliveryError(f"what group {group} has recorded cannot be read: {error.str()}") from None
                 time.sleep(0.1)
@@ -273,20 +273,17 @@ def _abandon(session: _Session) -> None:
         logger.info("the transaction is left to its time-out: %s", failure.args[0].str())
 
 
-def require_ledger(connection: Mapping[str, str], producer: RecordProducer, timeout_ms: int) -> None:
+def require_ledger(options: SinkOptions, producer: RecordProducer) -> None:
     """Create the ledger topic where it is not there yet."""
-    admin = AdminClient(dict(connection), logger=client_logger)
-    topic = NewTopic(LEDGER_TOPIC, num_partitions=LEDGER_PARTITIONS, replication_factor=-1)
     try:
-        admin.create_topics([topic], request_timeout=STEP_SECONDS)[LEDGER_TOPIC].result()
-    except KafkaException as failure:
-        error = failure.args[0]
-        if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise DeliveryError(
-                f"exactly-once delivery keeps its records under the topic {LEDGER_TOPIC} with {LEDGER_PARTITIONS} partitions, "
-                f"which is not there and cannot be created: {error.str()}"
-            ) from None
-    producer.require_topic(LEDGER_TOPIC, timeout_ms)
+        with closing(Cluster(options.client, connect_timeout_ms=options.connect_timeout_ms)) as cluster:
+            cluster.create(LEDGER_TOPIC, LEDGER_PARTITIONS, int(STEP_SECONDS * 1000))
+    except HeadraceError as error:
+        raise DeliveryError(
+            f"exactly-once delivery keeps its records under the topic {LEDGER_TOPIC} with {LEDGER_PARTITIONS} partitions, "
+            f"which is not there and cannot be created: {error}"
+        ) from None
+    producer.require_topic(LEDGER_TOPIC, options.connect_timeout_ms)
 
 
 def connection_properties(client: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from headrace.client.contact import FirstContact
+from headrace.client.errors import FENCED, translate
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import DeliveryError, FencedError
 from headrace.spark.options.names import wrong_client_property
@@ -42,7 +44,6 @@ ALIASES = {
     "request.required.acks": "acks",
     "compression.codec": "compression.type",
 }
-FENCED_ERRORS = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 
 class RecordProducer:
@@ -67,20 +68,22 @@ class RecordProducer:
 
     def require_topic(self, topic: str, timeout_ms: int) -> None:
         """Fail early when a topic is not there and the brokers do not create it when asked for it, as a producer asks."""
+        if topic in self._known_topics:
+            return
         deadline = time.monotonic() + timeout_ms / 1000
-        while topic not in self._known_topics:
+        FirstContact(self._bootstrap, timeout_ms / 1000).require()
+        while True:
             try:
                 found = self.client.list_topics(topic, timeout=max(0.1, min(5.0, deadline - time.monotonic()))).topics[topic]
+                error = found.error
             except KafkaException as failure:
                 self.client.poll(0)
-                error, what = failure.args[0], "no broker answered"
-            else:
-                if found.error is None:
-                    self._known_topics.add(topic)
-                    return
-                error, what = found.error, f"topic {topic} cannot be written"
+                error = failure.args[0]
+            if error is None:
+                self._known_topics.add(topic)
+                return
             if time.monotonic() >= deadline:
-                raise DeliveryError(f"{what} at {self._bootstrap}: {self._last_trouble or error.str()}")
+                raise translate(error, f"write to topic '{topic}'", self._bootstrap, self._last_trouble or None)
             time.sleep(0.1)
 
     def send(self, rows: Outgoing, topic: str | None) -> None:
@@ -104,7 +107,7 @@ class RecordProducer:
 
     def notice(self, error: KafkaError) -> None:
         """Every error passes here, so that being fenced is not mistaken for another failure."""
-        self.fenced = self.fenced or error.code() in FENCED_ERRORS
+        self.fenced = self.fenced or error.name() in FENCED
 
     def failure(self, reason: str) -> DeliveryError:
         return FencedError(reason) if self.fenced else DeliveryError(reason)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from headrace.client.positions import Position
 from headrace.model.identity import TopicPartition
 from headrace.spark.cluster import Cluster
 from headrace.spark.options.options import SourceOptions
@@ -34,7 +35,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        cluster = Cluster(options.client, read_committed=options.read_committed)
+        cluster = Cluster(options.client, read_committed=options.read_committed, connect_timeout_ms=options.connect_timeout_ms)
         found = subscribed(cluster, options, options.connect_timeout_ms)
         wanted = [one for one in found.partitions if _within(one, self._bounds)]
         starts = resolve(cluster, options, options.starting, wanted, latest_is_end=False)
@@ -65,11 +66,11 @@ class BatchReader(DataSourceReader):
         belows: dict[TopicPartition, int] = {}
         if bounds.timestamp_min_ms is not None and partitions:
             none_so_late = 2**63 - 1
-            answers = cluster.at_timestamps(dict.fromkeys(partitions, max(0, bounds.timestamp_min_ms)), timeout_ms)
+            answers = cluster.find(dict.fromkeys(partitions, Position("time", max(0, bounds.timestamp_min_ms))), timeout_ms)
             froms = {one: none_so_late if offset is None else offset for one, offset in answers.items()}
         topics = {one.topic for one in partitions}
         if bounds.timestamp_end_ms is not None and partitions and cluster.timestamps_never_fall(topics, timeout_ms):
-            answers = cluster.at_timestamps(dict.fromkeys(partitions, max(0, bounds.timestamp_end_ms)), timeout_ms)
+            answers = cluster.find(dict.fromkeys(partitions, Position("time", max(0, bounds.timestamp_end_ms))), timeout_ms)
             belows = {one: offset for one, offset in answers.items() if offset is not None}
         return froms, belows
 

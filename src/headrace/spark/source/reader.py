@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from headrace.model.identity import TopicPartition
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DataLossError
-from headrace.spark.options.options import Edge, SourceOptions
+from headrace.spark.options.options import SourceOptions
 from headrace.spark.source.plan import OffsetRange
 from headrace.spark.source.range_read import DirectFetchFailed, OutOfRange, RangeRead
 from headrace.spark.worker_process import settle
@@ -86,8 +86,8 @@ def _speaks_plainly(client: Mapping[str, Any]) -> bool:
 def _after_loss(read: RangeRead, position: int) -> Iterator[pa.RecordBatch]:
     """Records of the range are gone: say so, or go on with what is left of it."""
     one = read.range.partition
-    cluster = Cluster(read.client, read_committed=read.read_committed)
-    earliest = cluster.edges([one], Edge.EARLIEST, read.timeout_ms)[one]
+    cluster = Cluster(read.client, read_committed=read.read_committed, connect_timeout_ms=read.timeout_ms)
+    earliest = cluster.earliest([one], read.timeout_ms)[one]
     lost = f"offsets {position} to {min(max(earliest, position), read.range.end)} of {one} are gone"
     if earliest <= position:
         lost = f"{one} ends before offset {position}, which was to be read: its log was cut"

@@ -20,7 +20,7 @@ from headrace.model.identity import TopicPartition
 from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DataLossError, HeadraceSparkError
-from headrace.spark.options.options import Edge, SourceOptions
+from headrace.spark.options.options import SourceOptions
 from headrace.spark.source.admission import Advance, LogState, advance, position_after
 from headrace.spark.source.plan import split
 from headrace.spark.source.reader import input_partitions, read_partition
@@ -86,7 +86,9 @@ class _Planner:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._cluster = Cluster(options.client, read_committed=options.read_committed)
+        self._cluster = Cluster(
+            options.client, read_committed=options.read_committed, connect_timeout_ms=options.connect_timeout_ms
+        )
         self._timeout_ms = options.connect_timeout_ms  # until a broker has answered; from then on it may be away for longer
         self._found: Subscribed | None = None
         self._latest: Mapping[TopicPartition, int] | None = None
@@ -102,7 +104,7 @@ class _Planner:
 
     def fix_target(self) -> None:
         """Trigger available-now: whatever is written from here on is for the next run."""
-        self._target = self._cluster.edges(self._look(may_be_missing=True).partitions, Edge.LATEST, self._timeout_ms)
+        self._target = self._cluster.latest(self._look(may_be_missing=True).partitions, self._timeout_ms)
 
     def next_position(self, before: StreamOffsets, limit: ReadLimit) -> StreamOffsets:
         self.commit(before)
@@ -110,8 +112,8 @@ class _Planner:
         before = self._of_this_query(before, found)
         state = LogState(
             topic_ids=found.topic_ids,
-            earliest=self._cluster.edges(found.partitions, Edge.EARLIEST, self._timeout_ms),
-            latest=self._cluster.edges(found.partitions, Edge.LATEST, self._timeout_ms),
+            earliest=self._cluster.earliest(found.partitions, self._timeout_ms),
+            latest=self._cluster.latest(found.partitions, self._timeout_ms),
         )
         self._latest = state.latest
         ahead = advance(before, state, self._target)
@@ -156,6 +158,7 @@ class _Planner:
             logger.warning("the position could not be committed to group %s: %s", self._options.group_id, error)
 
     def close(self) -> None:
+        self._cluster.close()
         if self._group is not None:
             self._group.close()  # sends what is still to be committed
 

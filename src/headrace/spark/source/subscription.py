@@ -2,26 +2,19 @@
 
 import difflib
 import logging
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from headrace.client.admin.descriptions import TopicDescription
+from headrace.client.errors import TopicNotFound
+from headrace.client.positions import LATEST, Position
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.spark.cluster import Cluster, Topic
-from headrace.spark.errors import OptionError, TopicMissingError
-from headrace.spark.options.options import (
-    EARLIEST,
-    LATEST,
-    Assignment,
-    AtOffsets,
-    AtTimestamp,
-    AtTimestamps,
-    Edge,
-    OffsetChoice,
-    SourceOptions,
-    TopicNames,
-    TopicPattern,
-)
+from headrace.spark.cluster import Cluster
+from headrace.spark.errors import OptionError
+from headrace.spark.options.options import Assignment, Positions, SourceOptions, TopicNames, TopicPattern
 
 logger = logging.getLogger("headrace.spark")
 
@@ -30,22 +23,27 @@ logger = logging.getLogger("headrace.spark")
 class Subscribed:
     """The topics that a query reads, as they are now."""
 
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicDescription]
     partitions: Sequence[TopicPartition]
 
     @property
     def leaders(self) -> dict[TopicPartition, str | None]:
-        return {one: self.topics[one.topic].leaders[one.partition] for one in self.partitions}
+        return {
+            TopicPartition(name, partition.index): partition.leader_address
+            for name, topic in self.topics.items()
+            for partition in topic.partitions
+        }
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        return {name: topic.topic_id for name, topic in self.topics.items()}
+        """In base 64, as they stand in checkpoints."""
+        return {name: b64encode(topic.id.bytes).rstrip(b"=").decode() for name, topic in self.topics.items()}
 
 
 def subscribed(cluster: Cluster, options: SourceOptions, timeout_ms: int, *, may_be_missing: bool = False) -> Subscribed:
     """Look up the subscription.  Unless they may be missing, topics that were named have to be there."""
     topics = cluster.topics(options.subscription, timeout_ms)
-    everything = [TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name].leaders)]
+    everything = [TopicPartition(name, number) for name in sorted(topics) for number in _numbers(topics[name])]
     match options.subscription:
         case TopicNames(names=names):
             missing = sorted(names - topics.keys())
@@ -60,11 +58,18 @@ def subscribed(cluster: Cluster, options: SourceOptions, timeout_ms: int, *, may
     if missing and not may_be_missing:
         what = "topic" if isinstance(options.subscription, TopicNames) else "partition"
         plural = "s" if len(missing) > 1 else ""
-        raise TopicMissingError(
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        raise TopicNotFound(
             f"{what}{plural} {', '.join(missing)} not found at {options.client['bootstrap.servers']}; "
-            + _way_on(missing, cluster.names(timeout_ms))
+            + _way_on(missing, cluster.names(timeout_ms)),
+            code=code,
+            name=code.name,
         )
     return Subscribed(topics=topics, partitions=partitions)
+
+
+def _numbers(topic: TopicDescription) -> list[int]:
+    return [partition.index for partition in topic.partitions]
 
 
 def _way_on(missing: Sequence[str], names: Sequence[str]) -> str:
@@ -74,35 +79,34 @@ def _way_on(missing: Sequence[str], names: Sequence[str]) -> str:
 
 
 def resolve(
-    cluster: Cluster, options: SourceOptions, position: OffsetChoice, partitions: Sequence[TopicPartition], *, latest_is_end: bool
+    cluster: Cluster, options: SourceOptions, wanted: Positions, partitions: Sequence[TopicPartition], *, latest_is_end: bool
 ) -> dict[TopicPartition, int]:
-    """The offset where each partition stands for a position.  `latest_is_end`: it ends a read, and is not where one starts."""
+    """The offset of a position in each partition.  `latest_is_end`: it ends a read, and is not where one starts."""
     timeout_ms = options.connect_timeout_ms
-    match position:
-        case Edge() as edge:
-            return cluster.edges(partitions, edge, timeout_ms)
-        case AtOffsets(offsets=offsets):
-            _require_same(partitions, offsets, "endingOffsets" if latest_is_end else "startingOffsets")
-            return _at_offsets(cluster, options, offsets, latest_is_end=latest_is_end)
-        case AtTimestamp(timestamp_ms=moment):
-            moments: Mapping[TopicPartition, int] = dict.fromkeys(partitions, moment)
-        case AtTimestamps(timestamps_ms=by_partition):
-            _require_same(partitions, by_partition, f"{'ending' if latest_is_end else 'starting'}OffsetsByTimestamp")
-            moments = by_partition
-        case never:
-            assert_never(never)
-    found = cluster.at_timestamps(moments, timeout_ms)
+    if isinstance(wanted, Position):
+        positions: Mapping[TopicPartition, Position] = dict.fromkeys(partitions, wanted)
+    else:
+        positions = wanted
+        _require_same(partitions, positions, _option_name(positions, latest_is_end=latest_is_end))
+    found = cluster.find(positions, timeout_ms)
     late = sorted(one for one, offset in found.items() if offset is None)
     if late and not latest_is_end and not options.late_timestamp_means_latest:
         raise OptionError(
-            f"{late[0]} has no record at or after {moments[late[0]]}; "
+            f"{late[0]} has no record at or after {positions[late[0]].number}; "
             "set startingOffsetsByTimestampStrategy to latest to start at its end"
         )
-    ends = cluster.edges(late, Edge.LATEST, timeout_ms)
-    return {one: ends[one] if offset is None else offset for one, offset in found.items()}
+    found |= cluster.find(dict.fromkeys(late, LATEST), timeout_ms)
+    offsets = {one: offset for one, offset in found.items() if offset is not None}
+    given = [one for one, position in positions.items() if position.kind == "offset"]
+    return offsets | _within_log(cluster, options, {one: offsets[one] for one in given}, latest_is_end=latest_is_end)
 
 
-def _require_same(partitions: Sequence[TopicPartition], given: Mapping[TopicPartition, int], name: str) -> None:
+def _option_name(positions: Mapping[TopicPartition, Position], *, latest_is_end: bool) -> str:
+    by_timestamp = any(position.kind == "time" for position in positions.values())
+    return f"{'ending' if latest_is_end else 'starting'}Offsets{'ByTimestamp' if by_timestamp else ''}"
+
+
+def _require_same(partitions: Sequence[TopicPartition], given: Mapping[TopicPartition, Position], name: str) -> None:
     unknown = sorted(set(given) - set(partitions))
     if unknown:
         raise OptionError(f"option '{name}' names {unknown[0]}, which is not among the partitions that are read")
@@ -111,25 +115,19 @@ def _require_same(partitions: Sequence[TopicPartition], given: Mapping[TopicPart
         raise OptionError(f"option '{name}' says nothing of {forgotten[0]}; use -2 for its earliest and -1 for its latest offset")
 
 
-def _at_offsets(
+def _within_log(
     cluster: Cluster, options: SourceOptions, given: Mapping[TopicPartition, int], *, latest_is_end: bool
 ) -> dict[TopicPartition, int]:
     """Offsets as given, those outside the log handled as data loss is."""
-    earliest = cluster.edges(given, Edge.EARLIEST, options.connect_timeout_ms)
-    latest = cluster.edges(given, Edge.LATEST, options.connect_timeout_ms)
+    earliest = cluster.earliest(given, options.connect_timeout_ms)
+    latest = cluster.latest(given, options.connect_timeout_ms)
     name = "endingOffsets" if latest_is_end else "startingOffsets"
     found: dict[TopicPartition, int] = {}
     for one, offset in given.items():
-        if offset == EARLIEST:
-            found[one] = earliest[one]
-        elif offset == LATEST:
-            found[one] = latest[one]
-        elif earliest[one] <= offset <= latest[one]:
-            found[one] = offset
-        else:
+        found[one] = min(max(offset, earliest[one]), latest[one])
+        if found[one] != offset:
             outside = f"option '{name}' gives offset {offset} for {one}, which has offsets {earliest[one]} to {latest[one]}"
             if options.fail_on_data_loss:
                 raise OptionError(f"{outside}; correct it, or set failOnDataLoss to false to take the nearest")
             logger.warning("%s; taking the nearest", outside)
-            found[one] = min(max(offset, earliest[one]), latest[one])
     return found

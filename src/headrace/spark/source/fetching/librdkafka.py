@@ -14,14 +14,14 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from headrace.client.errors import NO_TOPIC, BrokerTimeout, TopicNotFound
 from headrace.model.time_to_live import is_expired
 from headrace.spark.client_log import client_logger
-from headrace.spark.errors import BrokerUnreachableError, HeadraceSparkError, TopicMissingError
+from headrace.spark.errors import HeadraceSparkError
 from headrace.spark.source.range_read import OutOfRange, RangeRead
 
 MESSAGES_MAX = 10_000
 POLL_SECONDS = 1.0
-TOPIC_ERRORS = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 # librdkafka's own defaults hold a single reader to 200,000 small messages/s.
 CONSUMER_PROPERTIES: dict[str, Any] = {
     "enable.auto.commit": False,
@@ -81,7 +81,7 @@ def _batches(consumer: Consumer, read: RangeRead, start: int) -> Iterator[pa.Rec
         if messages and not trouble:
             deadline = time.monotonic() + read.timeout_ms / 1000
         elif time.monotonic() >= deadline:
-            raise BrokerUnreachableError(
+            raise BrokerTimeout(
                 f"offset {position} of {read.range.partition} (to be read up to {end}) did not come within {read.timeout_ms} ms"
                 + (f": {trouble}" if trouble else "")
             )
@@ -91,8 +91,8 @@ def _passing_trouble(error: KafkaError, read: RangeRead, position: int) -> str:
     """Raise what waiting will not mend; say what it may."""
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         raise OutOfRange(position)
-    if error.code() in TOPIC_ERRORS:
-        raise TopicMissingError(f"{read.range.partition} is not there any more")
+    if error.name() in NO_TOPIC:
+        raise TopicNotFound(f"{read.range.partition} is not there any more", code=error.code(), name=error.name())
     if error.fatal():
         raise HeadraceSparkError(f"reading {read.range.partition} at offset {position} failed: {error.str()}")
     return str(error.str())
