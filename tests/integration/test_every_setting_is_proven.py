@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from headrace.broker.coordinators.groups.settings import group_settings
-from headrace.broker.coordinators.transactions.shell import transaction_settings
+from headrace.broker.coordinators.transactions.coordinator import transaction_settings
 from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig
 from headrace.model.settings import Setting
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig

@@ -71,7 +71,7 @@ async def busy_cluster() -> AsyncIterator[MemoryCluster]:
         await cluster.until(lambda: all(len(state.isr) == 2 for state in cluster.image.topics["t"].partitions))
         await coordinated(cluster)
         leader = cluster.brokers[cluster.image.topics[CONSUMER_OFFSETS].partitions[0].leader]
-        await cluster.until(lambda: leader.groups.runtime.is_loaded(0))
+        await cluster.until(lambda: leader.groups.shards.is_loaded(0))
         partition = leader.replicas.find(CONSUMER_OFFSETS, 0)
         held = asyncio.ensure_future(cluster.call(leader.broker_id, commit("g"), 8))
         partition.advance = lambda: None  # type: ignore[method-assign]

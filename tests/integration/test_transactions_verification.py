@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.transaction.requests import Verified, VerifyPartitions
 from headrace.coordination.transaction.state import TransactionState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import TopicPartition
@@ -33,16 +32,16 @@ class SlowCoordinator:
 
     def _install(self, real: Any) -> None:
         self._go = asyncio.Event()
-        answer = real.transactions.verify_partitions
+        look = real.transactions.shards.look
 
-        async def slowly(request: VerifyPartitions) -> Verified:
-            answered: Verified = await answer(request)
+        async def slowly(*question: Any) -> Any:
+            answered = await look(*question)
             self.asked.release()
             assert self._go is not None
             await self._go.wait()
             return answered
 
-        real.transactions.verify_partitions = slowly
+        real.transactions.shards.look = slowly
 
     def let_go(self) -> None:
         assert self._go is not None
@@ -113,14 +112,14 @@ def test_batches_of_one_producer_keep_their_order_while_it_is_being_verified(
             if sequence == 0:
                 assert coordinator.asked.acquire(timeout=WAIT_S)
             else:
-                _until(lambda count=sequence + 1: own_broker.run(_standing) == count)
+                _until(lambda count=sequence + 1: own_broker.run(lambda real: _standing(real, partition, producer)) == count)
         coordinator.let_go()
 
         assert [request.result(WAIT_S) for request in requests] == [(ErrorCode.NONE, offset) for offset in range(5)]
 
 
-def _standing(real: Any) -> int:
-    return sum(len(standing) for _, standing in real.verification._lines.values())
+def _standing(real: Any, partition: TopicPartition, producer: tuple[int, int]) -> int:
+    return real.transactions.waiting.standing((partition, producer[0]))
 
 
 def _until(holds: Callable[[], bool]) -> None:
@@ -170,7 +169,7 @@ def test_offsets_verified_before_the_end_and_committed_after_it_are_refused(
 
 
 def _is_complete(real: Any, transactional_id: str) -> bool:
-    found = [shard.get(transactional_id) for _, shard in real.transactions.runtime.shards()]
+    found = [led.shard.get(transactional_id) for led in real.transactions.shards.loaded()]
     return any(each is not None and each.state is TransactionState.COMPLETE_ABORT for each in found)
 
 
@@ -178,10 +177,10 @@ def test_a_coordinator_that_cannot_be_asked_makes_the_producer_come_back(
     own_broker: Broker, partition: TopicPartition, topic: str
 ) -> None:
     def unreachable(real: Any) -> None:
-        async def refuse(request: VerifyPartitions) -> Verified:
+        async def refuse(*question: Any) -> Any:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
 
-        real.transactions.verify_partitions = refuse
+        real.transactions.shards.look = refuse
 
     with Teller(own_broker.bootstrap) as teller:
         producer = teller.identity(topic)

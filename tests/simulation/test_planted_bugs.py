@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headrace.broker.cluster.leadership import FollowedLeadership
-from headrace.broker.coordinators import runtime
-from headrace.broker.coordinators.runtime import CoordinatorRuntime
-from headrace.broker.coordinators.transactions import markers as transaction_markers
+from headrace.broker.coordinators.led_shard import LedShard
+from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.handlers import fetch
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.replicas import sessions as replica_sessions
@@ -98,16 +98,16 @@ def accept_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def end_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction is committed in one partition and aborted in the others."""
-    write: Any = vars(transaction_markers)["write_markers"]
+    write: Any = MarkerWriter.write
 
-    async def by_halves(broker: Any, producer: Any, partitions: Any, *, committed: bool, **others: Any) -> Any:
-        first, *rest = partitions
+    async def by_halves(self: Any, end: Any, partitions: Any) -> Any:
+        first, *others = partitions
         return {
-            **await write(broker, producer, [first], committed=committed, **others),
-            **(await write(broker, producer, rest, committed=False, **others) if rest else {}),
+            **await write(self, end, [first]),
+            **(await write(self, replace(end, committed=False), others) if others else {}),
         }
 
-    monkeypatch.setattr(transaction_markers, "write_markers", by_halves)
+    monkeypatch.setattr(MarkerWriter, "write", by_halves)
 
 
 def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Coordinators say that something is kept before the in-sync replicas have it."""
-    monkeypatch.setattr(CoordinatorRuntime, "_hold_back", lambda self, led, replies, wrote: runtime._deliver(led, replies))
+    monkeypatch.setattr(LedShard, "_hold_back", lambda self, replies, wrote: self._deliver(replies))
 
 
 LOSS = "lost write|was committed before|never committed"

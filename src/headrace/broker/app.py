@@ -20,8 +20,9 @@ from headrace.broker.administration.topics import Topics
 from headrace.broker.cluster.metadata_store import open_store
 from headrace.broker.cluster.participation import Clustering
 from headrace.broker.cluster.peers import PEER, Peers
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupCoordinator
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.coordinators.transactions.verification import TransactionVerification
 from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.health.health import HealthListener, Phase
@@ -236,17 +237,13 @@ class Broker:
         )
         self.replicas.unlink_later = self.housekeeping.unlink_later
         self.replicas.on_removed.append(self.housekeeping.on_removed)
-        self.groups = GroupCoordinator(self)
-        self.groups.start()
-        self.transactions = TransactionCoordinator(self)
-        self.transactions.start()
-        self.verification = TransactionVerification(self)
+        self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
+        self._make_coordinators()
         self.partition_changes = PartitionChanges(self.cluster, self.topics.config_of, self.clock)
         self.config_changes = ConfigChanges(self.cluster, self.topics, self.replicas, self.live_config, self.broker_id)
         self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
         self.topic_sizes = TopicSizes(self)
         self.clustering = Clustering(self)
-        self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
         self.throttling = Throttling(self.quotas, self.current_image, self.loop.time, self.topic_sizes.size_of)
         self.nearby = NearbyReplicas(self.config, self.current_image, self.broker_id)
         self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
@@ -254,6 +251,38 @@ class Broker:
         self.server = Server(self.config, self.dispatcher.start, self.loop)
         self.server.connection_wait = self.throttling.connection_wait
         await self._join()
+
+    def _make_coordinators(self) -> None:
+        self.groups = GroupCoordinator(
+            self.config,
+            cluster=self.cluster,
+            replicas=self.replicas,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("groups"),
+        )
+        self.marker_writer = MarkerWriter(self.replicas, self.groups.shards, self.clock)
+        self.transactions = TransactionCoordinator(
+            self.config,
+            cluster=self.cluster,
+            replicas=self.replicas,
+            peers=self.peers,
+            marker_writer=self.marker_writer,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("transactions"),
+            spawn=self.spawn,
+        )
+        self.verification = TransactionVerification(
+            self.broker_id,
+            self.transactions,
+            cluster=self.cluster,
+            peers=self.peers,
+            spawn=self.spawn,
+            is_enabled=lambda: self.config["transaction.partition.verification.enable"],
+        )
 
     def _parts(self) -> Parts:
         return Parts(
@@ -275,8 +304,9 @@ class Broker:
             auto_creation=self.auto_creation,
             partition_changes=self.partition_changes,
             config_changes=self.config_changes,
-            groups=self.groups,
+            groups=self.groups.shards,
             transactions=self.transactions,
+            marker_writer=self.marker_writer,
             verification=self.verification,
             tasks=self.request_tasks,
             throttling=self.throttling,

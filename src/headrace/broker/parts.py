@@ -14,8 +14,9 @@ from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.administration.settings_view import BrokerSources
 from headrace.broker.administration.topics import Topics
 from headrace.broker.cluster.peers import Peers
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.housekeeping.housekeeping import Housekeeping
@@ -58,8 +59,9 @@ class Parts:
     auto_creation: AutoCreation
     partition_changes: PartitionChanges
     config_changes: ConfigChanges
-    groups: GroupCoordinator
+    groups: GroupShards
     transactions: TransactionCoordinator
+    marker_writer: MarkerWriter
     verification: Verification
     # What carries requests.
     tasks: RequestTasks

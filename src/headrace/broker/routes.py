@@ -307,7 +307,10 @@ APIS: Mapping[int, Served] = {
             ),
         ),
         _later(EndTxnRequest, lambda parts, request, context: end_txn.handle(request, context, parts.transactions)),
-        _later(WriteTxnMarkersRequest, lambda parts, request, context: write_txn_markers.handle(parts.broker, request, context)),
+        _later(
+            WriteTxnMarkersRequest,
+            lambda parts, request, context: write_txn_markers.handle(request, context, parts.marker_writer),
+        ),
         _later(
             DescribeTransactionsRequest,
             lambda parts, request, context: describe_transactions.handle(request, context, parts.transactions),

@@ -5,12 +5,14 @@ only then sends the replies.  When the append fails nothing was replayed and eve
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from headrace.model.identity import ProducerIdentity
 
 Token = int
 """Names one waiting request; chosen by the shell."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,10 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Entries to write, then replies to send.  Both may be empty: the request waits, or there is nothing to tell."""
+class Decision(Generic[Answer]):
+    """Entries to write, then replies to send.  Both may be empty: the request waits, or there is nothing to tell.
+
+    `Answer` is what the one who asked is answered, with this decision or a later one; None when nobody asked."""
 
     entries: tuple[Any, ...] = ()
     replies: tuple[Reply, ...] = ()

@@ -10,7 +10,7 @@ from headrace.model.errors import ErrorCode, RequestError
 
 
 class LedPartition:
-    """Satisfies the runtime's CoordinatorLog."""
+    """Satisfies the coordinators' CoordinatorLog."""
 
     def __init__(self, partition: Partition, loop: asyncio.AbstractEventLoop, disk: Disk) -> None:
         self.partition = partition
@@ -40,26 +40,11 @@ class LedPartition:
         )
         return appended.base_offset, appended.last_offset
 
-    def hurry(self) -> None:
+    def flush_soon(self) -> None:
         self.partition.flush_soon()
 
     async def wait_for_high_watermark(self, offset: int) -> None:
-        passed: asyncio.Future[None] = self._loop.create_future()
-
-        def on_outcome(code: ErrorCode) -> None:
-            if passed.done():
-                return
-            if code is ErrorCode.NONE:
-                passed.set_result(None)
-            else:
-                passed.set_exception(RequestError(code))
-
-        if not self.partition.when_durable(offset, -1, on_outcome):
-            try:
-                await passed
-            finally:
-                if passed.cancelled():
-                    self.partition.stop_waiting(on_outcome)
+        await wait_for_high_watermark(self.partition, offset)
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
         if not is_warm(self.partition, offset):
@@ -71,3 +56,23 @@ class LedPartition:
             self.partition.note_damage()
             raise
         return bytes(read.data)
+
+
+async def wait_for_high_watermark(partition: Partition, offset: int) -> None:
+    """Return when everything below `offset` is committed; raise RequestError when it will not be as things are."""
+    passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_outcome(code: ErrorCode) -> None:
+        if passed.done():
+            return
+        if code is ErrorCode.NONE:
+            passed.set_result(None)
+        else:
+            passed.set_exception(RequestError(code))
+
+    if not partition.when_durable(offset, -1, on_outcome):
+        try:
+            await passed
+        finally:
+            if passed.cancelled():
+                partition.stop_waiting(on_outcome)

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
+from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity, TopicPartition
 from headrace.wire.messages.add_partitions_to_txn import (
@@ -71,19 +72,20 @@ async def _ask(
     partitions: frozenset[TopicPartition],
     context: RequestContext,
 ) -> Errors:
+    transactional_id = transaction.transactional_id
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
-            verify = VerifyPartitions(transactional_id=transaction.transactional_id, producer=producer, partitions=partitions)
-            return (await transactions.verify_partitions(verify)).errors
+            verify = VerifyPartitions(transactional_id=transactional_id, producer=producer, partitions=partitions)
+            return await transactions.shards.look(transactional_id, TransactionShard.verify_partitions, verify)
         add = AddPartitions(
-            transactional_id=transaction.transactional_id,
+            transactional_id=transactional_id,
             producer=producer,
             partitions=partitions,
             # A broker asks on behalf of a producer of transactions version 2.
             client_version=2 if context.api_version >= FROM_BROKERS_SINCE else 0,
         )
-        error = await transactions.add_partitions(add)
+        error = (await transactions.ask(transactional_id, TransactionShard.add_partitions, add)).error
     except RequestError as refused:
         error = refused.code
     return dict.fromkeys(partitions, fenced_as_known(error, context, KNOWS_FENCED_FROM))

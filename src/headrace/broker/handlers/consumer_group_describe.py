@@ -1,9 +1,10 @@
 """ConsumerGroupDescribe: state and members of groups of the consumer protocol."""
 
 from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedConsumerGroup, DescribedConsumerMember, DescribedTopic
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.consumer_group_describe import (
     Assignment,
@@ -16,18 +17,18 @@ from headrace.wire.messages.consumer_group_describe import (
 
 
 async def handle(
-    request: ConsumerGroupDescribeRequest, context: RequestContext, groups: GroupCoordinator
+    request: ConsumerGroupDescribeRequest, context: RequestContext, groups: GroupShards
 ) -> ConsumerGroupDescribeResponse:
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
     described = [await _describe(groups, group_id, operations) for group_id in request.group_ids]
     return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
-async def _describe(groups: GroupCoordinator, group_id: str, operations: int) -> DescribedGroup:
+async def _describe(groups: GroupShards, group_id: str, operations: int) -> DescribedGroup:
     try:
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        group = await groups.describe_consumer(group_id)
+        group = await groups.look(group_id, GroupShard.describe_consumer, group_id)
     except RequestError as error:
         group = DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
     return DescribedGroup(

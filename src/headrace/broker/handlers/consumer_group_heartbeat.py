@@ -1,9 +1,10 @@
 """ConsumerGroupHeartbeat: all that a member of the consumer protocol says and hears (KIP-848)."""
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.handlers.join_group import caller
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import ConsumerHeartbeat
+from headrace.coordination.group.shard import GroupShard
 from headrace.host.entropy import Entropy
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.consumer_group_heartbeat import (
@@ -17,12 +18,13 @@ FIRST_VERSION_WITH_IDS_OF_CLIENTS = 1
 
 
 async def handle(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext, groups: GroupCoordinator, entropy: Entropy
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, groups: GroupShards, entropy: Entropy
 ) -> ConsumerGroupHeartbeatResponse:
     try:
         if context.api_version >= FIRST_VERSION_WITH_IDS_OF_CLIENTS and not request.member_id:
             raise RequestError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
-        reply = await groups.consumer_heartbeat(_heartbeat(entropy, request, context))
+        beat = _heartbeat(entropy, request, context)
+        reply = await groups.ask(request.group_id, GroupShard.consumer_heartbeat, beat)
     except RequestError as error:
         return ConsumerGroupHeartbeatResponse(
             error_code=error.code, error_message=error.message, member_epoch=0, heartbeat_interval_ms=0

@@ -1,8 +1,11 @@
 """DeleteGroups: removes empty groups with their offsets."""
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+import asyncio
+
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
-from headrace.model.errors import ErrorCode
+from headrace.coordination.group.shard import GroupShard
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 REASONS = {
@@ -11,10 +14,19 @@ REASONS = {
 }
 
 
-async def handle(request: DeleteGroupsRequest, context: RequestContext, groups: GroupCoordinator) -> DeleteGroupsResponse:
-    errors = await groups.delete_groups(request.groups_names)
+async def handle(request: DeleteGroupsRequest, context: RequestContext, groups: GroupShards) -> DeleteGroupsResponse:
+    group_ids = list(dict.fromkeys(request.groups_names))
+    # All are decided before the first is waited for, so that one flush can take them together.
+    codes = await asyncio.gather(*(_delete(groups, group_id) for group_id in group_ids))
     results = tuple(
         DeletableGroupResult(group_id=group_id, error_code=code, error_message=REASONS.get(code))
-        for group_id, code in errors.items()
+        for group_id, code in zip(group_ids, codes, strict=True)
     )
     return DeleteGroupsResponse(results=results)
+
+
+async def _delete(groups: GroupShards, group_id: str) -> ErrorCode:
+    try:
+        return await groups.ask(group_id, GroupShard.delete_group, group_id)
+    except RequestError as error:
+        return error.code

@@ -1,9 +1,10 @@
 """DescribeGroups: state and members of classic groups."""
 
 from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedClassicGroup
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_groups import (
     DescribedGroup,
@@ -15,16 +16,16 @@ from headrace.wire.messages.describe_groups import (
 FIRST_VERSION_WITH_ERRORS = 6
 
 
-async def handle(request: DescribeGroupsRequest, context: RequestContext, groups: GroupCoordinator) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext, groups: GroupShards) -> DescribeGroupsResponse:
     tells_error = context.api_version >= FIRST_VERSION_WITH_ERRORS
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
     described = [await _describe(groups, group_id, operations, tells_error=tells_error) for group_id in request.groups]
     return DescribeGroupsResponse(groups=tuple(described))
 
 
-async def _describe(groups: GroupCoordinator, group_id: str, operations: int, *, tells_error: bool) -> DescribedGroup:
+async def _describe(groups: GroupShards, group_id: str, operations: int, *, tells_error: bool) -> DescribedGroup:
     try:
-        group = await groups.describe_classic(group_id, tells_error=tells_error)
+        group = await groups.look(group_id, GroupShard.describe_classic, group_id, tells_error=tells_error)
     except RequestError as error:
         group = DescribedClassicGroup(group_id=group_id, state="", error=error.code, error_message=error.message)
     members = tuple(

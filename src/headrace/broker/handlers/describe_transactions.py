@@ -1,9 +1,10 @@
 """DescribeTransactions: the transactions that this broker coordinates, in full."""
 
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.entries import by_topic
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Description
+from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -24,7 +25,7 @@ async def _describe(transactions: TransactionCoordinator, transactional_id: str)
     if not transactional_id:
         return Description(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
     try:
-        return await transactions.describe(transactional_id)
+        return await transactions.shards.look(transactional_id, TransactionShard.describe, transactional_id)
     except RequestError as error:
         return Description(transactional_id=transactional_id, error=error.code)
 

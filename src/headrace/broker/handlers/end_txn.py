@@ -1,9 +1,10 @@
 """EndTxn: commit or abort.  The answer means that the outcome is decided for good; its markers follow."""
 
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import EndTransaction, Identified
+from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.errors import RequestError
 from headrace.model.identity import ProducerIdentity
 from headrace.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -20,7 +21,7 @@ async def handle(request: EndTxnRequest, context: RequestContext, transactions: 
         client_version=2 if context.api_version >= BUMPS_EPOCH_FROM else 0,
     )
     try:
-        answer = await transactions.end(end)
+        answer = await transactions.ask(request.transactional_id, TransactionShard.end, end)
     except RequestError as error:
         answer = Identified(error.code)
     return EndTxnResponse(

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.broker.administration.topics import Topics
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.placement import partition_for
-from headrace.broker.coordinators.runtime import CoordinatorRuntime
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.shards import Shards
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.partitions.replicas import Replicas
@@ -30,7 +30,7 @@ async def handle(
     context: RequestContext,
     image: CurrentImage,
     topics: Topics,
-    groups: GroupCoordinator,
+    groups: GroupShards,
     transactions: TransactionCoordinator,
     replicas: Replicas,
     broker_id: int,
@@ -56,7 +56,7 @@ class _Search:
     listener: str
     image: CurrentImage
     topics: Topics
-    groups: GroupCoordinator
+    groups: GroupShards
     transactions: TransactionCoordinator
     replicas: Replicas
     broker_id: int
@@ -82,11 +82,11 @@ class _Search:
         if leader is None or endpoint is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
         if leader.broker_id == self.broker_id:
-            coordinator = self.groups if key_type == 0 else self.transactions
-            if not coordinator.runtime.leads(index):
+            shards: Shards[Any] = self.groups if key_type == 0 else self.transactions.shards
+            if not shards.leads(index):
                 # The metadata knows the topic and this broker is about to take it up.
                 await self.replicas.settled()
-            await _loaded(coordinator.runtime, index)
+            await _loaded(shards, index)
         return Coordinator(
             key=key,
             node_id=leader.broker_id,
@@ -97,8 +97,8 @@ class _Search:
         )
 
 
-async def _loaded(runtime: CoordinatorRuntime[Any], index: int) -> None:
+async def _loaded(shards: Shards[Any], index: int) -> None:
     """Give a shard that this broker is about to lead a moment to be loaded."""
-    if runtime.leads(index) and not runtime.is_loaded(index):
+    if shards.leads(index) and not shards.is_loaded(index):
         with suppress(TimeoutError, RequestError):
-            await asyncio.wait_for(runtime.wait_loaded(index), LOAD_PATIENCE_S)
+            await asyncio.wait_for(shards.wait_loaded(index), LOAD_PATIENCE_S)

@@ -1,9 +1,10 @@
 """InitProducerId: an identity for an idempotent producer, from any broker, or for a transactional one, from its coordinator."""
 
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Identified, InitProducerId
+from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -28,16 +29,18 @@ async def handle(
 async def _identify(transactions: TransactionCoordinator, request: InitProducerIdRequest) -> Identified:
     expected = _expected(request)
     if request.transactional_id is None:
-        return Identified(ErrorCode.NONE, await transactions.new_producer_id(), 0)
-    return await transactions.init_producer_id(
-        InitProducerId(
-            transactional_id=request.transactional_id,
-            timeout_ms=request.transaction_timeout_ms,
-            expected=expected,
-            enable_two_phase_commit=request.enable2_pc,
-            keep_prepared_transaction=request.keep_prepared_txn,
-        )
+        return Identified(ErrorCode.NONE, await transactions.producer_ids.take(), 0)
+    init = InitProducerId(
+        transactional_id=request.transactional_id,
+        timeout_ms=request.transaction_timeout_ms,
+        expected=expected,
+        enable_two_phase_commit=request.enable2_pc,
+        keep_prepared_transaction=request.keep_prepared_txn,
     )
+    # Who asks too early, or the wrong broker, hears so before any id is claimed for it.
+    transactions.shards.partition_of(request.transactional_id)
+    await transactions.producer_ids.have_some()
+    return await transactions.ask(request.transactional_id, TransactionShard.init_producer_id, init)
 
 
 def _expected(request: InitProducerIdRequest) -> ProducerIdentity | None:

@@ -1,8 +1,9 @@
 """JoinGroup: parked until the group has rebalanced."""
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Caller, Join, JoinReply
+from headrace.coordination.group.shard import GroupShard
 from headrace.host.entropy import Entropy
 from headrace.model.errors import RequestError
 from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -12,11 +13,9 @@ FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 
 
-async def handle(
-    request: JoinGroupRequest, context: RequestContext, groups: GroupCoordinator, entropy: Entropy
-) -> JoinGroupResponse:
+async def handle(request: JoinGroupRequest, context: RequestContext, groups: GroupShards, entropy: Entropy) -> JoinGroupResponse:
     try:
-        reply = await groups.join(_join(entropy, request, context))
+        reply = await groups.ask(request.group_id, GroupShard.join, _join(entropy, request, context))
     except RequestError as error:
         reply = JoinReply(error=error.code, member_id=request.member_id)
     return _response(reply, context.api_version)

@@ -1,14 +1,15 @@
 """ListGroups: the groups that this broker looks after."""
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-async def handle(request: ListGroupsRequest, context: RequestContext, groups: GroupCoordinator) -> ListGroupsResponse:
+async def handle(request: ListGroupsRequest, context: RequestContext, groups: GroupShards) -> ListGroupsResponse:
     try:
-        found = await groups.list_groups(request.states_filter, request.types_filter)
+        found = await groups.look_everywhere(GroupShard.list_groups, request.states_filter, request.types_filter)
     except RequestError as error:
         return ListGroupsResponse(error_code=error.code, groups=())
     listed = tuple(

@@ -1,9 +1,10 @@
 """ListTransactions: the transactions that this broker coordinates, by state, producer, age and name."""
 
-from headrace.broker.coordinators.transactions.shell import TransactionCoordinator
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.describing import unknown_states
 from headrace.coordination.transaction.requests import ListFilter
+from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -22,7 +23,8 @@ async def handle(
         transactional_id_pattern=request.transactional_id_pattern,
     )
     try:
-        found = await transactions.list(filtered)
+        shards = transactions.shards
+        found = await shards.look_everywhere(TransactionShard.list, filtered, shards.now())
     except RequestError as error:
         return ListTransactionsResponse(error_code=error.code, unknown_state_filters=(), transaction_states=())
     return ListTransactionsResponse(

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage, Topic
 from headrace.coordination.group.requests import Commit
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -21,7 +22,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
 async def handle(
-    request: OffsetCommitRequest, context: RequestContext, image: CurrentImage, groups: GroupCoordinator
+    request: OffsetCommitRequest, context: RequestContext, image: CurrentImage, groups: GroupShards
 ) -> OffsetCommitResponse:
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics = [find_topic(image(), topic, by_id=by_id) for topic in request.topics]
@@ -38,10 +39,11 @@ async def handle(
         retention_ms=request.retention_time_ms,
     )
     try:
-        codes = iter(await groups.commit(commit) if offsets else ())
+        codes = await groups.ask(request.group_id, GroupShard.commit, commit) if offsets else ()
     except RequestError as error:
-        codes = iter([error.code] * len(offsets))
-    answers = (_answer(asked, topic, codes) for asked, topic in zip(request.topics, topics, strict=True))
+        codes = (error.code,) * len(offsets)
+    each_code = iter(codes)
+    answers = (_answer(asked, topic, each_code) for asked, topic in zip(request.topics, topics, strict=True))
     return OffsetCommitResponse(topics=tuple(answers))
 
 

@@ -1,9 +1,10 @@
 """OffsetDelete: forgets offsets of topics that the group does not read any more."""
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.coordination.group.requests import DeleteOffsets
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -14,7 +15,7 @@ from headrace.wire.messages.offset_delete import (
 
 
 async def handle(
-    request: OffsetDeleteRequest, context: RequestContext, image: CurrentImage, groups: GroupCoordinator
+    request: OffsetDeleteRequest, context: RequestContext, image: CurrentImage, groups: GroupShards
 ) -> OffsetDeleteResponse:
     wanted = tuple(
         (topic.name, partition.partition_index)
@@ -23,7 +24,8 @@ async def handle(
         if image().partition(topic.name, partition.partition_index) is not None
     )
     try:
-        errors = await groups.delete_offsets(DeleteOffsets(group_id=request.group_id, partitions=wanted))
+        delete = DeleteOffsets(group_id=request.group_id, partitions=wanted)
+        errors = await groups.ask(request.group_id, GroupShard.delete_offsets, delete)
     except RequestError as error:
         return OffsetDeleteResponse(error_code=error.code, topics=())
     codes = dict(zip(wanted, errors, strict=True))

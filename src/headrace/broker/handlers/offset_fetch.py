@@ -5,10 +5,11 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.coordination.group.requests import FetchedOffset, FetchOffsets, OffsetQuery
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.messages.offset_fetch import (
@@ -29,7 +30,7 @@ NO_OFFSET = -1
 
 
 async def handle(
-    request: OffsetFetchRequest, context: RequestContext, image: CurrentImage, groups: GroupCoordinator
+    request: OffsetFetchRequest, context: RequestContext, image: CurrentImage, groups: GroupShards
 ) -> OffsetFetchResponse:
     if context.api_version >= FIRST_VERSION_WITH_MANY:
         by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -41,13 +42,13 @@ async def handle(
 # --- one group, until version 7 ---------------------------------------------------------------------------------------------
 
 
-async def _fetch_one(groups: GroupCoordinator, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+async def _fetch_one(groups: GroupShards, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     queries: tuple[OffsetQuery, ...] | None = None
     if request.topics is not None:
         queries = tuple(OffsetQuery(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
     fetch = FetchOffsets(group_id=request.group_id, partitions=queries, require_stable=request.require_stable)
     try:
-        fetched = await groups.fetch_offsets(fetch)
+        fetched = await groups.look(fetch.group_id, GroupShard.fetch_offsets, fetch)
     except RequestError as error:
         if version >= FIRST_VERSION_WITH_GROUP_ERROR:
             return OffsetFetchResponse(error_code=error.code)
@@ -63,7 +64,7 @@ async def _fetch_one(groups: GroupCoordinator, request: OffsetFetchRequest, vers
 
 
 async def _fetch_group(
-    image: CurrentImage, groups: GroupCoordinator, group: OffsetFetchRequestGroup, require_stable: bool, *, by_id: bool
+    image: CurrentImage, groups: GroupShards, group: OffsetFetchRequestGroup, require_stable: bool, *, by_id: bool
 ) -> OffsetFetchResponseGroup:
     queries, unknown = _queries(image, group, by_id=by_id)
     fetch = FetchOffsets(
@@ -74,7 +75,7 @@ async def _fetch_group(
         require_stable=require_stable,
     )
     try:
-        fetched = await groups.fetch_offsets(fetch)
+        fetched = await groups.look(fetch.group_id, GroupShard.fetch_offsets, fetch)
     except RequestError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error.code)
     topics = _topics(image, fetched, by_id=by_id)

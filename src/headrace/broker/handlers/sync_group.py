@@ -1,19 +1,20 @@
 """SyncGroup: parked until the leader has assigned."""
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import Sync, SyncReply
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
-async def handle(request: SyncGroupRequest, context: RequestContext, groups: GroupCoordinator) -> SyncGroupResponse:
+async def handle(request: SyncGroupRequest, context: RequestContext, groups: GroupShards) -> SyncGroupResponse:
     try:
         if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        reply = await groups.sync(_sync(request))
+        reply = await groups.ask(request.group_id, GroupShard.sync, _sync(request))
     except RequestError as error:
         reply = SyncReply(error=error.code)
     return SyncGroupResponse(

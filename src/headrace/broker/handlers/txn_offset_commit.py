@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from headrace.broker.coordinators.groups.shell import GroupCoordinator
+from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.handlers.offsets_to_commit import code_of, find_topic, offsets_to_commit
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.verification import Verification
 from headrace.controller.image import CurrentImage, Topic
 from headrace.coordination.group.requests import OffsetToCommit, TransactionalCommit
+from headrace.coordination.group.shard import GroupShard
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
 from headrace.model.names import CONSUMER_OFFSETS
@@ -28,7 +29,7 @@ async def handle(
     request: TxnOffsetCommitRequest,
     context: RequestContext,
     image: CurrentImage,
-    groups: GroupCoordinator,
+    groups: GroupShards,
     verification: Verification,
     replicas: Replicas,
 ) -> TxnOffsetCommitResponse:
@@ -46,7 +47,7 @@ async def handle(
 
 
 async def _commit(
-    groups: GroupCoordinator,
+    groups: GroupShards,
     verification: Verification,
     replicas: Replicas,
     request: TxnOffsetCommitRequest,
@@ -57,20 +58,19 @@ async def _commit(
         raise RequestError(ErrorCode.INVALID_GROUP_ID)
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     index = groups.partition_of(request.group_id)
-    if not groups.runtime.leads(index):
+    if not groups.leads(index):
         raise RequestError(ErrorCode.NOT_COORDINATOR)
     partition = replicas.find(CONSUMER_OFFSETS, index)
     await verification.admit_offsets(partition, producer, request.transactional_id, version)
-    return await groups.commit_transactional(
-        TransactionalCommit(
-            group_id=request.group_id,
-            producer=producer,
-            member_id=request.member_id,
-            instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-            offsets=offsets,
-        )
+    commit = TransactionalCommit(
+        group_id=request.group_id,
+        producer=producer,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id_or_member_epoch,
+        offsets=offsets,
     )
+    return await groups.ask(request.group_id, GroupShard.commit_transactional, commit)
 
 
 def _as_known(code: ErrorCode, version: int) -> ErrorCode:

@@ -24,6 +24,8 @@ WINDOW_S = 60.0  # deaths older than this are forgiven
 DEATHS_MAX = 5  # within the window: more of a task that the broker cannot do without end the broker
 
 Function = Callable[[], Coroutine[Any, Any, None]]
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs something once, beside everything else."""
 
 
 class Rule(Enum):

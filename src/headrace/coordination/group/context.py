@@ -51,5 +51,5 @@ class Outcome:
     def reply(self, token: Token, message: Any) -> None:
         self.replies.append(Reply(token, message))
 
-    def decision(self, producer: ProducerIdentity | None = None) -> Decision:
+    def decision(self, producer: ProducerIdentity | None = None) -> Decision[Any]:
         return Decision(tuple(self.entries), tuple(self.replies), producer)

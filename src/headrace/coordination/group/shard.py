@@ -1,8 +1,9 @@
 """One group coordinator: all groups whose ids fall on one partition of `__consumer_offsets`.
 
 Each public method but the replaying ones decides about one request: it returns the entries to write and the replies to send, or
-raises what the request is told.  Groups of the consumer protocol and committed offsets change only by replaying entries; of a
-classic group the log holds what its last complete rebalance came to, and what happens in between is forgotten with the shard.
+raises what the request is told; one that only looks returns the answer itself.  Groups of the consumer protocol and committed
+offsets change only by replaying entries; of a classic group the log holds what its last complete rebalance came to, and what
+happens in between is forgotten with the shard.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -35,6 +36,7 @@ from headrace.coordination.group.requests import (
     LEAVE_STATIC_EPOCH,
     Commit,
     ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
     DeleteOffsets,
     DescribedClassicGroup,
     DescribedConsumerGroup,
@@ -42,10 +44,13 @@ from headrace.coordination.group.requests import (
     FetchOffsets,
     Heartbeat,
     Join,
+    JoinReply,
     Leave,
     LeftMember,
     ListedGroup,
+    PartitionErrors,
     Sync,
+    SyncReply,
     TransactionalCommit,
 )
 from headrace.coordination.group.settings import GroupSettings
@@ -80,7 +85,7 @@ class GroupShard:
 
     # --- the classic protocol ---------------------------------------------------------------------------------------------
 
-    def join(self, request: Join, token: Token, now: Moment) -> Decision:
+    def join(self, request: Join, token: Token, now: Moment) -> Decision[JoinReply]:
         _check_group_id(request.group_id)
         settings = self.settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
@@ -101,7 +106,7 @@ class GroupShard:
         self.groups[request.group_id] = group
         return outcome.decision()
 
-    def sync(self, request: Sync, token: Token, now: Moment) -> Decision:
+    def sync(self, request: Sync, token: Token, now: Moment) -> Decision[SyncReply]:
         _check_group_id(request.group_id)
         outcome = Outcome()
         group = self._group_with_members(request.group_id)
@@ -111,8 +116,7 @@ class GroupShard:
             rebalance.sync(group, request, token, self._context, outcome, now)
         return outcome.decision()
 
-    def heartbeat(self, request: Heartbeat, token: Token, now: Moment) -> Decision:
-        """The reply is an error code."""
+    def heartbeat(self, request: Heartbeat, token: Token, now: Moment) -> Decision[ErrorCode]:
         _check_group_id(request.group_id)
         group = self._group_with_members(request.group_id)
         outcome = Outcome()
@@ -122,8 +126,7 @@ class GroupShard:
             outcome.reply(token, membership.heartbeat(group, request, self._context, now))
         return outcome.decision()
 
-    def leave(self, request: Leave, token: Token, now: Moment) -> Decision:
-        """The reply is a tuple of LeftMember."""
+    def leave(self, request: Leave, token: Token, now: Moment) -> Decision[tuple[LeftMember, ...]]:
         _check_group_id(request.group_id)
         outcome = Outcome()
         group = self.groups.get(request.group_id)
@@ -144,7 +147,7 @@ class GroupShard:
 
     # --- the consumer protocol --------------------------------------------------------------------------------------------
 
-    def consumer_heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> Decision:
+    def consumer_heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> Decision[ConsumerHeartbeatReply]:
         consumer_protocol.check_request(request, self.settings.consumer_assignors)
         outcome = Outcome()
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
@@ -177,7 +180,7 @@ class GroupShard:
 
     # --- offsets ----------------------------------------------------------------------------------------------------------
 
-    def commit(self, request: Commit, token: Token, now: Moment) -> Decision:
+    def commit(self, request: Commit, token: Token, now: Moment) -> Decision[PartitionErrors]:
         """The reply is an error code for each offset."""
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -190,7 +193,7 @@ class GroupShard:
             raise RequestError(code, f"Group {request.group_id} not found.")
         return self._accept(request, token, now)
 
-    def commit_transactional(self, request: TransactionalCommit, token: Token, now: Moment) -> Decision:
+    def commit_transactional(self, request: TransactionalCommit, token: Token, now: Moment) -> Decision[PartitionErrors]:
         """The reply is an error code for each offset."""
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -201,7 +204,7 @@ class GroupShard:
             raise RequestError(ErrorCode.ILLEGAL_GENERATION)
         return self._accept(request, token, now)
 
-    def _accept(self, request: Commit | TransactionalCommit, token: Token, now: Moment) -> Decision:
+    def _accept(self, request: Commit | TransactionalCommit, token: Token, now: Moment) -> Decision[PartitionErrors]:
         outcome = Outcome()
         errors, entries = offsets.accept(request, self.settings, now)
         outcome.write_all(entries)
@@ -214,13 +217,12 @@ class GroupShard:
             self._context.hear_from(group.group_id, member_id, member.session_timeout_ms, now)
 
     def fetch_offsets(self, request: FetchOffsets) -> tuple[FetchedOffset, ...]:
-        """Nothing is written, so this is the answer itself."""
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             offsets.check_consumer_fetch(group, request)
         return offsets.fetch(self.offsets, request)
 
-    def delete_offsets(self, request: DeleteOffsets, token: Token) -> Decision:
+    def delete_offsets(self, request: DeleteOffsets, token: Token, now: Moment) -> Decision[PartitionErrors]:
         """The reply is an error code for each partition."""
         _check_group_id(request.group_id)
         group = self.groups.get(request.group_id)
@@ -260,25 +262,22 @@ class GroupShard:
             return DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
         return describe.described_consumer(group, self.settings.consumer_assignors[0], self._context.topics)
 
-    def delete_groups(self, group_ids: Iterable[str], token: Token) -> Decision:
-        """The reply is an error code for each group."""
+    def delete_group(self, group_id: str, token: Token, now: Moment) -> Decision[ErrorCode]:
         outcome = Outcome()
-        outcome.reply(token, tuple(self._delete_group(group_id, outcome) for group_id in group_ids))
-        return outcome.decision()
-
-    def _delete_group(self, group_id: str, outcome: Outcome) -> ErrorCode:
         group = self.groups.get(group_id)
         if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        if not group.is_empty:
-            return ErrorCode.NON_EMPTY_GROUP
-        outcome.write_all(self.offsets.tombstones(group_id))
-        outcome.write_all(_tombstones(group))
-        return ErrorCode.NONE
+            outcome.reply(token, ErrorCode.GROUP_ID_NOT_FOUND)
+        elif not group.is_empty:
+            outcome.reply(token, ErrorCode.NON_EMPTY_GROUP)
+        else:
+            outcome.write_all(self.offsets.tombstones(group_id))
+            outcome.write_all(_tombstones(group))
+            outcome.reply(token, ErrorCode.NONE)
+        return outcome.decision()
 
     # --- the cluster's topics ---------------------------------------------------------------------------------------------
 
-    def on_topics(self, topics: TopicCatalog, changed: Collection[str], gone: Mapping[str, UUID]) -> Decision:
+    def on_topics(self, topics: TopicCatalog, changed: Collection[str], gone: Mapping[str, UUID]) -> Decision[None]:
         """The cluster's topics have changed: offsets of deleted ones go, groups that read a changed one look again."""
         self._context.topics = topics
         for group in self.groups.values():
@@ -294,7 +293,7 @@ class GroupShard:
     def next_deadline(self) -> float | None:
         return self._context.timers.next_deadline()
 
-    def tick(self, now: Moment) -> Decision:
+    def tick(self, now: Moment) -> Decision[None]:
         """Act on the earliest deadline that has passed."""
         outcome = Outcome()
         due = self._context.timers.pop_due(now.monotonic)
@@ -338,7 +337,7 @@ class GroupShard:
 
     # --- the log ----------------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now: Moment) -> Decision:
+    def on_loaded(self, now: Moment) -> Decision[None]:
         """Begin to serve: every member found in the log has a full session to be heard of."""
         self._serving_since_ms = now.wall_ms
         outcome = Outcome()

@@ -30,6 +30,16 @@ readers of that partition for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnd:
+    """What an end-of-transaction marker says, in whichever partition it is written."""
+
+    producer: ProducerIdentity
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
     """One transaction's outcome, for the partitions that do not have it yet."""
 
@@ -38,6 +48,15 @@ class Marker:
     committed: bool
     partitions: frozenset[TopicPartition]
     transaction_version: int
+
+    def end(self, coordinator_epoch: int) -> TransactionEnd:
+        """As a coordinator of this epoch has it written."""
+        return TransactionEnd(
+            producer=self.producer,
+            committed=self.committed,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=self.transaction_version,
+        )
 
 
 @dataclass(slots=True)

@@ -1,6 +1,5 @@
 """What the coordinator is asked and what it answers, free of the wire's versions."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.model.errors import ErrorCode
@@ -81,13 +80,6 @@ class Added:
     """The answer to AddPartitionsToTxn and AddOffsetsToTxn: one error for all, as all or none are added."""
 
     error: ErrorCode = ErrorCode.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The answer to a verification, for each partition."""
-
-    errors: Mapping[TopicPartition, ErrorCode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

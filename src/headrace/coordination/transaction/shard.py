@@ -4,9 +4,10 @@ Every request ends in a decision: at most one entry, and a reply that goes out w
 in `replay`.  What a restart may forget (markers on their way, deadlines) lives beside it and is made again from the entries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import builtins
+from collections.abc import Iterator, Mapping
 
-from headrace.coordination.decision import Decision, Reply, Token
+from headrace.coordination.decision import Answer, Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.coordination.transaction.describing import described, listed
 from headrace.coordination.transaction.ending import ended
@@ -23,7 +24,6 @@ from headrace.coordination.transaction.requests import (
     Listed,
     ListFilter,
     TransactionSettings,
-    Verified,
     VerifyPartitions,
 )
 from headrace.coordination.transaction.state import EPOCH_BUMP_VERSION, Entry, Tombstone, Transaction, TransactionState
@@ -62,7 +62,7 @@ class TransactionShard:
 
     # --- requests ---------------------------------------------------------------------------------------------------------
 
-    def init_producer_id(self, token: Token, request: InitProducerId, now: Moment) -> Decision:
+    def init_producer_id(self, request: InitProducerId, token: Token, now: Moment) -> Decision[Identified]:
         """Give the producer its id and a new epoch; an open transaction of its predecessor is aborted first."""
         self._now = now
         found = self._transactions.get(request.transactional_id)
@@ -75,7 +75,7 @@ class TransactionShard:
             return _answer(token, Identified(ErrorCode.CONCURRENT_TRANSACTIONS), entry)
         return _answer(token, Identified(ErrorCode.NONE, entry.producer_id, entry.producer_epoch), entry)
 
-    def add_partitions(self, token: Token, request: AddPartitions, now: Moment) -> Decision:
+    def add_partitions(self, request: AddPartitions, token: Token, now: Moment) -> Decision[Added]:
         """Begin the transaction or let it grow."""
         self._now = now
         try:
@@ -86,20 +86,18 @@ class TransactionShard:
             return _answer(token, Added())
         return _answer(token, Added(), with_partitions(found, request.partitions, request.client_version, now.wall_ms))
 
-    def verify_partitions(self, token: Token, request: VerifyPartitions, now: Moment) -> Decision:
+    def verify_partitions(self, request: VerifyPartitions) -> dict[TopicPartition, ErrorCode]:
         """Say of each partition whether the producer's open transaction includes it."""
-        self._now = now
         try:
             found = self._owned(request.transactional_id, request.producer, prepared_first=False)
         except RequestError as error:
-            return _answer(token, Verified(dict.fromkeys(request.partitions, error.code)))
-        errors = {
+            return dict.fromkeys(request.partitions, error.code)
+        return {
             partition: ErrorCode.NONE if partition in found.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for partition in request.partitions
         }
-        return _answer(token, Verified(errors))
 
-    def end(self, token: Token, request: EndTransaction, now: Moment) -> Decision:
+    def end(self, request: EndTransaction, token: Token, now: Moment) -> Decision[Identified]:
         """Decide the outcome.  The reply does not wait for the markers: the decision alone makes it final."""
         self._now = now
         bumps = request.client_version >= EPOCH_BUMP_VERSION
@@ -114,14 +112,13 @@ class TransactionShard:
         later = found if entry is None else completed(entry, now.wall_ms)
         return _answer(token, Identified(ErrorCode.NONE, later.producer_id, later.producer_epoch), entry)
 
-    def describe(self, token: Token, transactional_id: str) -> Decision:
+    def describe(self, transactional_id: str) -> Description:
         """DescribeTransactions for one transactional id."""
-        description: Description = described(transactional_id, self._transactions.get(transactional_id))
-        return _answer(token, description)
+        return described(transactional_id, self._transactions.get(transactional_id))
 
-    def list(self, filtered: ListFilter, now: Moment) -> Iterable[Listed]:
+    def list(self, filtered: ListFilter, now: Moment) -> builtins.list[Listed]:
         """ListTransactions; raises RequestError when the pattern is none."""
-        return listed(self._transactions.values(), filtered, now.wall_ms)
+        return [*listed(self._transactions.values(), filtered, now.wall_ms)]
 
     def _found(self, transactional_id: str) -> Transaction:
         if not transactional_id:
@@ -150,7 +147,7 @@ class TransactionShard:
         """Markers to send, of decisions that are committed: those whose entry lies below `committed_to`."""
         return self.markers.take_due(now.wall_ms, committed_to)
 
-    def note_markers(self, marker: Marker, results: Mapping[TopicPartition, ErrorCode], now: Moment) -> Decision:
+    def note_markers(self, marker: Marker, results: Mapping[TopicPartition, ErrorCode], now: Moment) -> Decision[None]:
         """The partition leaders have answered.  With the last marker the transaction is complete."""
         self._now = now
         done = self.markers.note(marker, results, now.wall_ms)
@@ -158,7 +155,7 @@ class TransactionShard:
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now: Moment) -> Decision:
+    def on_loaded(self, now: Moment) -> Decision[None]:
         """The log is replayed.  Markers of decisions found in it are due at once."""
         self._now = now
         self._serving_since_ms = now.wall_ms
@@ -177,7 +174,7 @@ class TransactionShard:
             return None
         return self._now.after_ms(max(deadline, self._tick_not_before_ms) - self._now.wall_ms)
 
-    def tick(self, now: Moment) -> Decision:
+    def tick(self, now: Moment) -> Decision[None]:
         """Abort what is past its time-out; forget transactional ids that nobody uses."""
         self._now = now
         if now.wall_ms < self._tick_not_before_ms:
@@ -218,5 +215,5 @@ class TransactionShard:
         """Nothing in this topic is transactional: a marker here is not ours to understand."""
 
 
-def _answer(token: Token, message: object, entry: Entry | None = None) -> Decision:
+def _answer(token: Token, message: Answer, entry: Entry | None = None) -> Decision[Answer]:
     return Decision(() if entry is None else (entry,), (Reply(token, message),))

@@ -70,7 +70,7 @@ class Driver:
 
     # --- the shell's part -------------------------------------------------------------------------------------------------
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: Decision[Any]) -> None:
         failed = self.fails_to_write and bool(decision.entries)
         if not failed:
             for entry in decision.entries:
@@ -87,8 +87,7 @@ class Driver:
         token = self._tokens
         self.parked.add(token)
         try:
-            takes_now = method not in ("delete_offsets", "delete_groups")
-            self.carry_out(getattr(self.shard, method)(*arguments, token, *((self.now,) if takes_now else ())))
+            self.carry_out(getattr(self.shard, method)(*arguments, token, self.now))
         except RequestError as error:
             assert token not in self.replies
             self.parked.discard(token)

@@ -550,5 +550,5 @@ def test_an_operator_commits_for_an_empty_consumer_group() -> None:
 
     assert driver.commit(8) == (ErrorCode.NONE,)
     assert driver.ask("commit", Commit(group_id=GROUP)) == ()
-    assert driver.ask("delete_groups", [GROUP]) == (ErrorCode.NONE,)
+    assert driver.ask("delete_group", GROUP) == ErrorCode.NONE
     assert driver.reloaded().state() == "gone"

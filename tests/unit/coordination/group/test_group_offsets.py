@@ -304,11 +304,12 @@ def test_a_group_is_deleted_with_its_offsets_only_when_it_is_empty() -> None:
     driver = Driver()
     (only,) = driver.stable_group(1)
     driver.commit(1, member_id=only.member_id, generation=1)
-    assert driver.ask("delete_groups", [GROUP, "other"]) == (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND)
+    assert driver.ask("delete_group", GROUP) == ErrorCode.NON_EMPTY_GROUP
+    assert driver.ask("delete_group", "other") == ErrorCode.GROUP_ID_NOT_FOUND
 
     driver.leave(only.member_id)
 
-    assert driver.ask("delete_groups", [GROUP]) == (ErrorCode.NONE,)
+    assert driver.ask("delete_group", GROUP) == ErrorCode.NONE
     assert driver.state() == "gone"
     assert driver.reloaded().state() == "gone"
     assert driver.committed() is None

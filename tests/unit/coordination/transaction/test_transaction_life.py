@@ -443,14 +443,14 @@ def test_deadlines_of_a_busy_transactional_id_do_not_pile_up() -> None:
 
 def test_a_description_tells_all_there_is(desk: Desk) -> None:
     producer = desk.begun(ORDERS, BILLS)
-    (reply,) = desk.shard.describe(9, "t").replies
-    (unknown,) = desk.shard.describe(9, "nobody").replies
+    description = desk.shard.describe("t")
+    unknown = desk.shard.describe("nobody")
 
-    assert reply.message.state == "Ongoing"
-    assert (reply.message.producer_id, reply.message.producer_epoch) == producer
-    assert reply.message.partitions == {ORDERS, BILLS}
-    assert (reply.message.timeout_ms, reply.message.start_ms) == (TIMEOUT_MS, desk.now_ms)
-    assert unknown.message.error == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert description.state == "Ongoing"
+    assert (description.producer_id, description.producer_epoch) == producer
+    assert description.partitions == {ORDERS, BILLS}
+    assert (description.timeout_ms, description.start_ms) == (TIMEOUT_MS, desk.now_ms)
+    assert unknown.error == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 def test_listing_filters_by_state_producer_duration_and_pattern(desk: Desk) -> None:

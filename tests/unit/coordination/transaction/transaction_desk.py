@@ -27,7 +27,7 @@ TIMEOUT_MS = 60_000
 
 @dataclass
 class Desk:
-    """Carries decisions out one after the other, as the broker's runtime does."""
+    """Carries decisions out one after the other, as the broker does."""
 
     settings: TransactionSettings = field(default_factory=TransactionSettings)
     log: list[Entry] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Desk:
             self.shard.replay(read, offset)
         self.carry_out(self.shard.on_loaded(self.moment))
 
-    def carry_out(self, decision: Decision) -> Any:
+    def carry_out(self, decision: Decision[Any]) -> Any:
         if self.log_broken and decision.entries:
             return None
         for entry in decision.entries:
@@ -71,7 +71,7 @@ class Desk:
     ) -> Any:
         producer = None if expected is None else ProducerIdentity(*expected)
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=timeout_ms, expected=producer, **more)
-        return self.carry_out(self.shard.init_producer_id(1, request, self.moment))
+        return self.carry_out(self.shard.init_producer_id(request, 1, self.moment))
 
     def add(self, producer: tuple[int, int], *partitions: TopicPartition, version: int = 2, transactional_id: str = "t") -> Any:
         request = AddPartitions(
@@ -80,17 +80,17 @@ class Desk:
             partitions=frozenset(partitions),
             client_version=version,
         )
-        return self.carry_out(self.shard.add_partitions(1, request, self.moment)).error
+        return self.carry_out(self.shard.add_partitions(request, 1, self.moment)).error
 
     def verify(self, producer: tuple[int, int], *partitions: TopicPartition) -> Any:
         request = VerifyPartitions(transactional_id="t", producer=ProducerIdentity(*producer), partitions=frozenset(partitions))
-        return self.carry_out(self.shard.verify_partitions(1, request, self.moment)).errors
+        return self.shard.verify_partitions(request)
 
     def end(self, producer: tuple[int, int], *, committed: bool, version: int = 2, transactional_id: str = "t") -> Any:
         request = EndTransaction(
             transactional_id=transactional_id, producer=ProducerIdentity(*producer), committed=committed, client_version=version
         )
-        return self.carry_out(self.shard.end(1, request, self.moment))
+        return self.carry_out(self.shard.end(request, 1, self.moment))
 
     # --- markers and time
 

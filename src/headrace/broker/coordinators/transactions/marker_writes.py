@@ -6,17 +6,18 @@ vanish with it.  The answer for a partition comes when its marker is committed.
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from headrace.broker.coordinators.groups.coordinator import GroupShards
+from headrace.broker.coordinators.partition_log import wait_for_high_watermark
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
+from headrace.coordination.transaction.markers import TransactionEnd
+from headrace.host.clock import Clock
 from headrace.log.interface import Origin
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.identity import ProducerIdentity, TopicPartition
+from headrace.model.identity import TopicPartition
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.records.control import build_end_marker
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 # A marker that is not committed by then is answered REQUEST_TIMED_OUT and sent again: others wait behind it on their connection.
 MARKER_SECONDS_MAX = 5.0
@@ -24,84 +25,63 @@ MARKER_SECONDS_MAX = 5.0
 NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 
 
-async def write_markers(
-    broker: "Broker",
-    producer: ProducerIdentity,
-    partitions: Iterable[TopicPartition],
-    *,
-    committed: bool,
-    coordinator_epoch: int,
-    transaction_version: int,
-) -> dict[TopicPartition, ErrorCode]:
-    """What became of the marker in each partition."""
-    marker = build_end_marker(producer.producer_id, producer.epoch, committed, coordinator_epoch, broker.clock.wall_ms())
-    asked = list(partitions)
-    # All are appended before the first is waited for, so that one flush can take them together.
-    codes = await asyncio.gather(
-        *(
-            _end_in_group(broker, each, producer, committed, coordinator_epoch, transaction_version)
-            if each.topic == CONSUMER_OFFSETS
-            else _append(broker, each, marker, transaction_version)
-            for each in asked
+class MarkerWriter:
+    """Ends transactions in partitions of this broker."""
+
+    def __init__(self, replicas: Replicas, groups: GroupShards, clock: Clock) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._clock = clock
+
+    async def write(self, end: TransactionEnd, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+        """What became of the marker in each partition."""
+        asked = list(partitions)
+        producer = end.producer
+        marker = build_end_marker(
+            producer.producer_id, producer.epoch, end.committed, end.coordinator_epoch, self._clock.wall_ms()
         )
-    )
-    return dict(zip(asked, codes, strict=True))
+        # All are appended before the first is waited for, so that one flush can take them together.
+        codes = await asyncio.gather(
+            *(
+                self._end_in_groups(each.partition, end)
+                if each.topic == CONSUMER_OFFSETS
+                else self._end_in_partition(each, marker, end.transaction_version)
+                for each in asked
+            )
+        )
+        return dict(zip(asked, codes, strict=True))
+
+    async def _end_in_partition(self, identity: TopicPartition, marker: bytes, transaction_version: int) -> ErrorCode:
+        try:
+            partition = self._replicas.find(identity.topic, identity.partition)
+            partition.require_leader()
+            partition.require_replicas()
+        except RequestError as error:
+            return error.code
+        try:
+            appended = partition.append(marker, Origin.COORDINATOR, transaction_version=transaction_version)
+        except RequestError as error:
+            if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                # Whatever has closed the transaction here may be this very marker, sent before, which a crash could take back.
+                return await _once_committed(partition, partition.log.end_offset, error.code)
+            return error.code
+        return await _once_committed(partition, appended.last_offset + 1, ErrorCode.NONE)
+
+    async def _end_in_groups(self, index: int, end: TransactionEnd) -> ErrorCode:
+        try:
+            await self._groups.serving(index).end_transaction(end)
+        except RequestError as error:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in NOT_READY else error.code
+        return ErrorCode.NONE
 
 
-async def _append(broker: "Broker", identity: TopicPartition, marker: bytes, transaction_version: int) -> ErrorCode:
+async def _once_committed(partition: Partition, offset: int, code: ErrorCode) -> ErrorCode:
+    """Return `code` when everything below an offset is committed, or why it is not yet."""
     try:
-        partition = broker.replicas.find(identity.topic, identity.partition)
-        partition.require_leader()
-        partition.require_replicas()
-    except RequestError as error:
-        return error.code
-    try:
-        appended = partition.append(marker, Origin.COORDINATOR, transaction_version=transaction_version)
-    except RequestError as error:
-        if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-            # Whatever has closed the transaction here may be this very marker, sent before, which a crash could still take back.
-            return await _durable(broker, partition, partition.log.end_offset, ErrorCode.INVALID_PRODUCER_EPOCH)
-        return error.code
-    return await _durable(broker, partition, appended.last_offset + 1)
-
-
-async def _durable(broker: "Broker", partition: Partition, offset: int, then: ErrorCode = ErrorCode.NONE) -> ErrorCode:
-    """Return `then` when everything below an offset is committed, or why it is not yet."""
-    reached: asyncio.Future[ErrorCode] = broker.loop.create_future()
-
-    def on_outcome(code: ErrorCode) -> None:
-        if not reached.done():
-            reached.set_result(code)
-
-    try:
-        if partition.when_durable(offset, -1, on_outcome):
-            return then
         async with asyncio.timeout(MARKER_SECONDS_MAX):
-            code = await reached
-            return then if code is ErrorCode.NONE else code
+            await wait_for_high_watermark(partition, offset)
     except RequestError as error:
         return error.code
     except TimeoutError:
-        partition.stop_waiting(on_outcome)
         return ErrorCode.REQUEST_TIMED_OUT
-
-
-async def _end_in_group(
-    broker: "Broker",
-    identity: TopicPartition,
-    producer: ProducerIdentity,
-    committed: bool,
-    coordinator_epoch: int,
-    transaction_version: int,
-) -> ErrorCode:
-    try:
-        await broker.groups.runtime.end_transaction(
-            identity.partition,
-            producer,
-            committed=committed,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
-        )
-    except RequestError as error:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in NOT_READY else error.code
-    return ErrorCode.NONE
+    return code

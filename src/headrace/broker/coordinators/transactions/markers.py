@@ -7,16 +7,17 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
-from headrace.broker.cluster.peers import PeerUnreachable
-from headrace.broker.coordinators.partition_log import LedPartition
-from headrace.broker.coordinators.runtime import CoordinatorRuntime
+from headrace.broker.cluster.peers import Peers, PeerUnreachable
+from headrace.broker.coordinators.led_shard import LedShard
+from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.transactions.entries import by_topic
-from headrace.broker.coordinators.transactions.marker_writes import write_markers
+from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
+from headrace.broker.supervision.supervision import Spawn
 from headrace.coordination.transaction.markers import RETRY_BACKOFF_MS, SETTLED, Marker
 from headrace.coordination.transaction.shard import TransactionShard
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.metadata.cluster import ClusterMetadata
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, TopicPartition
 from headrace.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -24,9 +25,6 @@ from headrace.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -43,27 +41,35 @@ class MarkerSender:
 
     def __init__(
         self,
-        broker: "Broker",
-        runtime: CoordinatorRuntime[TransactionShard],
-        on_noted: Callable[[int, TransactionShard], None],
+        broker_id: int,
+        cluster: ClusterMetadata,
+        shards: Shards[TransactionShard],
+        peers: Peers,
+        writer: MarkerWriter,
+        spawn: Spawn,
+        *,
+        on_written: Callable[[LedShard[TransactionShard], str], None],
     ) -> None:
-        """`on_noted` hears of each shard that has taken note of written markers."""
-        self._broker = broker
-        self._runtime = runtime
-        self._on_noted = on_noted
+        """`on_written` hears of each shard that has taken note of written markers, and of which transactional id."""
+        self._broker_id = broker_id
+        self._cluster = cluster
+        self._shards = shards
+        self._peers = peers
+        self._writer = writer
+        self._spawn = spawn
+        self._on_written = on_written
         self._timers: dict[int, asyncio.TimerHandle] = {}
         # Partitions whose markers the replicas did not confirm in time, and when that was.
         self._late: dict[TopicPartition, float] = {}
         self._closed = False
 
-    def send_due(self, index: int, shard: TransactionShard, log: LedPartition) -> None:
+    def send_due(self, led: LedShard[TransactionShard]) -> None:
         """Start what is due in a shard, and come back when more will be."""
-        if self._closed or not len(shard.markers):
+        if self._closed or not len(led.shard.markers):
             return
-        now = self._runtime.now()
-        for marker in shard.take_markers(now, log.high_watermark):
-            self._broker.spawn(self._send(index, marker, log))
-        self._come_back(index, shard, log)
+        for marker in led.shard.take_markers(self._shards.now(), led.log.high_watermark):
+            self._spawn(self._send(led.index, marker, led.term))
+        self._come_back(led)
 
     def close(self) -> None:
         """Stop; whatever is left is taken up again when the shard is loaded the next time."""
@@ -71,39 +77,37 @@ class MarkerSender:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _come_back(self, index: int, shard: TransactionShard, log: LedPartition) -> None:
-        due_ms = shard.markers.next_due_ms()
-        if due_ms is None or index in self._timers:
+    def _come_back(self, led: LedShard[TransactionShard]) -> None:
+        due_ms = led.shard.markers.next_due_ms()
+        if due_ms is None or led.index in self._timers:
             return
         # Not at once: a decision that is not committed yet is due too, and its commit will call.
-        delay_s = max(due_ms - self._runtime.now().wall_ms, RETRY_BACKOFF_MS) / 1000
+        delay_s = max(due_ms - self._shards.now().wall_ms, RETRY_BACKOFF_MS) / 1000
+        self._timers[led.index] = asyncio.get_running_loop().call_later(delay_s, self._send_again, led.index)
 
-        def again() -> None:
-            self._timers.pop(index, None)
-            if any(shard is led for _, led in self._runtime.shards()):
-                try:
-                    self.send_due(index, shard, log)
-                except Exception as error:
-                    self._runtime.fail(index, error)
-
-        self._timers[index] = asyncio.get_running_loop().call_later(delay_s, again)
-
-    async def _send(self, index: int, marker: Marker, log: LedPartition) -> None:
-        epoch = log.leader_epoch
+    def _send_again(self, index: int) -> None:
+        self._timers.pop(index, None)
+        if not self._shards.is_loaded(index):
+            return
+        led = self._shards.serving(index)
         try:
-            results = await self._write_everywhere(marker, epoch)
+            self.send_due(led)
+        except Exception as error:
+            led.fail(error)
+
+    async def _send(self, index: int, marker: Marker, coordinator_epoch: int) -> None:
+        try:
+            results = await self._write_everywhere(marker, coordinator_epoch)
         except Exception:
             logger.exception("markers of %s could not be sent", marker.transactional_id)
             results = {}
         _log_refusals(marker, results)
-        try:
-            self._runtime.tell(index, lambda shard, now: shard.note_markers(marker, results, now))
-        except RequestError:
+        if not self._shards.is_loaded(index):
             return  # the coordinator has moved, and its successor finishes this
-        for led, shard in self._runtime.shards():
-            if led == index:
-                self._on_noted(index, shard)
-                self._come_back(index, shard, log)
+        led = self._shards.serving(index)
+        led.take_news(led.shard.note_markers(marker, results, self._shards.now()))
+        self._on_written(led, marker.transactional_id)
+        self._come_back(led)
 
     async def _write_everywhere(self, marker: Marker, coordinator_epoch: int) -> Results:
         results: Results = {}
@@ -114,17 +118,8 @@ class MarkerSender:
                 results.update(dict.fromkeys(partitions, ErrorCode.NONE))
             elif leader == NO_BROKER:
                 results.update(dict.fromkeys(partitions, ErrorCode.LEADER_NOT_AVAILABLE))
-            elif leader == self._broker.broker_id:
-                attempts.append(
-                    write_markers(
-                        self._broker,
-                        marker.producer,
-                        partitions,
-                        committed=marker.committed,
-                        coordinator_epoch=coordinator_epoch,
-                        transaction_version=marker.transaction_version,
-                    )
-                )
+            elif leader == self._broker_id:
+                attempts.append(self._writer.write(marker.end(coordinator_epoch), partitions))
             else:
                 for lane in LANES:
                     if mine := [each for each in partitions if self._lane_of(each) == lane]:
@@ -133,13 +128,13 @@ class MarkerSender:
             results.update(answered)
         for partition, code in results.items():
             if code is ErrorCode.REQUEST_TIMED_OUT:
-                self._late[partition] = self._runtime.now().monotonic
+                self._late[partition] = self._shards.now().monotonic
         return results
 
     def _lane_of(self, partition: TopicPartition) -> str:
         """Partitions that were late a moment ago have a connection of their own, so that the others need not wait behind them."""
         late = self._late.get(partition)
-        if late is not None and self._runtime.now().monotonic - late > LATE_FOR_S:
+        if late is not None and self._shards.now().monotonic - late > LATE_FOR_S:
             del self._late[partition]
             late = None
         return LANE if late is None else LATE_LANE
@@ -148,7 +143,7 @@ class MarkerSender:
         """Partitions by the broker that leads them; None for those that do not exist any more."""
         by_leader: dict[int | None, list[TopicPartition]] = defaultdict(list)
         for partition in sorted(partitions):
-            state = self._broker.image.partition(partition.topic, partition.partition)
+            state = self._cluster.image.partition(partition.topic, partition.partition)
             by_leader[None if state is None else state.leader].append(partition)
         return by_leader
 
@@ -171,7 +166,7 @@ class MarkerSender:
             )
         )
         try:
-            response: WriteTxnMarkersResponse = await self._broker.peers.call(
+            response: WriteTxnMarkersResponse = await self._peers.call(
                 broker_id, request, WRITE_TXN_MARKERS_VERSION, timeout=REMOTE_TIMEOUT_S, lane=lane
             )
         except PeerUnreachable as error:

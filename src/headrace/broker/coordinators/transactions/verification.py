@@ -7,16 +7,21 @@ question until the write, and a marker that comes between takes it away: no writ
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from headrace.broker.cluster.peers import PeerUnreachable
+from headrace.broker.cluster.peers import Peers, PeerUnreachable
+from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.entries import by_topic
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.supervision.supervision import Spawn
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
+from headrace.coordination.transaction.shard import TransactionShard
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, VerificationGuard
+from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER, ProducerIdentity, TopicPartition
 from headrace.model.names import TRANSACTION_STATE
@@ -27,9 +32,6 @@ from headrace.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 PRODUCE_ADDS_FROM = 12
 PRODUCE_KNOWS_ABORTABLE_FROM = 11
@@ -62,18 +64,46 @@ class _Question(NamedTuple):
     adds: bool
 
 
+@dataclass(slots=True, eq=False)
+class _Gathering:
+    """Partitions of one transaction that came up in the same step of the event loop: they are asked about together."""
+
+    question: _Question
+    partitions: set[TopicPartition] = field(default_factory=set)
+
+
+class _Turn(NamedTuple):
+    """One batch after the other of one producer in one partition."""
+
+    partition: TopicPartition
+    producer_id: int
+
+
 Errors = dict[TopicPartition, ErrorCode]
 
 
 class TransactionVerification:
-    """Satisfies the broker's Verification."""
+    """Satisfies the partitions' Verification."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        # Who is being asked about, per partition and producer, and how many of its batches stand in line.
-        self._lines: dict[tuple[TopicPartition, int], tuple[asyncio.Lock, list[None]]] = {}
-        # Partitions of one transaction that came up in the same step of the event loop are asked about together.
-        self._gathering: dict[_Question, tuple[set[TopicPartition], asyncio.Future[Errors]]] = {}
+    def __init__(
+        self,
+        broker_id: int,
+        transactions: TransactionCoordinator,
+        *,
+        cluster: ClusterMetadata,
+        peers: Peers,
+        spawn: Spawn,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        """`is_enabled` answers whether writes of producers that add partitions by themselves are verified."""
+        self._broker_id = broker_id
+        self._transactions = transactions
+        self._cluster = cluster
+        self._peers = peers
+        self._spawn = spawn
+        self._is_enabled = is_enabled
+        self._waiting = transactions.waiting
+        self._gathering: dict[_Question, _Gathering] = {}
 
     # --- Produce ----------------------------------------------------------------------------------------------------------
 
@@ -83,7 +113,7 @@ class TransactionVerification:
         if not transactional_id:
             return True  # and will be refused
         producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
-        if (partition.identity, producer_id) in self._lines:
+        if _Turn(partition.identity, producer_id) in self._waiting:
             return True
         return not partition.log.producers.has_open_transaction(producer_id, epoch)
 
@@ -92,18 +122,8 @@ class TransactionVerification:
         self, partition: Partition, records: Buffer, transactional_id: str | None, produce_version: int
     ) -> AsyncIterator[VerificationGuard | None]:
         producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
-        key = (partition.identity, producer_id)
-        lock, standing = self._lines.setdefault(key, (asyncio.Lock(), []))
-        standing.append(None)
-        try:
-            async with lock:
-                yield await self._guard(
-                    partition, ProducerIdentity(producer_id, epoch), sequence, transactional_id, produce_version
-                )
-        finally:
-            standing.pop()
-            if not standing:
-                self._lines.pop(key, None)
+        async with self._waiting.turn(_Turn(partition.identity, producer_id)):
+            yield await self._guard(partition, ProducerIdentity(producer_id, epoch), sequence, transactional_id, produce_version)
 
     async def _guard(
         self, partition: Partition, producer: ProducerIdentity, sequence: int, transactional_id: str | None, version: int
@@ -113,7 +133,7 @@ class TransactionVerification:
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch comes with a transactional id."
             )
         adds = version >= PRODUCE_ADDS_FROM
-        if not adds and not self._broker.config["transaction.partition.verification.enable"]:
+        if not adds and not self._is_enabled():
             return TRUSTED
         guard = self._begin(partition, producer, sequence, adds=adds)
         if guard is not None:
@@ -129,7 +149,7 @@ class TransactionVerification:
     ) -> None:
         """Return when offsets may be committed in the transaction, to be followed by the commit without a pause."""
         adds = version >= OFFSET_COMMIT_ADDS_FROM
-        if not adds and not self._broker.config["transaction.partition.verification.enable"]:
+        if not adds and not self._is_enabled():
             return
         guard = self._begin(offsets_partition, producer, -1, adds=adds)
         if guard is None:
@@ -151,49 +171,48 @@ class TransactionVerification:
     # --- the coordinator --------------------------------------------------------------------------------------------------
 
     async def _ask(self, question: _Question, partition: TopicPartition) -> ErrorCode:
-        found = self._gathering.get(question)
-        if found is None:
-            found = self._gathering[question] = (set(), self._broker.loop.create_future())
-            self._broker.loop.call_soon(self._put, question)
-        found[0].add(partition)
-        errors = await asyncio.shield(found[1])
+        gathering = self._gathering.get(question)
+        if gathering is None:
+            gathering = self._gathering[question] = _Gathering(question)
+            asyncio.get_running_loop().call_soon(self._put, gathering)
+        gathering.partitions.add(partition)
+        # The coordinator answers in time, here as elsewhere.
+        errors: Errors = await self._waiting.wait(gathering)
         return errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _put(self, question: _Question) -> None:
-        partitions, future = self._gathering.pop(question)
-        self._broker.spawn(self._answer(question, frozenset(partitions), future))
+    def _put(self, gathering: _Gathering) -> None:
+        del self._gathering[gathering.question]
+        self._spawn(self._answer(gathering))
 
-    async def _answer(self, question: _Question, partitions: frozenset[TopicPartition], future: asyncio.Future[Errors]) -> None:
+    async def _answer(self, gathering: _Gathering) -> None:
+        partitions = frozenset(gathering.partitions)
         try:
-            errors = await self._put_to_coordinator(question, partitions)
+            errors = await self._put_to_coordinator(gathering.question, partitions)
         except RequestError as error:
             errors = dict.fromkeys(partitions, error.code)
         except PeerUnreachable:
             errors = dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
         except BaseException:
-            future.cancel()
+            self._waiting.refuse(gathering, RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise
-        future.set_result(errors)
+        self._waiting.answer(gathering, errors)
 
     async def _put_to_coordinator(self, question: _Question, partitions: frozenset[TopicPartition]) -> Errors:
-        coordinator = self._broker.transactions
-        state = self._broker.image.partition(TRANSACTION_STATE, coordinator.partition_of(question.transactional_id))
+        transactional_id, producer = question.transactional_id, question.producer
+        shards = self._transactions.shards
+        state = self._cluster.image.partition(TRANSACTION_STATE, shards.partition_of(transactional_id))
         if state is None or state.leader == NO_BROKER:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if state.leader != self._broker.broker_id:
+        if state.leader != self._broker_id:
             return await self._put_remotely(state.leader, question, partitions)
         if not question.adds:
-            verify = VerifyPartitions(
-                transactional_id=question.transactional_id, producer=question.producer, partitions=partitions
-            )
-            return dict((await coordinator.verify_partitions(verify)).errors)
+            verify = VerifyPartitions(transactional_id=transactional_id, producer=producer, partitions=partitions)
+            return await shards.look(transactional_id, TransactionShard.verify_partitions, verify)
         add = AddPartitions(
-            transactional_id=question.transactional_id,
-            producer=question.producer,
-            partitions=partitions,
-            client_version=EPOCH_BUMP_VERSION,
+            transactional_id=transactional_id, producer=producer, partitions=partitions, client_version=EPOCH_BUMP_VERSION
         )
-        return dict.fromkeys(partitions, await coordinator.add_partitions(add))
+        added = await self._transactions.ask(transactional_id, TransactionShard.add_partitions, add)
+        return dict.fromkeys(partitions, added.error)
 
     async def _put_remotely(self, broker_id: int, question: _Question, partitions: frozenset[TopicPartition]) -> Errors:
         topics = tuple(
@@ -206,13 +225,13 @@ class TransactionVerification:
             verify_only=not question.adds,
             topics=topics,
         )
-        response: AddPartitionsToTxnResponse = await self._broker.peers.call(
+        response: AddPartitionsToTxnResponse = await self._peers.call(
             broker_id,
             AddPartitionsToTxnRequest(transactions=(transaction,)),
             ADD_PARTITIONS_VERSION,
             timeout=REMOTE_TIMEOUT_S,
             # Behind a shard that waits for its replicas, only the questions to that shard wait.
-            lane=f"verification {self._broker.transactions.partition_of(question.transactional_id)}",
+            lane=f"verification {self._transactions.shards.partition_of(question.transactional_id)}",
         )
         if response.error_code:
             raise RequestError(ErrorCode(response.error_code))

@@ -1,4 +1,4 @@
-"""The runtime of coordinators: loads from the log, writes before it replays, replies only when the write is committed."""
+"""Shards of coordinators: they load from the log, writes before it replays, replies only when the write is committed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,16 +6,21 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.coordinators.runtime import BATCH_BYTES, CoordinatorRuntime
+from headrace.broker.coordinators.led_shard import ShardContext
+from headrace.broker.coordinators.shards import Shards
+from headrace.broker.coordinators.waiting import Waiting
+from headrace.broker.coordinators.writing import BATCH_BYTES
 from headrace.broker.supervision.supervision import Supervisor
 from headrace.coordination.decision import Decision, Reply
 from headrace.coordination.moment import Moment
+from headrace.coordination.transaction.markers import TransactionEnd
 from headrace.host.clock import SystemClock
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import ProducerIdentity
 from headrace.records.batch import iterate_batches, stamp
 
 PRODUCER = ProducerIdentity(7, 1)
+END = TransactionEnd(producer=PRODUCER, committed=True, coordinator_epoch=3)
 
 
 class ListLog:
@@ -36,7 +41,7 @@ class ListLog:
         self.awaited: list[bool] = []
         self.hurried = 0
 
-    def hurry(self) -> None:
+    def flush_soon(self) -> None:
         self.hurried += 1
 
     def append(self, batches: bytes, *, transaction_version: int = 0, nobody_waits: bool = False) -> tuple[int, int]:
@@ -90,26 +95,35 @@ class Ledger:
     def replay_marker(self, producer: ProducerIdentity, committed: bool) -> None:
         self.markers.append((producer, committed))
 
-    def on_loaded(self, now: Moment) -> Decision:
+    def on_loaded(self, now: Moment) -> Decision[None]:
         self.loaded = True
         return Decision()
 
     def next_deadline(self) -> float | None:
         return min(self.deadlines, default=None)
 
-    def tick(self, now: Moment) -> Decision:
+    def tick(self, now: Moment) -> Decision[None]:
         self.ticks += 1
         self.deadlines.remove(min(self.deadlines))
         replies = tuple(Reply(token, "woken") for token in self.parked)
         self.parked.clear()
         return Decision((f"tick {self.ticks}",), replies)
 
-    def keep(self, token: int, *entries: str, producer: ProducerIdentity | None = None) -> Decision:
-        return Decision(entries, (Reply(token, f"kept {len(entries)}"),), producer)
+    def keep(self, entries: tuple[str, ...], token: int, now: Moment) -> Decision[str]:
+        return Decision(entries, (Reply(token, f"kept {len(entries)}"),))
 
-    def park(self, token: int) -> Decision:
+    def keep_for_producer(self, entries: tuple[str, ...], token: int, now: Moment) -> Decision[str]:
+        return Decision(entries, (Reply(token, f"kept {len(entries)}"),), PRODUCER)
+
+    def park(self, ms: int | None, token: int, now: Moment) -> Decision[str]:
+        """Wait for the next deadline, which is so many milliseconds away if there is none yet."""
         self.parked.append(token)
+        if ms is not None:
+            self.deadlines.append(now.after_ms(ms))
         return Decision()
+
+    def refuse(self, code: ErrorCode, token: int, now: Moment) -> Decision[str]:
+        raise RequestError(code)
 
 
 class TextCodec:
@@ -120,18 +134,23 @@ class TextCodec:
         return None if key.startswith(b"?") else key.decode()
 
 
-def make_runtime(
-    on_committed: Callable[[int, Ledger], None] | None = None, write_timeout_s: float = 5.0, clock: SystemClock | None = None
-) -> CoordinatorRuntime[Ledger]:
-    return CoordinatorRuntime(
+def make_shards(
+    on_committed: Callable[[Ledger], None] = lambda shard: None,
+    write_timeout_s: float = 5.0,
+    clock: SystemClock | None = None,
+    waiting: Waiting | None = None,
+) -> Shards[Ledger]:
+    context = ShardContext(
         topic="ledger",
         codec=TextCodec(),
-        make_shard=lambda index: Ledger(),
+        make_shard=Ledger,
         clock=clock or SystemClock(),
         scope=Supervisor(SystemClock()),
         write_timeout_s=write_timeout_s,
-        on_committed=on_committed,
+        waiting=waiting or Waiting(),
+        on_committed=lambda led: on_committed(led.shard),
     )
+    return Shards(context, partition_of=int)
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
@@ -142,11 +161,11 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-async def serving(log: ListLog) -> tuple[CoordinatorRuntime[Ledger], Ledger]:
-    runtime = make_runtime()
-    runtime.lead(0, log)
-    await runtime.wait_loaded(0)
-    return runtime, dict(runtime.shards())[0]
+async def serving(log: ListLog) -> tuple[Shards[Ledger], Ledger]:
+    shards = make_shards()
+    shards.lead(0, log)
+    await shards.wait_loaded(0)
+    return shards, shards.serving(0).shard
 
 
 async def code_of(asking: Awaitable[Any]) -> ErrorCode:
@@ -157,16 +176,24 @@ async def code_of(asking: Awaitable[Any]) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def keep(runtime: CoordinatorRuntime[Ledger], *entries: str, **more: Any) -> Awaitable[Any]:
-    return runtime.ask(0, lambda shard, token, now: shard.keep(token, *entries, **more))
+def keep(shards: Shards[Ledger], *entries: str) -> Awaitable[str]:
+    return shards.ask("0", Ledger.keep, entries)
+
+
+def keep_for_producer(shards: Shards[Ledger], *entries: str) -> Awaitable[str]:
+    return shards.ask("0", Ledger.keep_for_producer, entries)
+
+
+def park(shards: Shards[Ledger], ms: int | None = None) -> Awaitable[str]:
+    return shards.ask("0", Ledger.park, ms)
 
 
 def test_what_is_decided_is_written_and_replayed_with_its_offsets() -> None:
     async def story() -> None:
-        runtime, shard = await serving(ListLog())
+        shards, shard = await serving(ListLog())
 
-        assert await keep(runtime, "a", "b") == "kept 2"
-        assert await keep(runtime, "c", producer=PRODUCER) == "kept 1"
+        assert await keep(shards, "a", "b") == "kept 2"
+        assert await keep_for_producer(shards, "c") == "kept 1"
 
         assert shard.kept == [("a", 0, None), ("b", 1, None), ("c", 2, PRODUCER)]
 
@@ -176,11 +203,11 @@ def test_what_is_decided_is_written_and_replayed_with_its_offsets() -> None:
 def test_a_shard_is_its_log_replayed() -> None:
     async def story() -> None:
         log = ListLog()
-        runtime, shard = await serving(log)
-        await keep(runtime, "a", "?from a newer broker", "b")
-        await keep(runtime, "c", producer=PRODUCER)
-        await runtime.end_transaction(0, PRODUCER, committed=True, coordinator_epoch=3)
-        runtime.resign(0)
+        shards, shard = await serving(log)
+        await keep(shards, "a", "?from a newer broker", "b")
+        await keep_for_producer(shards, "c")
+        await shards.serving(0).end_transaction(END)
+        shards.resign(0)
 
         _, again = await serving(log)
 
@@ -194,14 +221,14 @@ def test_a_shard_is_its_log_replayed() -> None:
 def test_news_that_nobody_waits_for_is_flushed_with_what_comes_next_and_at_once_when_somebody_asks() -> None:
     async def story() -> None:
         log = ListLog(commits_at_once=False)
-        runtime, shard = await serving(log)
-        runtime.tell(0, lambda shard, now: Decision(("news",)))
+        shards, shard = await serving(log)
+        shards.serving(0).take_news(Decision(("news",)))
 
         assert log.awaited == [False]
         assert shard.kept == [("news", 0, None)]
         assert not log.hurried
 
-        reader = asyncio.ensure_future(keep(runtime))
+        reader = asyncio.ensure_future(keep(shards))
         await asyncio.sleep(0)
         assert log.hurried == 1
         log.commit()
@@ -213,9 +240,9 @@ def test_news_that_nobody_waits_for_is_flushed_with_what_comes_next_and_at_once_
 def test_a_reply_waits_until_all_that_was_written_is_committed() -> None:
     async def story() -> None:
         log = ListLog(commits_at_once=False)
-        runtime, _ = await serving(log)
-        first = asyncio.ensure_future(keep(runtime, "a"))
-        reader = asyncio.ensure_future(keep(runtime))
+        shards, _ = await serving(log)
+        first = asyncio.ensure_future(keep(shards, "a"))
+        reader = asyncio.ensure_future(keep(shards))
         await asyncio.sleep(0.01)
         assert not first.done()
         assert not reader.done()
@@ -231,16 +258,16 @@ def test_a_reply_waits_until_all_that_was_written_is_committed() -> None:
 def test_a_shard_that_is_being_loaded_asks_for_patience() -> None:
     async def story() -> None:
         log = ListLog()
-        runtime, _ = await serving(log)
-        await keep(runtime, "a")
+        shards, _ = await serving(log)
+        await keep(shards, "a")
         log.reading.clear()
-        runtime.lead(0, log)
+        shards.lead(0, log)
 
-        assert await code_of(keep(runtime)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await code_of(keep(shards)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         log.reading.set()
-        await runtime.wait_loaded(0)
+        await shards.wait_loaded(0)
 
-        assert await keep(runtime) == "kept 0"
+        assert await keep(shards) == "kept 0"
 
     run(story)
 
@@ -248,16 +275,16 @@ def test_a_shard_that_is_being_loaded_asks_for_patience() -> None:
 def test_whoever_waits_is_told_when_leadership_goes() -> None:
     async def story() -> None:
         log = ListLog(commits_at_once=False)
-        runtime, _ = await serving(log)
-        writing = asyncio.ensure_future(keep(runtime, "a"))
-        parked = asyncio.ensure_future(runtime.ask(0, lambda shard, token, now: shard.park(token)))
+        shards, _ = await serving(log)
+        writing = asyncio.ensure_future(keep(shards, "a"))
+        parked = asyncio.ensure_future(park(shards))
         await asyncio.sleep(0)
 
-        runtime.resign(0)
+        shards.resign(0)
 
         assert await code_of(writing) is ErrorCode.NOT_COORDINATOR
         assert await code_of(parked) is ErrorCode.NOT_COORDINATOR
-        assert await code_of(keep(runtime)) is ErrorCode.NOT_COORDINATOR
+        assert await code_of(keep(shards)) is ErrorCode.NOT_COORDINATOR
 
     run(story)
 
@@ -265,8 +292,8 @@ def test_whoever_waits_is_told_when_leadership_goes() -> None:
 def test_whoever_waits_is_told_when_the_partition_fails_under_the_write() -> None:
     async def story() -> None:
         log = ListLog(commits_at_once=False)
-        runtime, _ = await serving(log)
-        writing = asyncio.ensure_future(keep(runtime, "a"))
+        shards, _ = await serving(log)
+        writing = asyncio.ensure_future(keep(shards, "a"))
         await asyncio.sleep(0)
 
         log.lose(RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -289,42 +316,39 @@ def test_whoever_waits_is_told_when_the_partition_fails_under_the_write() -> Non
 def test_a_write_that_fails_changes_nothing_and_is_told_in_words_about_coordinators(failure: Exception, code: ErrorCode) -> None:
     async def story() -> None:
         log = ListLog()
-        runtime, shard = await serving(log)
+        shards, shard = await serving(log)
         log.failure = failure
 
-        assert await code_of(keep(runtime, "a")) is code
+        assert await code_of(keep(shards, "a")) is code
         assert shard.kept == []
         log.failure = None
-        assert await keep(runtime, "b") == "kept 1"
+        assert await keep(shards, "b") == "kept 1"
 
     run(story)
 
 
 def test_a_refusal_reaches_who_asked_and_leaves_nothing_behind() -> None:
     async def story() -> None:
-        runtime, _ = await serving(ListLog())
+        waiting = Waiting()
+        shards = make_shards(waiting=waiting)
+        shards.lead(0, ListLog())
+        await shards.wait_loaded(0)
+        asking = shards.ask("0", Ledger.refuse, ErrorCode.UNKNOWN_MEMBER_ID)
 
-        def refuse(shard: Ledger, token: int, now: Moment) -> Decision:
-            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-
-        assert await code_of(runtime.ask(0, refuse)) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert runtime._led[0].waiting == {}
+        assert await code_of(asking) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert len(waiting) == 0
 
     run(story)
 
 
 def test_a_parked_request_is_answered_by_a_later_deadline_and_dropped_when_its_client_is_gone() -> None:
     async def story() -> None:
-        runtime, shard = await serving(ListLog())
+        shards, shard = await serving(ListLog())
 
-        def park_until_soon(shard: Ledger, token: int, now: Moment) -> Decision:
-            shard.deadlines.append(now.after_ms(5))
-            return shard.park(token)
-
-        gone = asyncio.ensure_future(runtime.ask(0, park_until_soon))
+        gone = asyncio.ensure_future(park(shards, 5))
         await asyncio.sleep(0)
         gone.cancel()
-        assert await runtime.ask(0, park_until_soon) == "woken"
+        assert await park(shards, 5) == "woken"
         while shard.ticks < 2:
             await asyncio.sleep(0.001)
 
@@ -335,9 +359,10 @@ def test_a_parked_request_is_answered_by_a_later_deadline_and_dropped_when_its_c
 
 def test_deadlines_of_a_shard_that_is_gone_do_not_fire() -> None:
     async def story() -> None:
-        runtime, shard = await serving(ListLog())
-        runtime.tell(0, lambda shard, now: shard.deadlines.append(now.after_ms(1)) or Decision())
-        runtime.resign(0)
+        shards, shard = await serving(ListLog())
+        shard.deadlines.append(shards.now().after_ms(1))
+        shards.serving(0).take_news(Decision())
+        shards.resign(0)
         await asyncio.sleep(0.01)
 
         assert shard.ticks == 0
@@ -353,10 +378,10 @@ def test_a_wall_clock_that_jumps_does_not_move_the_time_by_which_a_coordinator_g
             return super().wall_ms() + self.ahead_ms
 
     clock = JumpingClock()
-    runtime = make_runtime(clock=clock)
-    before = runtime.now()
+    shards = make_shards(clock=clock)
+    before = shards.now()
     clock.ahead_ms = 365 * 86_400_000
-    after = runtime.now()
+    after = shards.now()
 
     assert 0 <= after.wall_ms - before.wall_ms <= 60_000
     assert after.monotonic >= before.monotonic
@@ -365,10 +390,10 @@ def test_a_wall_clock_that_jumps_does_not_move_the_time_by_which_a_coordinator_g
 def test_a_large_decision_is_one_write_of_several_batches() -> None:
     async def story() -> None:
         log = ListLog()
-        runtime, shard = await serving(log)
+        shards, shard = await serving(log)
         entries = [f"{number} " + "x" * 1000 for number in range(1200)]
 
-        await keep(runtime, *entries)
+        await keep(shards, *entries)
 
         sizes = [header.size for header, _ in iterate_batches(log.data)]
         assert len(sizes) == 3
@@ -382,11 +407,11 @@ def test_news_of_commits_reaches_the_shell() -> None:
     async def story() -> None:
         committed: list[int] = []
         log = ListLog(commits_at_once=False)
-        runtime = make_runtime(lambda index, shard: committed.append(len(shard.kept)))
-        runtime.lead(0, log)
-        await runtime.wait_loaded(0)
+        shards = make_shards(lambda shard: committed.append(len(shard.kept)))
+        shards.lead(0, log)
+        await shards.wait_loaded(0)
         assert committed == [0]
-        writing = asyncio.ensure_future(keep(runtime, "a"))
+        writing = asyncio.ensure_future(keep(shards, "a"))
         await asyncio.sleep(0.01)
         assert committed == [0]
 
@@ -403,13 +428,13 @@ def test_a_log_that_cannot_be_read_leaves_its_shard_unserved_but_others_alone() 
     async def story() -> None:
         broken = ListLog()
         broken.data, broken.end_offset = b"\0" * 100, 3
-        runtime, _ = await serving(ListLog())
-        runtime.lead(1, broken)
+        shards, _ = await serving(ListLog())
+        shards.lead(1, broken)
         await asyncio.sleep(0.01)
 
-        asking = runtime.ask(1, lambda shard, token, now: shard.keep(token))
+        asking = shards.ask("1", Ledger.keep, ())
         assert await code_of(asking) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert await keep(runtime) == "kept 0"
+        assert await keep(shards) == "kept 0"
 
     run(story)
 
@@ -417,17 +442,17 @@ def test_a_log_that_cannot_be_read_leaves_its_shard_unserved_but_others_alone() 
 def test_a_reply_that_waits_too_long_for_the_replicas_is_refused_and_the_state_follows_the_log() -> None:
     async def story() -> None:
         committed: list[int] = []
-        runtime = make_runtime(lambda index, shard: committed.append(len(shard.kept)), write_timeout_s=0.02)
+        shards = make_shards(lambda shard: committed.append(len(shard.kept)), write_timeout_s=0.02)
         log = ListLog(commits_at_once=False)
-        runtime.lead(0, log)
-        await runtime.wait_loaded(0)
+        shards.lead(0, log)
+        await shards.wait_loaded(0)
         committed.clear()
 
-        assert await code_of(keep(runtime, "a")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert await code_of(keep(runtime, "b")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await code_of(keep(shards, "a")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await code_of(keep(shards, "b")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         # Both are written and known; once the replicas have them, that is noticed, and the next one is answered.
         log.commits_at_once = True
-        assert await keep(runtime, "c") == "kept 1"
+        assert await keep(shards, "c") == "kept 1"
         while not committed:
             await asyncio.sleep(0)
         assert committed[-1] == 3
@@ -437,23 +462,23 @@ def test_a_reply_that_waits_too_long_for_the_replicas_is_refused_and_the_state_f
 
 def test_what_only_looks_is_refused_too_when_what_it_saw_is_not_confirmed_in_time() -> None:
     async def story() -> None:
-        runtime = make_runtime(write_timeout_s=0.02)
+        shards = make_shards(write_timeout_s=0.02)
         log = ListLog(commits_at_once=False)
-        runtime.lead(0, log)
-        await runtime.wait_loaded(0)
-        runtime.tell(0, lambda shard, now: Decision(("a",), ()))
+        shards.lead(0, log)
+        await shards.wait_loaded(0)
+        shards.serving(0).take_news(Decision(("a",)))
 
-        assert await code_of(keep(runtime)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await code_of(keep(shards)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     run(story)
 
 
 def test_a_marker_that_the_replicas_do_not_confirm_is_answered_in_time() -> None:
     async def story() -> None:
-        runtime = make_runtime(write_timeout_s=0.02)
-        runtime.lead(0, ListLog(commits_at_once=False))
-        await runtime.wait_loaded(0)
-        ending = runtime.end_transaction(0, PRODUCER, committed=True, coordinator_epoch=0)
+        shards = make_shards(write_timeout_s=0.02)
+        shards.lead(0, ListLog(commits_at_once=False))
+        await shards.wait_loaded(0)
+        ending = shards.serving(0).end_transaction(END)
 
         assert await code_of(ending) is ErrorCode.REQUEST_TIMED_OUT
 
@@ -463,12 +488,12 @@ def test_a_marker_that_the_replicas_do_not_confirm_is_answered_in_time() -> None
 def test_writes_that_cannot_be_confirmed_for_want_of_replicas_are_noticed_when_they_are_after_all() -> None:
     async def story() -> None:
         committed: list[int] = []
-        runtime = make_runtime(lambda index, shard: committed.append(1))
+        shards = make_shards(lambda shard: committed.append(1))
         log = ListLog(commits_at_once=False)
-        runtime.lead(0, log)
-        await runtime.wait_loaded(0)
+        shards.lead(0, log)
+        await shards.wait_loaded(0)
         committed.clear()
-        asked = asyncio.ensure_future(code_of(keep(runtime, "a")))
+        asked = asyncio.ensure_future(code_of(keep(shards, "a")))
         await asyncio.sleep(0)
         log.lose(RequestError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 
@@ -484,15 +509,15 @@ def test_writes_that_cannot_be_confirmed_for_want_of_replicas_are_noticed_when_t
 
 def test_a_shard_that_fails_over_a_deadline_is_loaded_again() -> None:
     async def story() -> None:
-        runtime, shard = await serving(ListLog())
-        await keep(runtime, "a")
-        failing = asyncio.ensure_future(code_of(runtime.ask(0, lambda shard, token, now: shard.park(token))))
+        shards, shard = await serving(ListLog())
+        await keep(shards, "a")
+        failing = asyncio.ensure_future(code_of(park(shards)))
         await asyncio.sleep(0)
-        runtime.fail(0, ValueError("oh"))
+        shards.serving(0).fail(ValueError("oh"))
 
         assert await failing is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await runtime.wait_loaded(0)
-        assert dict(runtime.shards())[0] is not shard
-        assert dict(runtime.shards())[0].kept == shard.kept
+        await shards.wait_loaded(0)
+        assert shards.serving(0).shard is not shard
+        assert shards.serving(0).shard.kept == shard.kept
 
     run(story)
