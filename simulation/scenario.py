@@ -12,23 +12,27 @@ from typing import Any, TypeVar
 from headrace.model.identity import TopicPartition
 from headrace.model.names import CONSUMER_OFFSETS
 from simulation.clients.client import ClusterClient, Unavailable
+from simulation.clients.consenting import elect_at_any_price
 from simulation.clients.consuming import committed_offsets
 from simulation.clients.reading import earliest_offset, read_to_end
+from simulation.clients.rebirth import in_this_life
 from simulation.clients.topics import TopicSpec, create_topic
 from simulation.faults.nemesis import Nemesis
 from simulation.participants import Cast, Launched
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
 from simulation.rules.agreement import disagreements
 from simulation.rules.checkers import FinalState, check
-from simulation.rules.history import Acknowledged, History, Polled, StoryHandler
+from simulation.rules.history import Acknowledged, Consented, History, Polled, StoryHandler
 from simulation.rules.tally import Tally, signs_of
-from simulation.side_topics import SIDES
+from simulation.side_topics import REBORN, SIDES
 from simulation.world.cluster import SimulatedCluster
 from simulation.world.loop import SimulatedLoop
 
 Result = TypeVar("Result")
 HEALING_SECONDS_MAX = 120.0
 SETTLE_LOOK_S = 0.25
+# How long an operator waits for the brokers to find a leader by themselves.
+CONSENT_AFTER_S = 10.0
 VIOLATIONS_TOLD = 12
 
 
@@ -137,6 +141,15 @@ class _Scenario:
             until=self._loop.now + plan.fault_seconds
         )
         cluster.heal()
+        operator = asyncio.create_task(self._consent_where_needed(), name="operator")
+        try:
+            return await self._end(writers, readers)
+        finally:
+            operator.cancel()
+
+    async def _end(self, writers: Sequence[Launched], readers: Sequence[Launched]) -> list[str]:
+        """When all is at rest again, every rule is checked."""
+        cluster = self._cluster
         if await self._comes_to_rest(writers, readers):
             final = await self._on_client("reader", self._read_all)
             # The last reader may be the first who reads what a disk has forgotten: that is mended then.
@@ -206,23 +219,24 @@ class _Scenario:
         done, pending = await asyncio.wait([task for _, task in workers], timeout=HEALING_SECONDS_MAX)
         for task in done:
             task.result()
-        if pending and not self._ends_for_want_of_consent():
+        if pending:
             names = sorted(task.get_name() for task in pending)
             self._history.violate(f"{names} did not finish in {HEALING_SECONDS_MAX:.0f} s after all was healed")
         return not pending
 
-    def _ends_for_want_of_consent(self) -> bool:
-        """Whether the story is over because an operator would have to decide now."""
-        if (partition := self._cluster.waits_for_consent()) is None:
-            return False
-        self._history.tell(f"{partition} waits for an operator's consent to an unclean election")
-        return True
+    async def _consent_where_needed(self) -> None:
+        """An operator looks after the cluster, now and then, and decides where the brokers must not."""
+        while True:
+            await asyncio.sleep(CONSENT_AFTER_S)
+            for topic_id, partition in list(self._cluster.waiting_for_consent()):
+                self._cluster.observer.forget(topic_id, partition)
+                named = in_this_life(partition, topic_id) if partition.topic == REBORN else partition
+                self._history.record(Consented(partition=named))
+                await self._on_client("operator", partial(elect_at_any_price, partition=partition))
 
     async def _settled(self, in_use: Container[str] = ()) -> bool:
         deadline = self._loop.now + HEALING_SECONDS_MAX
         while (why := self._cluster.unsettled(in_use)) is not None:
-            if self._loop.now > deadline and self._ends_for_want_of_consent():
-                return False
             if self._loop.now > deadline:
                 self._history.violate(f"the cluster did not recover in {HEALING_SECONDS_MAX:.0f} s: {why}")
                 return False

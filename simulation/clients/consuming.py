@@ -133,7 +133,7 @@ class Reader:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and was_leader:
             position = self.positions[partition]
             earliest = 0 if self.keeps_all else await earliest_offset(self.client, partition)
-            if earliest <= position:
+            if earliest <= position and partition not in self.client.history.consents():
                 what = f"{partition} at {position}, which a consumer has reached, is said to be out of range"
                 self.client.history.violate(f"{what}, and to begin at {earliest}")
             self.client.history.tell(f"goes on at {earliest} of {partition}: the rest is gone")

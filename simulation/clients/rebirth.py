@@ -109,7 +109,9 @@ class IncarnateReader(IncarnateWorker):
         (answer,) = await fetch(
             client, leader, {partition: position}, isolated=False, wait_ms=POLL_WAIT_MS, topic_ids={self._name: topic_id}
         )
-        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE and here in client.history.consents():
+            self._positions[here] = 0
+        elif answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             client.history.violate(f"{here} at {position}, which a consumer has reached, is said to be out of range")
         if answer.error is not ErrorCode.NONE:
             raise Unavailable(answer.error.name)

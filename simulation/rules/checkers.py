@@ -3,10 +3,11 @@
 Nothing acknowledged is lost; a record is where its acknowledgement said; an idempotent producer's record is there once; records
 of one key are in the order in which they were sent; nobody reads what is not there in the end, skips anything, or sees an offset
 change its record; transactions are there whole or not at all; committed offsets never go back; no partition has two readers of
-one group at a time; only topics that allow it are led by somebody who may lack something.
+one group at a time; only topics that allow it, and partitions for which an operator consents, are led by somebody who may lack
+something: then what was there before the consent may be gone, and nothing else.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from simulation.clients.producing import key_of
 from simulation.rules.history import (
     Acknowledged,
     Assigned,
+    Consented,
     Ended,
     GaveUp,
     Heard,
@@ -86,7 +88,10 @@ def check(history: History, final: FinalState, committed: Mapping[TopicPartition
 def lost_writes(history: History, final: FinalState) -> Iterator[str]:
     """What was acknowledged by all in-sync replicas is there, at the offset that was told."""
     found = {partition: dict(records) for partition, records in final.everything.items()}
+    consents = history.consents()
     for fact in history.of(Acknowledged):
+        if fact.order < consents.get(fact.partition, 0):
+            continue
         there = found.get(fact.partition, {}).get(fact.offset)
         if there is None and final.has_let_go_of(fact.partition, fact.offset, fact.value):
             continue
@@ -96,7 +101,10 @@ def lost_writes(history: History, final: FinalState) -> Iterator[str]:
 
 def refused_writes(history: History) -> Iterator[str]:
     """A producer that sends each record until it is acknowledged, one at a time, is never told that it left a gap."""
+    consents = history.consents()
     for fact in history.of(Refused):
+        if fact.partition in consents and fact.order > consents[fact.partition]:
+            continue  # what came before it is gone
         yield f"refused write: {fact.value} to {fact.partition}: {fact.reason}"
 
 
@@ -126,8 +134,9 @@ def overdone_retention(history: History, final: FinalState) -> Iterator[str]:
     newest: dict[TopicPartition, int] = {}
     for fact in history.of(Acknowledged):
         newest[fact.partition] = max(fact.offset, newest.get(fact.partition, -1))
+    may_lose = final.lossy | history.consents().keys()
     for partition, start in final.starts.items():
-        if partition not in final.lossy and start > newest.get(partition, start):
+        if partition not in may_lose and start > newest.get(partition, start):
             yield f"{partition} begins at {start}, beyond its newest record at {newest[partition]}"
 
 
@@ -152,7 +161,10 @@ def false_reads(history: History, final: FinalState) -> Iterator[str]:
     """What a consumer was given is what is there in the end (so no offset ever changes its record)."""
     everything = {partition: dict(records) for partition, records in final.everything.items()}
     isolated = {partition: dict(records) for partition, records in final.isolated.items()}
+    consents = history.consents()
     for fact in history.of(Polled):
+        if fact.order < consents.get(fact.partition, 0):
+            continue
         there = (isolated if fact.isolated else everything).get(fact.partition, {}).get(fact.offset)
         if there is None and final.has_let_go_of(fact.partition, fact.offset, fact.value):
             continue
@@ -165,7 +177,10 @@ def skipped_polls(history: History, final: FinalState) -> Iterator[str]:
     """A consumer that was led past offsets got every record in them, in order."""
     got: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
     isolation: dict[str, bool] = {}
+    consents = history.consents()
     for fact in history.facts:
+        if isinstance(fact, Polled | Passed) and fact.order < consents.get(fact.partition, 0):
+            continue
         if isinstance(fact, Polled):
             got[fact.consumer, fact.partition].append(fact.offset)
             isolation[fact.consumer] = fact.isolated
@@ -194,7 +209,10 @@ def unequal_leaders(history: History, committed: Mapping[TopicPartition, Committ
     last_led: dict[tuple[TopicPartition, int], int] = {}
     for led in history.of(Led):
         last_led[led.partition, led.broker] = max(led.leader_epoch, last_led.get((led.partition, led.broker), -1))
+    consents = history.consents()
     for fact in history.of(Acknowledged):
+        if fact.order < consents.get(fact.partition, 0):
+            continue
         if fact.partition not in committed or not committed[fact.partition].batches:
             continue  # another life of a topic, or one that is compacted: what became of the record is checked elsewhere
         batch = committed[fact.partition].batch_at(fact.offset)
@@ -210,8 +228,12 @@ def torn_transactions(history: History, final: FinalState) -> Iterator[str]:
     Its group's offset is part of it: the offset there is in the end belongs to a transaction that is visible.
     """
     values: dict[str, list[tuple[TopicPartition, str]]] = defaultdict(list)
+    consents = history.consents()
+    unjudged: set[str] = set()
     for fact in history.of(Sent):
-        if fact.transaction is not None:
+        if fact.transaction is not None and fact.order < consents.get(fact.partition, 0):
+            unjudged.add(fact.transaction)
+        elif fact.transaction is not None:
             values[fact.transaction].append((fact.partition, fact.value))
     outcomes = {fact.transaction: fact.outcome for fact in history.of(Ended)}
     seen = {(partition, value) for partition, records in final.isolated.items() for _, value in records}
@@ -227,13 +249,13 @@ def torn_transactions(history: History, final: FinalState) -> Iterator[str]:
             yield f"torn transaction {transaction} ({outcome}): of {records} only {there} are visible"
         elif outcome == "committed" and not there:
             yield f"lost transaction {transaction}: {records}"
-    yield from _torn_offsets(history, visible)
+    yield from _torn_offsets(history, visible, unjudged)
 
 
-def _torn_offsets(history: History, visible: set[str]) -> Iterator[str]:
+def _torn_offsets(history: History, visible: set[str], unjudged: set[str]) -> Iterator[str]:
     last = {(fact.group, fact.partition): fact.offset for fact in history.of(OffsetRead)}
     for fact in history.of(OffsetCommitting):
-        if fact.transaction is None:
+        if fact.transaction is None or fact.transaction in unjudged:
             continue
         found = last.get((fact.group, fact.partition), 0)
         if fact.transaction in visible and found < fact.offset:
@@ -293,8 +315,19 @@ def double_owners(history: History) -> Iterator[str]:
 
 
 def unclean_elections(history: History, final: FinalState) -> Iterator[str]:
-    """Only a topic that allows it is led by a replica that may lack something."""
+    """Only a topic that allows it is led by a replica that may lack something, and others once for each consent."""
     allowed = {f"{UNCLEAN}{partition} " for partition in final.lossy}
+    consents = Counter(f"{UNCLEAN}{_without_its_life(fact.partition)} " for fact in history.of(Consented))
     for line in history.story:
-        if UNCLEAN in line and not any(sign in line for sign in allowed):
+        if UNCLEAN not in line or any(sign in line for sign in allowed):
+            continue
+        consent = next((sign for sign in consents.elements() if sign in line), None)
+        if consent is None:
             yield f"not allowed: {line.strip()}"
+        else:
+            consents[consent] -= 1
+
+
+def _without_its_life(partition: TopicPartition) -> TopicPartition:
+    """As brokers name a partition of a topic of which the facts tell several lives apart."""
+    return TopicPartition(partition.topic.split("#")[0], partition.partition)

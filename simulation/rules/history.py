@@ -222,6 +222,16 @@ class Led(Fact):
         return f"leads {self.partition} in epoch {self.leader_epoch}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consented(Fact):
+    """An operator lets a partition lose what was in it, so that it has a leader again."""
+
+    partition: TopicPartition
+
+    def sentence(self) -> str:
+        return f"consents to an unclean election of {self.partition}"
+
+
 Kind = TypeVar("Kind", bound=Fact)
 
 # What a broker may log, with all its particulars, when something around it breaks.  Anything else is a bug in the broker itself.
@@ -265,6 +275,10 @@ class History:
 
     def of(self, kind: type[Kind]) -> Iterator[Kind]:
         return (fact for fact in self.facts if isinstance(fact, kind))
+
+    def consents(self) -> dict[TopicPartition, int]:
+        """For each partition that had an operator's consent, the order of the last: what was before it may be lost."""
+        return {fact.partition: fact.order for fact in self.of(Consented)}
 
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.story).encode()).hexdigest()

@@ -5,7 +5,8 @@ A broker that is seen to be dead has stopped believing that it leads: it gives i
 Whenever a high watermark moves, on whichever replica, the batches below it are compared with what was ever seen committed at
 these offsets.  That is more than clients can see, and sees it at once.  Topics are told apart by their ids: one that was deleted
 and made again is another.  Of a compacted topic the records are compared, since each replica drops old ones in its own time.
-Topics that allow an unclean election may change what was committed; their replicas agree in the end.
+Topics that allow an unclean election may change what was committed; their replicas agree in the end.  Where an operator consents
+to one, what was committed before is forgotten.
 """
 
 from collections.abc import Container
@@ -94,6 +95,11 @@ class Observer:
     def excuse(self, broker_id: int, seconds: float) -> None:
         """The broker's lease was taken away unfairly: it learns that when it next renews."""
         self._excused_until[broker_id] = self._history.now + seconds
+
+    def forget(self, topic_id: UUID, partition: TopicPartition) -> None:
+        """An operator consents to lose what was committed in it."""
+        self.committed.pop(partition, None)
+        self._committed.pop((topic_id, partition.partition), None)
 
     def _on_role(self, broker: "Broker", partition: Partition, checked: dict[Partition, int]) -> None:
         if partition.is_leader:

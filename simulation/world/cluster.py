@@ -2,15 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import UUID
 
 from headrace.broker.app import Broker, Host
 from headrace.host.entropy import Entropy
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.identity import NO_BROKER
+from headrace.model.identity import NO_BROKER, TopicPartition
 from simulation.clients.heartbeating import SESSION_MS
 from simulation.rules.history import History
 from simulation.rules.observer import Observer
@@ -277,17 +278,21 @@ class SimulatedCluster:
         node.disk.failing_syncs = 0
         node.disk.changes_until_power_failure = None
 
-    def waits_for_consent(self) -> str | None:
-        """A partition that nobody may lead until an operator agrees to lose something; None when there is none.
+    def waiting_for_consent(self) -> Iterator[tuple[UUID, TopicPartition]]:
+        """Partitions that nobody may lead until an operator agrees to lose something, as a broker sees them that sees all others.
 
-        All its replicas lost their power with records that they had acknowledged and not flushed, as its topic allows them to."""
+        All their replicas were killed with records that they had acknowledged and not flushed, as their topics allow them to."""
         for node in self.nodes.values():
-            if node.is_running and node.broker is not None and hasattr(node.broker, "clustering"):
-                for topic, index, state in node.broker.cluster.image.partitions():
-                    nobody = state.leader == NO_BROKER and not state.isr and not state.elr
-                    if nobody and node.broker.topics.config_of(topic.name).flush != "ack":
-                        return f"{topic.name}-{index}"
-        return None
+            if not node.is_running or node.broker is None or not hasattr(node.broker, "clustering"):
+                continue
+            image = node.broker.cluster.image
+            if set(image.brokers) != set(self.nodes):
+                continue
+            for topic, index, state in image.partitions():
+                nobody = state.leader == NO_BROKER and not state.isr and not state.elr
+                if nobody and node.broker.topics.config_of(topic.name).flush != "ack":
+                    yield topic.topic_id, TopicPartition(topic.name, index)
+            return
 
     def unsettled(self, in_use: Container[str] = ()) -> str | None:
         """Why the cluster is not yet as it should be; None when all replicas are in sync and, but for topics in use, even."""

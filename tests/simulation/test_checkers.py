@@ -7,6 +7,7 @@ from simulation.rules.checkers import FinalState, check
 from simulation.rules.history import (
     Acknowledged,
     Assigned,
+    Consented,
     Ended,
     Fact,
     GaveUp,
@@ -218,6 +219,30 @@ def test_a_partition_that_may_be_led_uncleanly_may_lose_and_not_invent() -> None
     assert only(broken(WRITTEN, [(0, "q/1")], lossy=True), "unknown record: q/1")
 
 
+def test_what_was_there_before_an_operator_consented_to_lose_it_may_be_gone_and_what_came_later_may_not() -> None:
+    consent = Consented(partition=PARTITION)
+    facts: list[Fact] = [sent("p/1"), acknowledged("p/1", 0), polled("p/1", 0), consent, sent("p/2"), acknowledged("p/2", 0)]
+
+    assert broken(facts, [(0, "p/2")]) == []
+    assert any(each.startswith("lost write: p/2") for each in broken(facts, []))
+    assert any(each.startswith("lost write: p/1") for each in broken([each for each in facts if each is not consent], []))
+
+
+def test_a_producer_may_be_refused_after_an_operator_consented_to_lose_what_it_sent_before() -> None:
+    refused = Refused(producer="p", partition=PARTITION, value="p/2", reason="OUT_OF_ORDER_SEQUENCE_NUMBER")
+    consent = Consented(partition=PARTITION)
+
+    assert broken([sent("p/2"), consent, refused], []) == []
+    assert only(broken([sent("p/2"), refused, consent], []), "refused write")
+
+
+def test_a_transaction_is_judged_by_the_partitions_that_nobody_consented_to_lose() -> None:
+    facts: list[Fact] = [sent("p/1", "t1"), sent("p/2", "t1", OTHER), Consented(partition=PARTITION)]
+
+    assert broken([*facts, Ended(transaction="t1", outcome="committed")], [], other=[(0, "p/2")]) == []
+    assert only(broken([*facts, Ended(transaction="t1", outcome="committed")], [(0, "p/1")]), "lost transaction")
+
+
 def test_a_record_of_a_topic_that_was_deleted_is_unknown_to_its_namesake() -> None:
     before, now = TopicPartition("t#1", 0), TopicPartition("t#2", 0)
     facts: list[Fact] = [
@@ -281,3 +306,16 @@ def test_an_unclean_election_is_noticed_where_it_is_not_allowed() -> None:
         found = check(history, FinalState({PARTITION: []}, {PARTITION: []}, lossy=lossy), {})
 
         assert (found == []) if lossy else only(found, "not allowed")
+
+
+def test_an_operators_consent_is_good_for_one_unclean_election() -> None:
+    history = History(SimulatedLoop(0))
+    history.record(Consented(partition=PARTITION))
+    told = "[error] unclean election: t-0 is led by 3; records may be lost"
+    nothing = FinalState({PARTITION: []}, {PARTITION: []})
+    history.tell(told)
+    assert check(history, nothing, {}) == []
+
+    history.tell(told)
+
+    assert only(check(history, nothing, {}), "not allowed")
