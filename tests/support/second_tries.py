@@ -9,18 +9,32 @@ from typing import Any
 import pytest
 
 TRIES_AGAIN_MAX = 3  # in a whole run; more is a defect of the product or of its tests
+TRIES_AGAIN_AFTER_S = 2.0
+# The files that start processes of their own.  Other people's clients against a broker in this process are none of them.
 PROCESSES = (
-    "tests/cluster/",
-    "tests/compat/",
+    "tests/cluster/test_faults.py",
+    "tests/cluster/test_machines.py",
+    "tests/cluster/test_rolling_restart.py",
+    "tests/cluster/test_torture.py",
+    "tests/compat/test_compacted.py",
+    "tests/compat/test_groups_churn.py",
+    "tests/compat/test_groups_story.py",
+    "tests/compat/test_kafkajs.py",
+    "tests/compat/test_kcat.py",
+    "tests/compat/test_transactions_exactly_once.py",
     "tests/docs/test_blocks.py",
     "tests/examples/",
     "tests/integration/test_bounded_memory.py",
     "tests/integration/test_closing.py",
-    "tests/integration/test_cluster_",
+    "tests/integration/test_cluster_command.py",
+    "tests/integration/test_cluster_failures.py",
+    "tests/integration/test_cluster_growth.py",
     "tests/integration/test_groups_restart.py",
     "tests/integration/test_health.py",
     "tests/integration/test_kill_and_recover.py",
-    "tests/integration/test_sdk_",
+    "tests/integration/test_sdk_bad_use.py",
+    "tests/integration/test_sdk_exactly_once.py",
+    "tests/integration/test_sdk_losses.py",
     "tests/spark/",
     "tests/unit/metadata/test_etcd.py",
 )
@@ -30,7 +44,7 @@ def allow(items: list[pytest.Item]) -> None:
     """Let tests of real processes be tried again."""
     for item in items:
         if item.nodeid.startswith(PROCESSES):
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=TRIES_AGAIN_AFTER_S))
 
 
 class SecondTries:
