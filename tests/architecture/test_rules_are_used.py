@@ -11,6 +11,9 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 DECISIONS = ("replication", "controller", "coordination", "security")
 
+# Rooms that stand before anybody moves in: the broker does not ask them yet.  One that it does ask has to leave this list.
+NOT_YET_USED = ("headrace/security/authorization",)
+
 
 def modules_of_decisions() -> list[Path]:
     return sorted(path for package in DECISIONS for path in (SOURCE / "headrace" / package).rglob("*.py"))
@@ -71,12 +74,31 @@ def unused(module: str, tree: ast.Module, product: Counter[str]) -> Iterable[str
             yield f"line {getattr(node, 'lineno', 0)}: {name}"
 
 
+def is_not_yet_used(path: Path) -> bool:
+    return str(path.relative_to(SOURCE)).startswith(NOT_YET_USED)
+
+
+@pytest.mark.parametrize("room", NOT_YET_USED)
+def test_a_room_that_is_not_used_yet_is_there_and_has_no_caller(room: str) -> None:
+    users = [
+        path
+        for path in SOURCE.rglob("*.py")
+        if not is_not_yet_used(path)
+        and any(name.startswith(f"{room.replace('/', '.')}.") for name in used_in(ast.parse(path.read_text())))
+    ]
+
+    assert (SOURCE / room).is_dir()
+    assert not users, "it has callers: take it off the list"
+
+
 @pytest.mark.parametrize("path", modules_of_decisions(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_every_public_rule_has_a_caller_in_the_product(path: Path) -> None:
     module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
     found = list(unused(module.removesuffix(".__init__"), ast.parse(path.read_text()), used_in_the_product()))
 
+    if is_not_yet_used(path):
+        pytest.skip("the broker does not use this room yet")
     assert not found, f"{path.relative_to(SOURCE)}: use it where the broker decides, or delete it"
 
 

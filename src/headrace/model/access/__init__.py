@@ -1,0 +1,1 @@
+"""Who there is and what they may do, as values: principals, rules, credentials."""

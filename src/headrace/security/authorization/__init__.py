@@ -1,0 +1,1 @@
+"""What somebody may do: rules, decisions, and the table of what each API checks."""
