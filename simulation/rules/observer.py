@@ -34,7 +34,7 @@ def _believes_to_lead(broker: "Broker", identity: TopicPartition) -> bool:
         is_leader = broker.replicas.find(identity.topic, identity.partition).is_leader
     except RequestError:
         return False
-    return is_leader and hasattr(broker, "membership") and broker.membership.is_valid
+    return is_leader and hasattr(broker, "parts") and broker.membership.is_valid
 
 
 def batch_of(header: BatchHeader) -> "CommittedBatch":

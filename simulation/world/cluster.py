@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from headrace.broker.app import Broker, Host
+from headrace.broker.app import Broker
+from headrace.broker.parts import Host, Parts
 from headrace.host.entropy import Entropy
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
@@ -62,9 +63,9 @@ class SimulatedBroker(Broker):
 
     observer: Observer
 
-    async def _join(self) -> None:
+    async def _join(self, parts: Parts) -> None:
         self.observer.attach(self)
-        await super()._join()
+        await super()._join(parts)
 
 
 @dataclass(slots=True)
@@ -283,21 +284,21 @@ class SimulatedCluster:
 
         All their replicas were killed with records that they had acknowledged and not flushed, as their topics allow them to."""
         for node in self.nodes.values():
-            if not node.is_running or node.broker is None or not hasattr(node.broker, "clustering"):
+            if not node.is_running or node.broker is None or not hasattr(node.broker, "parts"):
                 continue
             image = node.broker.cluster.image
             if set(image.brokers) != set(self.nodes):
                 continue
             for topic, index, state in image.partitions():
                 nobody = state.leader == NO_BROKER and not state.isr and not state.elr
-                if nobody and node.broker.topics.config_of(topic.name).flush != "ack":
+                if nobody and node.broker.parts.topic_configs.of(topic.name).flush != "ack":
                     yield topic.topic_id, TopicPartition(topic.name, index)
             return
 
     def unsettled(self, in_use: Container[str] = ()) -> str | None:
         """Why the cluster is not yet as it should be; None when all replicas are in sync and, but for topics in use, even."""
         for node in self.nodes.values():
-            if not node.is_running or node.broker is None or not hasattr(node.broker, "clustering"):
+            if not node.is_running or node.broker is None or not hasattr(node.broker, "parts"):
                 return f"{node.name} does not run"
             image = node.broker.cluster.image
             if set(image.brokers) != set(self.nodes):

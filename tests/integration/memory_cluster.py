@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from headrace.broker.app import Broker, Host
+from headrace.broker.app import Broker
 from headrace.broker.cluster.peers import Peers
+from headrace.broker.parts import Host
 from headrace.controller.image import ClusterImage
 from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy

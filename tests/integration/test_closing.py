@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.host.disk import File, SystemDisk, SystemFile
 from headrace.testing import Broker
 from tests.integration.test_fetch_and_produce import create

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.cli.cluster.moves import BrokerStatus, broker_statuses
 from headrace.client.admin.wire_admin import WireAdmin
 from headrace.host.disk import File, SystemDisk, SystemFile

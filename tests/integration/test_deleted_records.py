@@ -7,7 +7,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.testing import Broker

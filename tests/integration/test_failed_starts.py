@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
-from headrace.broker.app import Host
 from headrace.broker.health.health import Phase
+from headrace.broker.parts import Host
 from headrace.host.entropy import Entropy
 from headrace.log.durability.checkpoints import CLEAN_SHUTDOWN
 from headrace.metadata.memory import MemoryStore

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk

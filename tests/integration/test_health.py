@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.host.disk import SystemDisk
 from headrace.testing import Broker
 from tests.support.process import free_port

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.app import Host
+from headrace.broker.parts import Host
 from headrace.host.disk import File, SystemDisk, SystemFile
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition

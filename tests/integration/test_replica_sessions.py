@@ -23,7 +23,7 @@ FETCH_VERSION = 17
 
 def is_settled(leader: Broker, size: int) -> bool:
     """Whether the follower has named everything, and heard all there is to hear."""
-    return any(len(session) == size and not session.due for session in leader.clustering.sessions)
+    return any(len(session) == size and not session.due for session in leader.parts.sessions)
 
 
 def end_offset(broker: Broker, topic: str, partition: int = 0) -> int:

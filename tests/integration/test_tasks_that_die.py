@@ -14,7 +14,7 @@ from headrace.broker import app
 from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.app import Broker
 from headrace.broker.health import disk_health
-from headrace.broker.health.health import Phase, condition
+from headrace.broker.health.health import Phase
 from headrace.broker.supervision import supervision
 from headrace.broker.supervision.supervision import BrokerFailed, Rule, Service
 from headrace.controller.entries import PartitionState
@@ -126,8 +126,8 @@ def test_a_task_that_is_killed_is_begun_again_and_everybody_can_see_it(kind: str
             service.kill(ValueError("injected"))
             await cluster.until(lambda: service.lives == 2 and (service.is_running or service.is_over))
 
-            assert condition(broker).state == "DEGRADED"
-            assert f"{service.name} failed: ValueError: injected" in condition(broker).reasons
+            assert broker.condition().state == "DEGRADED"
+            assert f"{service.name} failed: ValueError: injected" in broker.condition().reasons
             # The others hear of it with the next look at the disk.
             await cluster.until(lambda: any(service.name in r for r in cluster.image.brokers[broker.broker_id].degraded))
             assert (await cluster.produce(1, "t", "x", partition=_led_by(cluster, 1))).responses[0].partition_responses[
@@ -214,9 +214,9 @@ async def catch_up(broker: Broker) -> Callable[[], bool]:
     broker.clustering.catching_up.is_over = False
     behind = PartitionState(replicas=(1, 2), leader=2, isr=(2,))
     broker.clustering.catching_up._behind = {(topic.topic_id, 0): behind}
-    assert not condition(broker).ready
+    assert not broker.condition().ready
     await broker.cluster.delete_topic("t")
-    return lambda: condition(broker).ready
+    return lambda: broker.condition().ready
 
 
 @pytest.mark.parametrize("change", [change_settings, change_quotas, change_group_settings, delete_topic, catch_up])
@@ -262,7 +262,7 @@ def test_a_replica_that_cannot_take_up_its_role_is_offline_until_it_can(monkeypa
             assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[
                 0
             ].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert "the role of t-0 failed: ValueError: oh" in condition(broker).reasons
+            assert "the role of t-0 failed: ValueError: oh" in broker.condition().reasons
             failing = False
             await cluster.until(lambda: broker.replicas.find("t", 0).failure is None)
             assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[0].error_code == ErrorCode.NONE
@@ -312,7 +312,7 @@ def test_work_done_once_that_fails_shows(caplog: pytest.LogCaptureFixture) -> No
                 raise ValueError("oh")
 
             cluster.brokers[1].spawn(errand())
-            await cluster.until(lambda: condition(cluster.brokers[1]).state == "DEGRADED")
+            await cluster.until(lambda: cluster.brokers[1].condition().state == "DEGRADED")
 
     run(story)
     assert "errand failed" in caplog.text
@@ -328,7 +328,7 @@ def test_a_look_at_the_disk_that_fails_shows(monkeypatch: pytest.MonkeyPatch) ->
 
             with monkeypatch.context() as patching:
                 patching.setattr(broker.storage, "space", fails)
-                await cluster.until(lambda: "the look at the disk failed: ValueError: oh" in condition(broker).reasons)
+                await cluster.until(lambda: "the look at the disk failed: ValueError: oh" in broker.condition().reasons)
 
     run(story)
 
@@ -341,8 +341,8 @@ def test_a_file_that_cannot_be_removed_at_once_shows() -> None:
             def fails() -> None:
                 raise ValueError("oh")
 
-            broker.housekeeping.unlink_soon([RemovedSegment(0, 10, "a test", fails, delay_ms=0)])
-            await cluster.until(lambda: "removal failed: ValueError: oh" in condition(broker).reasons)
+            broker.parts.removal.unlink_soon([RemovedSegment(0, 10, "a test", fails, delay_ms=0)])
+            await cluster.until(lambda: "removal failed: ValueError: oh" in broker.condition().reasons)
 
     run(story)
 

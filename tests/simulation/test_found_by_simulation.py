@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.replicas.fetcher import Fetcher
@@ -266,9 +266,8 @@ def test_a_high_watermark_is_written_down_only_as_far_as_the_log_is_flushed() ->
     log = Log.in_memory(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
     follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=flusher, loop=SimulatedLoop(0))
     follower.high_watermark = 38
-    broker: Any = SimpleNamespace(replicas=[follower])
 
-    high_watermarks, _ = Housekeeping(broker).positions()
+    high_watermarks, _ = positions([follower])
 
     assert log.flushed_offset == 0
     assert high_watermarks == {PARTITIONS[0]: 0}
@@ -282,8 +281,8 @@ def test_what_its_leader_has_not_any_more_goes_before_a_follower_s_high_watermar
     follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=Flusher(SimulatedLoop(0)), loop=SimulatedLoop(0))
     seen: list[tuple[int, int]] = []
     follower.on_high_watermark.append(lambda: seen.append((log.start_offset, follower.high_watermark)))
-    broker = SimpleNamespace(housekeeping=SimpleNamespace(unlink_soon=lambda removed: None))
-    fetcher: Any = SimpleNamespace(_broker=broker, _moved_starts={})
+    following = SimpleNamespace(removal=SimpleNamespace(unlink_soon=lambda removed: None))
+    fetcher: Any = SimpleNamespace(_following=following, _moved_starts={})
 
     Fetcher._append(fetcher, follower, PartitionData(partition_index=0, error_code=0, high_watermark=4, log_start_offset=4))
 

@@ -5,62 +5,35 @@ A single node is a cluster of one: the same metadata, the same partitions, only 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.broker.administration.auto_creation import AutoCreation
-from headrace.broker.administration.config_resources import ConfigChanges
-from headrace.broker.administration.partition_changes import PartitionChanges
-from headrace.broker.administration.settings_view import BrokerSources
-from headrace.broker.administration.topics import Topics
-from headrace.broker.cluster.metadata_store import open_store
-from headrace.broker.cluster.participation import Clustering
-from headrace.broker.cluster.peers import PEER, Peers
-from headrace.broker.coordinators.groups.coordinator import GroupCoordinator
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
-from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
-from headrace.broker.coordinators.transactions.verification import TransactionVerification
-from headrace.broker.health.disk_space import DiskSpace
-from headrace.broker.health.health import HealthListener, Phase
-from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.health.health import Condition, HealthListener, Phase, not_serving, serving
+from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.network.dispatch import Dispatcher
-from headrace.broker.network.listeners import endpoint_of
-from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.server import Server
-from headrace.broker.network.throttling import Throttling
-from headrace.broker.partitions.flushing import LANES, Flusher, in_lanes
-from headrace.broker.partitions.log_starts import LogStarts
-from headrace.broker.partitions.nearest import NearbyReplicas
-from headrace.broker.partitions.page_cache import PageCache
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.flushing import LANES, in_lanes
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
-from headrace.broker.partitions.topic_sizes import TopicSizes
-from headrace.broker.parts import Parts
+from headrace.broker.parts import Host, Parts
 from headrace.broker.routes import routes
 from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
 from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged, TopicDeleted
-from headrace.controller.entries import BrokerRegistration, Endpoint
+from headrace.controller.entries import Endpoint
 from headrace.controller.image import ClusterImage
-from headrace.host.clock import Clock, SystemClock
-from headrace.host.disk import Disk, SystemDisk
 from headrace.host.ending import exit_within
-from headrace.host.entropy import Entropy, SystemEntropy
-from headrace.host.memory import page_cache_bytes
 from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
-from headrace.metadata.membership import BrokerMembership, NodeIdTaken
+from headrace.metadata.membership import NodeIdTaken
 from headrace.metadata.sqlite import SqliteStore
-from headrace.metadata.store import MetadataStore, StoreRefused, StoreUnavailable
+from headrace.metadata.store import StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import RequestError
 from headrace.model.listeners import Address, read_listeners
 from headrace.model.live_config import LiveConfig
-from headrace.security.quotas import Quotas
 
 logger = logging.getLogger(__name__)
 
@@ -71,20 +44,6 @@ END_SECONDS_MAX = 30.0
 # If that does not work, it has so long to let go of everything, and after that its process is given so long.
 LET_GO_SECONDS_MAX = 5.0
 EXIT_SECONDS_MAX = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What a broker stands on."""
-
-    clock: Clock = field(default_factory=SystemClock)
-    disk: Disk = field(default_factory=SystemDisk)
-    entropy: Entropy = field(default_factory=SystemEntropy)
-    # Heavy work goes to processes of its own, which know only the real disk; elsewhere it goes to a thread.
-    worker_processes: bool = True
-    open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
-    # How much of what was written last the system keeps in memory.
-    page_cache_bytes: int = field(default_factory=page_cache_bytes)
 
 
 class NoMetadata(Exception):
@@ -104,14 +63,11 @@ class Broker:
         self.clock = self.host.clock
         self.broker_id: int = config["node.id"]
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
-        self.topics = Topics(self)
-        self.auto_creation = AutoCreation(self)
-        self.housekeeping = Housekeeping(self)
         self.listeners = read_listeners(config)
         # Where each listener is, from when it is bound.
         self.addresses: dict[str, Address] = {}
         self.phase = Phase.STARTING
-        self.health = HealthListener(self)
+        self.health = HealthListener(config["headrace.health.listener"], self.condition)
         # All that goes on in this broker, and the part of it that came up on the way and is done once.
         self.supervisor = Supervisor(self.clock, on_end=self._on_end)
         self._one_offs = self.supervisor.scope("one-offs")
@@ -128,9 +84,7 @@ class Broker:
 
     @property
     def image(self) -> ClusterImage:
-        return self.cluster.image
-
-    def current_image(self) -> ClusterImage:
+        """The cluster as it is known now."""
         return self.cluster.image
 
     @property
@@ -138,8 +92,81 @@ class Broker:
         """Where the first listener is."""
         return next(iter(self.addresses.values()))
 
-    def setting_sources(self) -> BrokerSources:
-        return BrokerSources(self.config, self.image, self.broker_id)
+    @property
+    def replicas(self) -> Any:
+        return self.parts.replicas
+
+    @property
+    def groups(self) -> Any:
+        return self.parts.group_coordinator
+
+    @property
+    def transactions(self) -> Any:
+        return self.parts.transactions
+
+    @property
+    def peers(self) -> Any:
+        return self.parts.peers
+
+    @property
+    def membership(self) -> Any:
+        return self.parts.membership
+
+    @property
+    def clustering(self) -> Any:
+        return self.parts.clustering
+
+    @property
+    def housekeeping(self) -> Any:
+        return self.parts.housekeeping
+
+    @property
+    def quotas(self) -> Any:
+        return self.parts.quotas
+
+    @property
+    def topic_sizes(self) -> Any:
+        return self.parts.topic_sizes
+
+    @property
+    def topics(self) -> Any:
+        return self.parts.topics
+
+    @property
+    def verification(self) -> Any:
+        return self.parts.verification
+
+    @property
+    def request_tasks(self) -> Any:
+        return self.parts.request_tasks
+
+    @property
+    def throttling(self) -> Any:
+        return self.parts.throttling
+
+    @property
+    def nearby(self) -> Any:
+        return self.parts.nearby
+
+    @property
+    def served(self) -> Any:
+        return self.parts.served
+
+    @property
+    def sessions(self) -> Any:
+        return self.parts.sessions
+
+    @property
+    def space(self) -> Any:
+        return self.parts.space
+
+    @property
+    def flusher(self) -> Any:
+        return self.parts.flusher
+
+    def condition(self) -> Condition:
+        """How it is, for whoever asks."""
+        return serving(self.parts.clustering) if self.phase is Phase.SERVING else not_serving(self.phase)
 
     def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
         """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
@@ -191,15 +218,15 @@ class Broker:
         self.phase = Phase.STOPPING
         if hasattr(self, "server"):
             await self.server.close()
-        if hasattr(self, "membership"):
-            await self.membership.leave()
+        if hasattr(self, "parts"):
+            await self.parts.membership.leave()
         await self.supervisor.close()
 
     async def _undo_storage(self) -> None:
         """Unlock.  What was opened is closed as ever; a clean end of the last time stays one."""
         if not hasattr(self, "storage"):
             return
-        high_watermarks, logs = self.housekeeping.positions() if hasattr(self, "replicas") else ({}, {})
+        high_watermarks, logs = positions(self.parts.replicas if hasattr(self, "parts") else ())
         if logs:
             await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         else:
@@ -219,127 +246,36 @@ class Broker:
         await self.cluster.start(self._keep)
         await self._in_thread(self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
-        self.flusher = Flusher(self.loop, report=self.supervisor.report)
-        self.log_starts = LogStarts(self.storage, self.loop)
-        self.space = DiskSpace(self.storage.name, lambda: self.config["log.dir.reserved.bytes"], self.loop.time)
-        # Before anybody can write.
-        self.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
-        self.replicas = Replicas(
-            self.broker_id,
-            lambda: self.image,
-            self.storage,
-            self.flusher,
-            self.topics.config_of,
-            self.loop,
-            self.supervisor.scope("replicas"),
-            self.space,
-            PageCache(self.host.page_cache_bytes),
-        )
-        self.replicas.unlink_later = self.housekeeping.unlink_later
-        self.replicas.on_removed.append(self.housekeeping.on_removed)
-        self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
-        self._make_coordinators()
-        self.partition_changes = PartitionChanges(self.cluster, self.topics.config_of, self.clock)
-        self.config_changes = ConfigChanges(self.cluster, self.topics, self.replicas, self.live_config, self.broker_id)
-        self.quotas = Quotas(lambda: self.image.quotas, lambda: len(self.image.brokers))
-        self.topic_sizes = TopicSizes(self)
-        self.clustering = Clustering(self)
-        self.throttling = Throttling(self.quotas, self.current_image, self.loop.time, self.topic_sizes.size_of)
-        self.nearby = NearbyReplicas(self.config, self.current_image, self.broker_id)
-        self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
-        self.dispatcher = Dispatcher(routes(self._parts()), self.throttling, self.request_tasks, self.clock)
-        self.server = Server(self.config, self.dispatcher.start, self.loop)
-        self.server.connection_wait = self.throttling.connection_wait
-        await self._join()
-
-    def _make_coordinators(self) -> None:
-        self.groups = GroupCoordinator(
-            self.config,
-            cluster=self.cluster,
-            replicas=self.replicas,
-            clock=self.clock,
-            disk=self.host.disk,
+        self.parts = parts = Parts(
+            self,
+            host=self.host,
             loop=self.loop,
-            scope=self.supervisor.scope("groups"),
-        )
-        self.marker_writer = MarkerWriter(self.replicas, self.groups.shards, self.clock)
-        self.transactions = TransactionCoordinator(
-            self.config,
-            cluster=self.cluster,
-            replicas=self.replicas,
-            peers=self.peers,
-            marker_writer=self.marker_writer,
-            clock=self.clock,
-            disk=self.host.disk,
-            loop=self.loop,
-            scope=self.supervisor.scope("transactions"),
+            supervisor=self.supervisor,
             spawn=self.spawn,
-        )
-        self.verification = TransactionVerification(
-            self.broker_id,
-            self.transactions,
-            cluster=self.cluster,
-            peers=self.peers,
-            spawn=self.spawn,
-            is_enabled=lambda: self.config["transaction.partition.verification.enable"],
-        )
-
-    def _parts(self) -> Parts:
-        return Parts(
-            broker_id=self.broker_id,
-            clock=self.clock,
-            entropy=self.host.entropy,
-            loop=self.loop,
-            cluster=self.cluster,
-            image=self.current_image,
             config=self.live_config,
-            sources=self.setting_sources,
+            cluster=self.cluster,
             storage=self.storage,
-            space=self.space,
-            replicas=self.replicas,
-            log_starts=self.log_starts,
-            housekeeping=self.housekeeping,
-            health=self.clustering.health,
-            topics=self.topics,
-            auto_creation=self.auto_creation,
-            partition_changes=self.partition_changes,
-            config_changes=self.config_changes,
-            groups=self.groups.shards,
-            transactions=self.transactions,
-            marker_writer=self.marker_writer,
-            verification=self.verification,
-            tasks=self.request_tasks,
-            throttling=self.throttling,
-            peers=self.peers,
-            broker=self,
+            inter_broker_listener=self.listeners.inter_broker,
         )
+        # Before anybody can write.
+        parts.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
+        self.dispatcher = Dispatcher(routes(parts), parts.throttling, parts.request_tasks, self.clock)
+        self.server = Server(self.config, self.dispatcher.start, self.loop)
+        self.server.connection_wait = parts.throttling.connection_wait
+        await self._join(parts)
 
-    async def _join(self) -> None:
+    async def _join(self, parts: Parts) -> None:
         """Take an address; register it; take up what the metadata places here; then let clients in."""
-        endpoints = await self._listen()
-        registration = BrokerRegistration(
-            broker_id=self.broker_id,
-            incarnation=str(self.host.entropy.uuid()),
-            endpoints=endpoints,
-            rack=self.config["broker.rack"],
-            memory=self.storage.memory,
-        )
-        self.membership = BrokerMembership(
-            self.cluster,
-            registration,
-            on_lost=self._on_lease_lost,
-            on_regained=self.replicas.reconsider_roles,
-            lease_ttl_s=self.config["broker.session.timeout.ms"] / 1000,
-        )
-        await self.membership.join(self._keep)
+        await parts.membership.update(endpoints=await self._listen())
+        await parts.membership.join(self._keep)
         self.cluster.on_change(self._on_changes, renewed=self._on_renewed)
-        self.clustering.start()
-        await self.replicas.start()
-        await self.clustering.admitted()
+        parts.clustering.start()
+        await parts.replicas.start()
+        await parts.clustering.admitted()
         await self.server.open()
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
-        self.housekeeping.start()
+        parts.housekeeping.start(self.supervisor.scope("housekeeping"))
         logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
 
     def _open_storage(self) -> None:
@@ -358,40 +294,32 @@ class Broker:
             told[listener.name] = Endpoint(host=host, port=port, security_protocol=listener.security_protocol)
         return told
 
-    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """Where another broker listens; None when it is not there."""
-        member = self.image.brokers.get(broker_id)
-        endpoint = endpoint_of(member, self.listeners.inter_broker) if member is not None else None
-        return None if endpoint is None else (endpoint.host, endpoint.port)
-
     # -- changes
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:
             if isinstance(change, BrokerConfigsChanged):
-                self._take_run_time_settings()
+                self._on_settings()
             elif isinstance(change, QuotaChanged | BrokerChanged):
-                self.quotas.on_change()
+                self.parts.quotas.on_change()
             elif isinstance(change, TopicDeleted):
-                self.topic_sizes.forget(change.name)
-            self.replicas.submit(change)
+                self.parts.topic_sizes.forget(change.name)
+            self.parts.replicas.submit(change)
 
     def _on_renewed(self) -> None:
         """Changes may have been missed: see to all that they could have been about."""
-        self._take_run_time_settings()
-        self.quotas.on_change()
-        self.topic_sizes.forget_all()
-        self.replicas.reconcile()
+        self._on_settings()
+        self.parts.quotas.on_change()
+        self.parts.topic_sizes.forget_all()
+        self.parts.replicas.reconcile()
 
     def _take_run_time_settings(self) -> None:
         self.live_config.now = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
-        self.housekeeping.on_settings()
-        if hasattr(self, "server"):
-            self.server.connections_max = self.config["max.connections"]
 
-    def _on_lease_lost(self) -> None:
-        logger.error("broker %d lost its place in the cluster and is registering anew", self.broker_id)
-        self.clustering.on_lease_lost()
+    def _on_settings(self) -> None:
+        self._take_run_time_settings()
+        self.parts.housekeeping.on_settings()
+        self.server.connections_max = self.config["max.connections"]
 
     # -- stopping
 
@@ -432,24 +360,24 @@ class Broker:
         return True
 
     async def _stop(self) -> None:
-        self.phase = Phase.STOPPING
-        await self.clustering.hand_over()
-        await self.housekeeping.close()
+        parts, self.phase = self.parts, Phase.STOPPING
+        await parts.clustering.hand_over()
+        await parts.housekeeping.close()
         self.server.stop_listening()
-        await self.flusher.drain()
+        await parts.flusher.drain()
         await self.server.close()
-        await self.request_tasks.close()
-        self.transactions.close()
-        self.groups.close()
+        await parts.request_tasks.close()
+        parts.transactions.close()
+        parts.group_coordinator.close()
         await self._one_offs.close()
-        await self.clustering.close()
-        await self.replicas.close()
-        self.peers.close()
-        await self.membership.leave()
+        await parts.clustering.close()
+        await parts.replicas.close()
+        parts.peers.close()
+        await parts.membership.leave()
         await self.cluster.close()
         await self.supervisor.close()
         await self._flush_everything()
-        high_watermarks, logs = self.housekeeping.positions()
+        high_watermarks, logs = positions(parts.replicas)
         lanes = [dict(lane) for lane in in_lanes(list(logs.items()), LANES)]
         await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, lane) for lane in lanes))
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
@@ -458,10 +386,10 @@ class Broker:
 
     async def _flush_everything(self) -> None:
         """In many lanes at once, as logs are closed after it."""
-        for partition in self.replicas:
+        for partition in self.parts.replicas:
             if partition.failure is None and partition.log.unflushed_messages:
-                self.flusher.request(partition)
-        await self.flusher.drain()
+                self.parts.flusher.request(partition)
+        await self.parts.flusher.drain()
 
     async def abandon(self) -> None:
         """Let go of everything as a crash would: nothing is flushed, finished or written down."""

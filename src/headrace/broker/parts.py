@@ -1,70 +1,292 @@
-"""The parts of a broker that requests may touch.  The table of APIs says for each which of them it does.
+"""The parts of a broker, each made with what it needs, and no more.
 
-Nobody else sees them together: a part is made with what it needs, and a handler is called with that.
+This is the one place that sees them all.  A part that is made later than one that needs it is handed to it by a hook.  The table
+of APIs (`broker/routes.py`) says for each request which parts it touches; when they start and stop is the business of
+`broker/app.py`.  Nobody else imports this module.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace.broker.administration.auto_creation import AutoCreation
 from headrace.broker.administration.config_resources import ConfigChanges
 from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.administration.settings_view import BrokerSources
+from headrace.broker.administration.topic_configs import TopicConfigs
 from headrace.broker.administration.topics import Topics
-from headrace.broker.cluster.peers import Peers
-from headrace.broker.coordinators.groups.coordinator import GroupShards
+from headrace.broker.cluster.controller import Controller
+from headrace.broker.cluster.insync_proposals import InSyncProposals
+from headrace.broker.cluster.leadership import Leaderships
+from headrace.broker.cluster.metadata_store import open_store
+from headrace.broker.cluster.participation import Clustering
+from headrace.broker.cluster.peers import PEER, Peers
+from headrace.broker.cluster.resignations import Resignations
+from headrace.broker.coordinators.groups.coordinator import GroupCoordinator
 from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
+from headrace.broker.coordinators.transactions.verification import TransactionVerification
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.housekeeping.cleaner import Cleaner
+from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.throttling import Throttling
+from headrace.broker.partitions.cutting import LogCutter
+from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.log_starts import LogStarts
+from headrace.broker.partitions.mending import Mending
+from headrace.broker.partitions.nearest import NearbyReplicas
+from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import Storage
-from headrace.broker.partitions.verification import Verification
-from headrace.controller.image import CurrentImage
-from headrace.host.clock import Clock
-from headrace.host.entropy import Entropy
+from headrace.broker.partitions.topic_sizes import TopicSizes
+from headrace.broker.replicas.fetcher import Following, ReplicaFetchers
+from headrace.broker.replicas.sessions import ReplicaSessions
+from headrace.broker.replicas.throttle import FOLLOWER, LEADER, ReplicationThrottle
+from headrace.broker.supervision.supervision import Spawn, Supervisor
+from headrace.controller.entries import BrokerRegistration
+from headrace.controller.image import ClusterImage
+from headrace.host.clock import Clock, SystemClock
+from headrace.host.disk import Disk, SystemDisk
+from headrace.host.entropy import Entropy, SystemEntropy
+from headrace.host.memory import page_cache_bytes
 from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.membership import BrokerMembership
+from headrace.metadata.store import MetadataStore
+from headrace.model.broker_settings import BrokerConfig
 from headrace.model.live_config import LiveConfig
+from headrace.security.quotas import Quotas
+
+if TYPE_CHECKING:
+    from headrace.broker.app import Broker
+
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a broker stands on."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=SystemDisk)
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    # Heavy work goes to processes of its own, which know only the real disk; elsewhere it goes to a thread.
+    worker_processes: bool = True
+    open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
+    # How much of what was written last the system keeps in memory.
+    page_cache_bytes: int = field(default_factory=page_cache_bytes)
+
+
 class Parts:
-    """Made once for each start of a broker."""
+    """Made once for each start of a broker, when its storage is open and its metadata are known.  Nothing runs yet."""
 
-    broker_id: int
-    # What it stands on.
-    clock: Clock
-    entropy: Entropy
-    loop: asyncio.AbstractEventLoop
-    # What is known and set.
-    cluster: ClusterMetadata
-    image: CurrentImage
-    config: LiveConfig
-    sources: Callable[[], BrokerSources]
-    # What it holds.
-    storage: Storage
-    space: DiskSpace
-    replicas: Replicas
-    log_starts: LogStarts
-    housekeeping: Housekeeping
-    health: DiskHealth
-    # What it does for clients.
-    topics: Topics
-    auto_creation: AutoCreation
-    partition_changes: PartitionChanges
-    config_changes: ConfigChanges
-    groups: GroupShards
-    transactions: TransactionCoordinator
-    marker_writer: MarkerWriter
-    verification: Verification
-    # What carries requests.
-    tasks: RequestTasks
-    throttling: Throttling
-    peers: Peers
-    broker: Any
+    def __init__(
+        self,
+        broker: "Broker",
+        *,
+        host: Host,
+        loop: asyncio.AbstractEventLoop,
+        supervisor: Supervisor,
+        spawn: Spawn,
+        config: LiveConfig,
+        cluster: ClusterMetadata,
+        storage: Storage,
+        inter_broker_listener: str,
+    ) -> None:
+        self.broker = broker
+        self.host = host
+        self.clock = host.clock
+        self.loop = loop
+        self.supervisor = supervisor
+        self.spawn = spawn
+        self.config = config
+        self.cluster = cluster
+        self.storage = storage
+        self.broker_id: int = config.now["node.id"]
+        self._inter_broker_listener = inter_broker_listener
+        self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
+        self._make_replicas()
+        self._make_administration()
+        self._make_coordinators()
+        self._make_place_in_cluster(broker)
+        self._make_housekeeping()
+        self._make_network()
+
+    def image(self) -> ClusterImage:
+        """The cluster as it is known now."""
+        return self.cluster.image
+
+    def setting_sources(self) -> BrokerSources:
+        return BrokerSources(self.config.now, self.cluster.image, self.broker_id)
+
+    def _make_replicas(self) -> None:
+        self.space = DiskSpace(self.storage.name, lambda: self.config.now["log.dir.reserved.bytes"], self.loop.time)
+        self.flusher = Flusher(self.loop, report=self.supervisor.report)
+        self.log_starts = LogStarts(self.storage, self.loop)
+        self.topic_configs = TopicConfigs(self.image, self.config)
+        self.replicas = Replicas(
+            self.broker_id,
+            self.image,
+            self.storage,
+            self.flusher,
+            self.topic_configs.of,
+            self.loop,
+            self.supervisor.scope("replicas"),
+            self.space,
+            PageCache(self.host.page_cache_bytes),
+        )
+        self.removal = FileRemoval(self.loop, self.space)
+        self.replicas.unlink_later = self.removal.unlink_later
+
+    def _make_administration(self) -> None:
+        self.topics = Topics(self.cluster, self.replicas, self.config, self.space, self.broker_id)
+        self.auto_creation = AutoCreation(self.topics, self.spawn)
+        self.partition_changes = PartitionChanges(self.cluster, self.topic_configs.of, self.clock)
+        self.config_changes = ConfigChanges(self.cluster, self.topics, self.replicas, self.config, self.broker_id)
+
+    def _make_coordinators(self) -> None:
+        self.group_coordinator = GroupCoordinator(
+            self.config.now,
+            cluster=self.cluster,
+            replicas=self.replicas,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("groups"),
+        )
+        self.groups = self.group_coordinator.shards
+        self.marker_writer = MarkerWriter(self.replicas, self.groups, self.clock)
+        self.transactions = TransactionCoordinator(
+            self.config.now,
+            cluster=self.cluster,
+            replicas=self.replicas,
+            peers=self.peers,
+            marker_writer=self.marker_writer,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("transactions"),
+            spawn=self.spawn,
+        )
+        self.verification = TransactionVerification(
+            self.broker_id,
+            self.transactions,
+            cluster=self.cluster,
+            peers=self.peers,
+            spawn=self.spawn,
+            is_enabled=lambda: self.config.now["transaction.partition.verification.enable"],
+        )
+
+    def _make_place_in_cluster(self, broker: "Broker") -> None:
+        scope = self.supervisor.scope("cluster")
+        self.membership = self._make_membership()
+        proposals = InSyncProposals(self.cluster, self.membership, self.spawn)
+        self.health = DiskHealth(
+            self.storage,
+            self.space,
+            self.flusher,
+            self.replicas,
+            self.membership,
+            self.supervisor,
+            config=self.config,
+            loop=self.loop,
+        )
+        resignations = Resignations(self.replicas, self.cluster, self.partition_changes, self.health, self.spawn, self.broker_id)
+        self.health.on_short += [self.removal.make_room, resignations.hand_over_for_room]
+        cutter = LogCutter(self.loop, self.removal)
+        following = Following(
+            broker_id=self.broker_id,
+            membership=self.membership,
+            image=self.image,
+            config=self.config,
+            peers=self.peers,
+            throttle=ReplicationThrottle(self.config, self.image, self.loop.time, FOLLOWER),
+            cutter=cutter,
+            removal=self.removal,
+            log_starts=self.log_starts,
+            step_back=resignations.step_back,
+            now=self.loop.time,
+            scope=scope,
+        )
+        self.sessions = ReplicaSessions(broker)
+        self.clustering = Clustering(
+            scope,
+            self.cluster,
+            self.membership,
+            self.replicas,
+            config=self.config,
+            controller=Controller(
+                self.cluster, self.membership, self.topic_configs, config=self.config, clock=self.clock, now=self.loop.time
+            ),
+            leaderships=Leaderships(self.replicas, self.image, self.membership, proposals, self.loop.time, self.config.now),
+            resignations=resignations,
+            fetchers=ReplicaFetchers(following),
+            sessions=self.sessions,
+            mending=Mending(
+                self.replicas, self.cluster, self.partition_changes, cutter, self.health.tell, self.spawn, self.broker_id
+            ),
+            health=self.health,
+        )
+
+    def _make_membership(self) -> BrokerMembership:
+        """Where this broker listens is announced before it joins."""
+        registration = BrokerRegistration(
+            broker_id=self.broker_id,
+            incarnation=str(self.host.entropy.uuid()),
+            endpoints={},
+            rack=self.config.now["broker.rack"],
+            memory=self.storage.memory,
+        )
+        return BrokerMembership(
+            self.cluster,
+            registration,
+            on_lost=self._on_lease_lost,
+            on_regained=self.replicas.reconsider_roles,
+            lease_ttl_s=self.config.now["broker.session.timeout.ms"] / 1000,
+        )
+
+    def _on_lease_lost(self) -> None:
+        """Others will soon act as if this broker were dead: stop leading before they do."""
+        logger.error("broker %d lost its place in the cluster and is registering anew", self.broker_id)
+        self.replicas.reconsider_roles()
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Where another broker listens; None when it is not there."""
+        member = self.cluster.image.brokers.get(broker_id)
+        endpoint = endpoint_of(member, self._inter_broker_listener) if member is not None else None
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def _make_housekeeping(self) -> None:
+        cleaner = Cleaner(
+            self.replicas,
+            self.removal,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            in_processes=self.host.worker_processes,
+        )
+        self.housekeeping = Housekeeping(
+            self.replicas,
+            self.storage,
+            self.removal,
+            cleaner,
+            self.health,
+            config=self.config,
+            clock=self.clock,
+            loop=self.loop,
+            spawn=self.spawn,
+        )
+        self.replicas.on_removed.append(self.housekeeping.on_removed)
+
+    def _make_network(self) -> None:
+        self.quotas = Quotas(lambda: self.image().quotas, lambda: len(self.image().brokers))
+        self.topic_sizes = TopicSizes(self.replicas, self.image, self.peers, self.spawn, self.loop.time, self.broker_id)
+        self.throttling = Throttling(self.quotas, self.image, self.loop.time, self.topic_sizes.size_of)
+        self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
+        self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)
+        self.request_tasks = RequestTasks(self.supervisor.scope("requests"))

@@ -170,7 +170,7 @@ APIS: Mapping[int, Served] = {
                     replicas=parts.replicas,
                     verification=parts.verification,
                     throttling=parts.throttling,
-                    tasks=parts.tasks,
+                    tasks=parts.request_tasks,
                     image=parts.image,
                     clock=parts.clock,
                     loop=parts.loop,
@@ -194,7 +194,7 @@ APIS: Mapping[int, Served] = {
         _later(
             CreateTopicsRequest,
             lambda parts, request, context: create_topics.handle(
-                request, context, parts.topics, parts.sources, parts.throttling, parts.config
+                request, context, parts.topics, parts.setting_sources, parts.throttling, parts.config
             ),
         ),
         _later(
@@ -204,7 +204,7 @@ APIS: Mapping[int, Served] = {
         _later(
             DeleteRecordsRequest,
             lambda parts, request, context: delete_records.handle(
-                request, context, parts.replicas, parts.log_starts, parts.housekeeping
+                request, context, parts.replicas, parts.log_starts, parts.removal
             ),
         ),
         _now(
@@ -214,7 +214,7 @@ APIS: Mapping[int, Served] = {
         _now(
             DescribeConfigsRequest,
             lambda parts, request, context: describe_configs.handle(
-                request, context, parts.image, parts.sources, parts.health, parts.broker_id
+                request, context, parts.image, parts.setting_sources, parts.health, parts.broker_id
             ),
         ),
         _later(AlterConfigsRequest, lambda parts, request, context: alter_configs.handle(request, context, parts.config_changes)),
@@ -259,7 +259,7 @@ APIS: Mapping[int, Served] = {
         ),
         _later(
             JoinGroupRequest,
-            lambda parts, request, context: join_group.handle(request, context, parts.groups, parts.entropy),
+            lambda parts, request, context: join_group.handle(request, context, parts.groups, parts.host.entropy),
         ),
         _later(SyncGroupRequest, lambda parts, request, context: sync_group.handle(request, context, parts.groups)),
         _later(HeartbeatRequest, lambda parts, request, context: heartbeat.handle(request, context, parts.groups)),
@@ -281,7 +281,7 @@ APIS: Mapping[int, Served] = {
         _later(DeleteGroupsRequest, lambda parts, request, context: delete_groups.handle(request, context, parts.groups)),
         _later(
             ConsumerGroupHeartbeatRequest,
-            lambda parts, request, context: consumer_group_heartbeat.handle(request, context, parts.groups, parts.entropy),
+            lambda parts, request, context: consumer_group_heartbeat.handle(request, context, parts.groups, parts.host.entropy),
         ),
         _later(
             ConsumerGroupDescribeRequest,
@@ -367,7 +367,7 @@ APIS: Mapping[int, Served] = {
         ),
         _later(
             AlterPartitionRequest,
-            lambda parts, request, context: alter_partition.handle(request, context, parts.cluster, parts.topics),
+            lambda parts, request, context: alter_partition.handle(request, context, parts.cluster, parts.topic_configs.of),
             public=False,
         ),
     )

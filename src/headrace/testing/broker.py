@@ -19,8 +19,9 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from headrace.broker.app import THREADS, Host
+from headrace.broker.app import THREADS
 from headrace.broker.app import Broker as RealBroker
+from headrace.broker.parts import Host
 from headrace.model.broker_settings import BrokerConfig
 from headrace.testing.clock import AdjustableClock
 from headrace.testing.faults import Faults

@@ -58,12 +58,11 @@ class Leader:
         self.store = store
         self.cluster = view
         self.image = view.image
-        self.broker_id = 1
-        self.membership = SimpleNamespace(epoch=view.image.brokers[1].epoch)
+        membership: Any = SimpleNamespace(registration=view.image.brokers[1], epoch=view.image.brokers[1].epoch)
         self.tasks: list[asyncio.Task[None]] = []
-        self.proposals = InSyncProposals(self)  # type: ignore[arg-type]
+        self.proposals = InSyncProposals(view, membership, self.spawn)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
         self.tasks.append(asyncio.create_task(work))
 
     def propose(self, index: int) -> LeaderState:

@@ -4,17 +4,20 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.housekeeping.turns import SLICE_S, STEPS_PER_SLICE, in_turns
+from headrace.host.clock import SystemClock
 from headrace.log.cleaning.steps import Steps
 from headrace.log.log import Log
 from headrace.log.memory import MemoryLog
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
-from headrace.testing import Broker
 from tests.unit.log.storing import TIME, ManualClock
 
 
@@ -129,32 +132,35 @@ def test_no_step_of_a_large_compaction_in_memory_takes_long_or_wakes_the_whole_g
 
 
 def test_cleaning_in_memory_lets_a_broker_serve_others_meanwhile() -> None:
-    settings = {"log.retention.check.interval.ms": 10_000_000}
-    with Broker(settings=settings) as broker:
-        turns = [0]
-        log = filled(20_000)
+    turns = [0]
+    log = filled(20_000)
+    partition: Any = SimpleNamespace(log=log, high_watermark=log.end_offset, failure=None)
+    untouched: Any = None
 
-        async def clean() -> None:
-            async def others() -> None:
-                while True:
-                    await asyncio.sleep(0)
-                    turns[0] += 1
+    async def clean() -> None:
+        async def others() -> None:
+            while True:
+                await asyncio.sleep(0)
+                turns[0] += 1
 
-            real = broker.broker
-            assert real is not None
-            task = asyncio.ensure_future(others())
-            try:
-                partition = type("Partition", (), {"log": log, "high_watermark": log.end_offset, "failure": None})()
-                real.replicas = [partition]  # type: ignore[assignment]
-                await real.housekeeping.apply_retention()
-            finally:
-                task.cancel()
-
-        kept = broker.run(lambda real: real.replicas)
+        housekeeping = Housekeeping(
+            [partition],
+            untouched,
+            untouched,
+            untouched,
+            untouched,
+            config=untouched,
+            clock=SystemClock(),
+            loop=asyncio.get_running_loop(),
+            spawn=untouched,
+        )
+        task = asyncio.ensure_future(others())
         try:
-            broker.call(clean())
+            await housekeeping.apply_retention()
         finally:
-            broker.run(lambda real: setattr(real, "replicas", kept))
+            task.cancel()
+
+    asyncio.run(clean())
 
     assert log.record_count < 30_000
     assert turns[0] > 20

@@ -5,12 +5,10 @@ a name beyond that is left for the client's next attempt.
 """
 
 import logging
-from typing import TYPE_CHECKING
 
+from headrace.broker.administration.topics import Topics
+from headrace.broker.supervision.supervision import Spawn
 from headrace.model.errors import RequestError
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +19,9 @@ KIND = "creation of a topic that a client named"
 class AutoCreation:
     """The topics under way for clients that named them."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, topics: Topics, spawn: Spawn) -> None:
+        self._topics = topics
+        self._spawn = spawn
         self._under_way: set[str] = set()
         # What was last said of a name that could not be created: clients ask many times a second.
         self._told: dict[str, str] = {}
@@ -36,11 +35,11 @@ class AutoCreation:
         if name in self._under_way or len(self._under_way) >= NAMES_MAX:
             return
         self._under_way.add(name)
-        self._broker.spawn(self._create(name), KIND)
+        self._spawn(self._create(name), KIND)
 
     async def _create(self, name: str) -> None:
         try:
-            await self._broker.topics.ensure(name)
+            await self._topics.ensure(name)
             self._told.pop(name, None)
         except RequestError as error:
             self._tell(name, error.message or error.code.name)

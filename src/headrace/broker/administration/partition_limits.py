@@ -3,13 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from headrace.controller.image import CurrentImage
 from headrace.controller.topics import loads
 from headrace.model.errors import ErrorCode, RequestError
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
+from headrace.model.live_config import LiveConfig
 
 REQUEST_PARTITIONS_MAX = 10_000  # Kafka's own limit on what one request may create
 SETTING = "headrace.partitions.max"
@@ -27,8 +25,9 @@ def refused_by_size(counts: Iterable[int]) -> RequestError | None:
 class PartitionLimits:
     """The room that this broker sees for new partitions, less what it is creating at the moment."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, image: CurrentImage, config: LiveConfig) -> None:
+        self._image = image
+        self._config = config
         self._being_made: Counter[int] = Counter()
         self._being_placed = 0
 
@@ -37,7 +36,7 @@ class PartitionLimits:
         """Hold room for new partitions while they are created; RequestError where there is none."""
         wanted = Counter(broker for replicas in assignments or () for broker in replicas)
         # A factor beyond the number of brokers is refused where replicas are placed.
-        placed = 0 if assignments is not None else count * min(factor, len(self._broker.image.brokers))
+        placed = 0 if assignments is not None else count * min(factor, len(self._image().brokers))
         self._check(count, wanted, placed)
         self._being_made += wanted
         self._being_placed += placed
@@ -48,13 +47,13 @@ class PartitionLimits:
             self._being_placed -= placed
 
     def _check(self, count: int, wanted: Counter[int], placed: int) -> None:
-        limit: int = self._broker.config[SETTING]
-        load, _ = loads(self._broker.image)
+        limit: int = self._config.now[SETTING]
+        load, _ = loads(self._image())
         load += self._being_made
         for broker_id in wanted:
             if load[broker_id] + wanted[broker_id] > limit:
                 raise self._refusal(count, limit, f"broker {broker_id} has {load[broker_id]}")
-        room = sum(max(0, limit - load[broker_id]) for broker_id in self._broker.image.brokers) - self._being_placed
+        room = sum(max(0, limit - load[broker_id]) for broker_id in self._image().brokers) - self._being_placed
         if placed > room:
             raise self._refusal(count, limit, f"there is room for {max(0, room)} more replicas")
 

@@ -1,26 +1,26 @@
 """Topics made and changed on behalf of clients and of the broker itself: names, counts and settings are checked here."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.broker.administration.partition_limits import PartitionLimits
 from headrace.broker.administration.room_for_topics import require_room
+from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.partitions.replicas import Replicas
 from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
 from headrace.controller.topics import TopicSpec, create_partitions, create_topic
+from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.live_config import LiveConfig
 from headrace.model.names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
 from headrace.model.settings import SettingError
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 REPLICATION_FACTOR_IN_A_CLUSTER = 3
 
@@ -39,38 +39,38 @@ class NewTopic:
 class Topics:
     """The broker's hand in making topics."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self, cluster: ClusterMetadata, replicas: Replicas, config: LiveConfig, space: DiskSpace, broker_id: int
+    ) -> None:
+        self._cluster = cluster
+        self._replicas = replicas
+        self._config = config
+        self._space = space
+        self._broker_id = broker_id
         self._being_made: dict[str, asyncio.Future[None]] = {}
-        self._limits = PartitionLimits(broker)
-
-    def config_of(self, name: str) -> LogConfig:
-        """The settings a topic works with: its own over the broker's."""
-        topic = self._broker.image.topics.get(name)
-        defaults = self._broker.config.topic_defaults()
-        return defaults.overridden(topic.configs) if topic is not None else defaults
+        self._limits = PartitionLimits(lambda: cluster.image, config)
 
     async def create(self, wanted: NewTopic, *, validate_only: bool = False, limited: bool = True) -> tuple[TopicSpec, LogConfig]:
         """Make a topic and wait until it can be used here."""
-        if wanted.name in self._broker.image.topics:
-            await self._broker.cluster.see(topic_key(wanted.name))
+        if wanted.name in self._cluster.image.topics:
+            await self._cluster.see(topic_key(wanted.name))
         config = self._check(wanted)
         spec = self._spec(wanted)
         replicas = None if spec.assignments is None else spec.assignments.values()
         count = spec.partition_count if replicas is None else len(replicas)
-        if wanted.name not in self._broker.image.topics:
-            require_room(self._broker, replicas)
+        if wanted.name not in self._cluster.image.topics:
+            self._require_room(replicas)
         with nullcontext() if not limited else self._limits.room_for(count, spec.replication_factor, replicas):
             if validate_only:
-                create_topic(self._broker.image, spec)
+                create_topic(self._cluster.image, spec)
                 return spec, config
-            await self._broker.cluster.create_topic(spec)
-            await self._broker.replicas.settled()
+            await self._cluster.create_topic(spec)
+            await self._replicas.settled()
         return spec, config
 
     async def ensure(self, name: str) -> Topic:
         """The topic, made first if it has to be.  Many may ask at once; one makes it."""
-        while (topic := self._broker.image.topics.get(name)) is None:
+        while (topic := self._cluster.image.topics.get(name)) is None:
             if (made := self._being_made.get(name)) is not None:
                 await asyncio.wait([made])
                 continue
@@ -90,22 +90,22 @@ class Topics:
         """Give a topic more partitions."""
         await self._see(name)
         self._refuse_internal(name, "adding partitions would move every {of}'s coordinator")
-        topic = self._broker.image.topics.get(name)
+        topic = self._cluster.image.topics.get(name)
         more = count - topic.partition_count if topic is not None else 0
         factor = topic.replication_factor if topic is not None else 1
         if more > 0:
-            require_room(self._broker, assignments)
+            self._require_room(assignments)
         with self._limits.room_for(max(0, more), factor, assignments):
             if validate_only:
-                create_partitions(self._broker.image, name, count, assignments)
+                create_partitions(self._cluster.image, name, count, assignments)
                 return
-            await self._broker.cluster.create_partitions(name, count, assignments)
-            await self._broker.replicas.settled()
+            await self._cluster.create_partitions(name, count, assignments)
+            await self._replicas.settled()
 
     async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
         """Change a topic's settings; nothing is changed when one of them is wrong."""
         await self._see(name)
-        topic = self._broker.image.topics.get(name)
+        topic = self._cluster.image.topics.get(name)
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
 
@@ -118,8 +118,8 @@ class Topics:
 
         checked(topic.configs)
         if not validate_only:
-            await self._broker.cluster.alter_topic_configs(name, checked)
-            await self._broker.replicas.settled()
+            await self._cluster.alter_topic_configs(name, checked)
+            await self._replicas.settled()
 
     async def delete(
         self, name: str | None, topic_id: UUID | None, before: Callable[[Topic], None] = lambda topic: None
@@ -127,21 +127,24 @@ class Topics:
         """Remove a topic by its name or its id; the name is free when this returns.  `before` sees it first, and may raise."""
         if name is None:
             assert topic_id is not None, "a topic has a name or an id"
-            if topic_id not in self._broker.image.topics_by_id:
-                await self._broker.cluster.see(partition_key(topic_id, 0))
-            topic = self._broker.image.topics_by_id.get(topic_id)
+            if topic_id not in self._cluster.image.topics_by_id:
+                await self._cluster.see(partition_key(topic_id, 0))
+            topic = self._cluster.image.topics_by_id.get(topic_id)
         else:
             await self._see(name)
-            topic = self._broker.image.topics.get(name)
+            topic = self._cluster.image.topics.get(name)
         if topic is None and name is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
         self._refuse_internal(topic.name, "deleting it would forget every {of}")
         before(topic)
-        await self._broker.cluster.delete_topic(topic.name, topic.topic_id)
-        await self._broker.replicas.settled()
+        await self._cluster.delete_topic(topic.name, topic.topic_id)
+        await self._replicas.settled()
         return topic
+
+    def _require_room(self, assignments: Iterable[Collection[int]] | None) -> None:
+        require_room(self._cluster.image, self._space, self._broker_id, assignments)
 
     def _refuse_internal(self, name: str, why: str) -> None:
         if name in INTERNAL_TOPICS:
@@ -150,11 +153,11 @@ class Topics:
 
     async def _see(self, name: str) -> None:
         """A topic that seems not to be there may just have been made by another broker."""
-        if name not in self._broker.image.topics:
-            await self._broker.cluster.see(topic_key(name))
+        if name not in self._cluster.image.topics:
+            await self._cluster.see(topic_key(name))
 
     def _as_broker_is_set(self, name: str) -> NewTopic:
-        config = self._broker.config
+        config = self._config.now
         match name:
             case "__consumer_offsets":
                 return self._internal(name, "offsets.topic")
@@ -168,7 +171,7 @@ class Topics:
 
     def _internal(self, name: str, prefix: str, more: Mapping[str, str] | None = None) -> NewTopic:
         assert name in (CONSUMER_OFFSETS, TRANSACTION_STATE)
-        config = self._broker.config
+        config = self._config.now
         size: int = config[f"{prefix}.segment.bytes"]
         return NewTopic(
             name=name,
@@ -183,13 +186,13 @@ class Topics:
         )
 
     def _replicas_at_most(self, setting: str) -> int:
-        wanted: int = self._broker.config[setting]
-        return max(1, min(wanted, len(self._broker.image.brokers)))
+        wanted: int = self._config.now[setting]
+        return max(1, min(wanted, len(self._cluster.image.brokers)))
 
     def _check(self, wanted: NewTopic) -> LogConfig:
         if (wrong := why_not_a_topic_name(wanted.name)) is not None:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
-        if wanted.name in self._broker.image.topics:
+        if wanted.name in self._cluster.image.topics:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
         self._check_collision(wanted.name)
         self._check_counts(wanted)
@@ -198,7 +201,7 @@ class Topics:
     def _check_collision(self, name: str) -> None:
         if "." not in name and "_" not in name:
             return
-        for other in self._broker.image.topics:
+        for other in self._cluster.image.topics:
             if collides_with(name, other):
                 raise RequestError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -219,15 +222,15 @@ class Topics:
 
     def _checked_config(self, texts: Mapping[str, str], kept: Mapping[str, str] = MappingProxyType({})) -> LogConfig:
         try:
-            return self._broker.config.topic_defaults().overridden(kept).checked(texts)
+            return self._config.now.topic_defaults().overridden(kept).checked(texts)
         except SettingError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
 
     def _spec(self, wanted: NewTopic) -> TopicSpec:
-        config = self._broker.config
+        config = self._config.now
         return TopicSpec(
             name=wanted.name,
-            topic_id=self._broker.cluster.new_topic_id(),
+            topic_id=self._cluster.new_topic_id(),
             partition_count=config["num.partitions"] if wanted.partition_count == -1 else wanted.partition_count,
             replication_factor=self._default_factor(config) if wanted.replication_factor == -1 else wanted.replication_factor,
             assignments=wanted.assignments,
@@ -236,7 +239,7 @@ class Topics:
 
     def _default_factor(self, config: BrokerConfig) -> int:
         factor: int | None = config["default.replication.factor"]
-        return factor or min(REPLICATION_FACTOR_IN_A_CLUSTER, max(1, len(self._broker.image.brokers)))
+        return factor or min(REPLICATION_FACTOR_IN_A_CLUSTER, max(1, len(self._cluster.image.brokers)))
 
 
 def _segment_setting(size: int) -> str:

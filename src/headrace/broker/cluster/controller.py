@@ -8,10 +8,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration.partition_changes import tell_unclean
-from headrace.broker.supervision.supervision import Rule
+from headrace.broker.administration.topic_configs import TopicConfigs
+from headrace.broker.supervision.supervision import Rule, Scope
 from headrace.controller import election, fencing
 from headrace.controller.election import Elected, ElectionRules
 from headrace.controller.entries import (
@@ -27,12 +27,13 @@ from headrace.controller.entries import (
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.topics import clean_up
 from headrace.controller.unclean import PartitionElected, counted, unclean_ones
+from headrace.host.clock import Clock
+from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import LeaseLost, StoreUnavailable
 from headrace.model.errors import RequestError
 from headrace.model.identity import NO_BROKER
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
+from headrace.model.live_config import LiveConfig
 
 logger = logging.getLogger(__name__)
 
@@ -56,22 +57,37 @@ class Step:
 class Controller:
     """Claims the office when it is free, and does its work while it holds it."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        cluster: ClusterMetadata,
+        membership: BrokerMembership,
+        topic_configs: TopicConfigs,
+        *,
+        config: LiveConfig,
+        clock: Clock,
+        now: Callable[[], float],
+    ) -> None:
+        """`now` is the event loop's time."""
+        self._cluster = cluster
+        self._membership = membership
+        self._topic_configs = topic_configs
+        self._config = config
+        self._clock = clock
+        self._now = now
         self._balanced_at = 0.0
         self._creations_seen: dict[object, float] = {}
 
     @property
     def is_active(self) -> bool:
-        return self._broker.image.controller_id == self._broker.broker_id
+        return self._cluster.image.controller_id == self._membership.registration.broker_id
 
-    def start(self) -> None:
-        self._balanced_at = self._broker.loop.time()
-        self._broker.clustering.scope.start("controller", self._run, Rule.RESTART)
+    def start(self, scope: Scope) -> None:
+        self._balanced_at = self._now()
+        scope.start("controller", self._run, Rule.RESTART)
 
     async def _run(self) -> None:
         while True:
-            revision = self._broker.image.revision
+            revision = self._cluster.image.revision
             try:
                 busy = await self._work()
             except (StoreUnavailable, RequestError, LeaseLost) as error:
@@ -79,12 +95,12 @@ class Controller:
                 await asyncio.sleep(RETRY_S)
                 continue
             if not busy:
-                await self._broker.cluster.wait_for_change(revision, IDLE_S)
+                await self._cluster.wait_for_change(revision, IDLE_S)
 
     async def _work(self) -> bool:
         """Do one thing that is due.  False when nothing is."""
-        image = self._broker.image
-        if not self._broker.membership.is_valid or not self._is_registered(image):
+        image = self._cluster.image
+        if not self._membership.is_valid or not self._is_registered(image):
             return False
         if image.controller_id == NO_BROKER:
             return await self._claim(image)
@@ -101,27 +117,29 @@ class Controller:
 
     def _is_registered(self, image: ClusterImage) -> bool:
         """Whether the others know this life of the broker.  One whose lease has ended would only be refused, again and again."""
-        known = image.brokers.get(self._broker.broker_id)
-        return known is not None and known.epoch == self._broker.membership.epoch
+        known = image.brokers.get(self._membership.registration.broker_id)
+        return known is not None and known.epoch == self._membership.epoch
 
     async def _claim(self, image: ClusterImage) -> bool:
-        membership = self._broker.membership
-        if not await self._broker.cluster.commit(fencing.claim_controller(image, membership.registration, membership.lease)):
+        membership = self._membership
+        if not await self._cluster.commit(fencing.claim_controller(image, membership.registration, membership.lease)):
             return True
-        logger.info("broker %d is the controller, epoch %d", self._broker.broker_id, self._broker.image.controller_epoch)
+        logger.info(
+            "broker %d is the controller, epoch %d", self._membership.registration.broker_id, self._cluster.image.controller_epoch
+        )
         return True
 
     # -- brokers that come and go
 
     async def _on_departed(self, broker_id: int) -> None:
-        eligible = election.eligible_in(self._broker.image)
+        eligible = election.eligible_in(self._cluster.image)
         concerned = self._partitions(lambda state: broker_id in state.isr or broker_id == state.leader)
         if await self._decide(concerned, lambda state, rules: election.without_broker(state, broker_id, eligible, rules)):
             logger.info("broker %d has gone", broker_id)
-            await self._broker.cluster.commit(fencing.dismiss(self._broker.image, broker_id))
+            await self._cluster.commit(fencing.dismiss(self._cluster.image, broker_id))
 
     async def _on_arrived(self, broker: BrokerRegistration) -> None:
-        eligible = election.eligible_in(self._broker.image)
+        eligible = election.eligible_in(self._cluster.image)
 
         def restarted(state: PartitionState, rules: ElectionRules) -> Elected:
             return election.restarted(state, broker.broker_id, eligible, rules, broker.memory, broker.epoch)
@@ -129,11 +147,11 @@ class Controller:
         concerned = self._partitions(lambda state: _concerns(state, broker.broker_id))
         if await self._decide(concerned, restarted):
             logger.info("broker %d is admitted in epoch %d", broker.broker_id, broker.epoch)
-            await self._broker.cluster.commit(fencing.admit(self._broker.image, broker))
+            await self._cluster.commit(fencing.admit(self._cluster.image, broker))
 
     async def _hand_over(self) -> bool:
         """Brokers that are shutting down lead nothing that somebody else can lead."""
-        image = self._broker.image
+        image = self._cluster.image
         leaving = [broker.broker_id for broker in image.brokers.values() if broker.shutting_down]
         if not leaving:
             return False
@@ -150,19 +168,19 @@ class Controller:
 
     async def _elect_missing(self) -> bool:
         """A leaderless partition gets a leader as soon as its replicas or its settings allow one."""
-        eligible = election.eligible_in(self._broker.image)
+        eligible = election.eligible_in(self._cluster.image)
         leaderless = self._partitions(lambda state: state.leader == NO_BROKER)
         return await self._decide_some(leaderless, lambda state, rules: election.elect(state, eligible, rules))
 
     async def _balance(self) -> bool:
         """Give leadership back to preferred replicas, from time to time."""
-        config, now = self._broker.config, self._broker.loop.time()
+        config, now = self._config.now, self._now()
         if not config["auto.leader.rebalance.enable"]:
             return False
         if now - self._balanced_at < config["leader.imbalance.check.interval.seconds"]:
             return False
         self._balanced_at = now
-        image = self._broker.image
+        image = self._cluster.image
         eligible = election.eligible_in(image)
         unbalanced = list(election.unbalanced(image, eligible, IMBALANCE_PERCENTAGE))
         return await self._decide_some(unbalanced, lambda state, rules: Elected(election.prefer(state, eligible)))
@@ -170,7 +188,7 @@ class Controller:
     # -- writing
 
     def _partitions(self, concerned: Callable[[PartitionState], bool]) -> list[tuple[Topic, int, PartitionState]]:
-        return [(topic, index, state) for topic, index, state in self._broker.image.partitions() if concerned(state)]
+        return [(topic, index, state) for topic, index, state in self._cluster.image.partitions() if concerned(state)]
 
     async def _decide(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> bool:
         """Write what `decide` makes of each partition; False when somebody changed one meanwhile, and all is to be redone."""
@@ -182,7 +200,7 @@ class Controller:
         return True
 
     async def _write(self, step: Step) -> bool:
-        taken = await self._broker.cluster.commit(step.transaction)
+        taken = await self._cluster.commit(step.transaction)
         if taken:
             tell_unclean(step.unclean)
         return taken
@@ -195,13 +213,13 @@ class Controller:
         return changing
 
     def _rules(self, topic: Topic) -> ElectionRules:
-        return ElectionRules.of(self._broker.topics.config_of(topic.name))
+        return ElectionRules.of(self._topic_configs.of(topic.name))
 
     def _steps(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> Iterator[Step]:
-        image = self._broker.image
+        image = self._cluster.image
         fence = fencing.written_by_controller(image)
         # One operation and one condition each; room is left for the store's own, for the fence and for the count.
-        size = self._broker.store.operations_max - 3
+        size = self._cluster.store.operations_max - 3
         decided: list[PartitionElected] = []
         conditions: list[Condition] = [fence]
         operations: list[Operation] = []
@@ -209,7 +227,7 @@ class Controller:
 
         def step() -> Step:
             transaction = Transaction(tuple(conditions), tuple(operations))
-            return Step(counted(image, transaction, decided, self._broker.clock.wall_ms()), unclean_ones(decided))
+            return Step(counted(image, transaction, decided, self._clock.wall_ms()), unclean_ones(decided))
 
         for topic, index, _ in partitions:
             if topic.topic_id not in image.topics_by_id:
@@ -235,12 +253,12 @@ class Controller:
 
     async def _clean_up(self) -> bool:
         """Remove partitions whose topic was never finished by whoever began it."""
-        image, now = self._broker.image, self._broker.loop.time()
+        image, now = self._cluster.image, self._now()
         self._creations_seen = {topic_id: self._creations_seen.get(topic_id, now) for topic_id in image.creations}
         overdue = [t for t in image.creations if now - self._creations_seen[t] > UNFINISHED_CREATION_S]
         leftovers = [*image.garbage(), *overdue]
         for topic_id in leftovers:
-            await self._broker.cluster.commit(clean_up(image, topic_id))
+            await self._cluster.commit(clean_up(image, topic_id))
         return bool(leftovers)
 
 

@@ -12,19 +12,18 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.supervision.supervision import Spawn
 from headrace.controller.election import ElectionRules
 from headrace.controller.entries import PartitionState, Transaction
 from headrace.controller.insync import InSyncChange, change_in_sync
+from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import StoreUnavailable
 from headrace.model.errors import RequestError
 from headrace.replication.leader import LeaderState
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +52,10 @@ class Decided:
 class InSyncProposals:
     """Takes proposals at any time, and writes them in the order in which they came."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, cluster: ClusterMetadata, membership: BrokerMembership, spawn: Spawn) -> None:
+        self._cluster = cluster
+        self._membership = membership
+        self._spawn = spawn
         # The latest for each partition: a leadership that began anew has forgotten what it proposed before.
         self._waiting: dict[tuple[UUID, int], Proposal] = {}
         self._is_writing = False
@@ -64,8 +65,8 @@ class InSyncProposals:
         change = InSyncChange(
             topic_id=partition.topic_id,
             index=partition.identity.partition,
-            leader=self._broker.broker_id,
-            broker_epoch=self._broker.membership.epoch,
+            leader=self._membership.registration.broker_id,
+            broker_epoch=self._membership.epoch,
             leader_epoch=leader.state.leader_epoch,
             partition_epoch=leader.state.partition_epoch,
             isr=wanted,
@@ -73,11 +74,11 @@ class InSyncProposals:
         self._waiting[change.topic_id, change.index] = Proposal(partition, leader, change)
         if not self._is_writing:
             self._is_writing = True
-            self._broker.spawn(self._write_all())
+            self._spawn(self._write_all())
 
     async def _write_all(self) -> None:
         # Conditions are limited like operations, and each broker that joins adds one to those of the partitions.
-        size = self._broker.store.operations_max * 3 // 4
+        size = self._cluster.store.operations_max * 3 // 4
         try:
             while self._waiting:
                 await self._write([self._waiting.pop(key) for key in list(islice(self._waiting, size))])
@@ -105,7 +106,7 @@ class InSyncProposals:
     async def _commit(self, transaction: Transaction) -> bool | None:
         """Whether the store has taken it; None, after a pause, when that is not known."""
         try:
-            return await self._broker.cluster.commit(transaction)
+            return await self._cluster.commit(transaction)
         except (StoreUnavailable, RequestError) as error:
             logger.debug("in-sync sets could not be written: %s", error)
         except Exception:
@@ -118,7 +119,7 @@ class InSyncProposals:
         for proposal in proposals:
             partition = proposal.partition
             try:
-                yield Decided(proposal, *change_in_sync(self._broker.image, proposal.change, ElectionRules.of(partition.config)))
+                yield Decided(proposal, *change_in_sync(self._cluster.image, proposal.change, ElectionRules.of(partition.config)))
             except RequestError as error:
                 logger.debug("%s: the in-sync set stays as it is: %s", partition.identity, error)
                 proposal.leader.on_refused()

@@ -4,18 +4,19 @@ Decisions are those of `replication.leader`; this is the shell that feeds them f
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from headrace.broker.cluster.insync_proposals import InSyncProposals
 from headrace.broker.health.disk_space import says_full
 from headrace.broker.partitions.partition import Alone, Leadership, Partition
-from headrace.broker.supervision.supervision import Rule
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.supervision.supervision import Rule, Scope
 from headrace.controller.entries import PartitionState
+from headrace.controller.image import CurrentImage
 from headrace.controller.insync import may_join
+from headrace.metadata.membership import BrokerMembership
+from headrace.model.broker_settings import BrokerConfig
 from headrace.replication.leader import LeaderState
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 LOOKS_PER_TURN = 100  # between so many partitions the loop gets a turn
 
@@ -66,26 +67,35 @@ class FollowedLeadership:
 class Leaderships:
     """All partitions this broker leads that have followers."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._lag_time_max_s: float = broker.config["replica.lag.time.max.ms"] / 1000
-        self._proposals = InSyncProposals(broker)
+    def __init__(
+        self,
+        replicas: Replicas,
+        image: CurrentImage,
+        membership: BrokerMembership,
+        proposals: InSyncProposals,
+        now: Callable[[], float],
+        config: BrokerConfig,
+    ) -> None:
+        """`now` is the event loop's time."""
+        self._replicas = replicas
+        self._image = image
+        self._membership = membership
+        self._proposals = proposals
+        self.now = now
+        self._lag_time_max_s: float = config["replica.lag.time.max.ms"] / 1000
 
-    def start(self) -> None:
-        self._broker.clustering.scope.start("in-sync sets", self._look_for_laggards, Rule.RESTART)
-
-    def now(self) -> float:
-        return self._broker.loop.time()
+    def start(self, scope: Scope) -> None:
+        scope.start("in-sync sets", self._look_for_laggards, Rule.RESTART)
 
     def may_act(self) -> bool:
-        return self._broker.membership.is_valid
+        return self._membership.is_valid
 
     def is_alive(self, broker: int) -> bool:
-        return broker in self._broker.image.brokers
+        return broker in self._image().brokers
 
     def may_join(self, broker: int, epoch: int) -> bool:
         # One whose disk is full would leave again with the next record.
-        return may_join(self._broker.image, broker, epoch) and not says_full(self._broker.image.brokers[broker].degraded)
+        return may_join(self._image(), broker, epoch) and not says_full(self._image().brokers[broker].degraded)
 
     def lead(self, partition: Partition, state: PartitionState) -> Leadership:
         """The leadership under this state: the one there is, if the epoch is the same, or a new one."""
@@ -100,7 +110,7 @@ class Leaderships:
             present.leader.on_state(state, self.now())
             return present
         leader = LeaderState.begin(
-            self._broker.broker_id,
+            self._membership.registration.broker_id,
             state,
             end_offset=partition.log.end_offset,
             high_watermark=partition.high_watermark,
@@ -111,7 +121,7 @@ class Leaderships:
         return FollowedLeadership(partition, leader, self)
 
     def followed(self) -> list[FollowedLeadership]:
-        return [p.leadership for p in self._broker.replicas if p.is_leader and isinstance(p.leadership, FollowedLeadership)]
+        return [p.leadership for p in self._replicas if p.is_leader and isinstance(p.leadership, FollowedLeadership)]
 
     async def _look_for_laggards(self) -> None:
         while True:

@@ -4,13 +4,15 @@ A leader of ours writes to the store itself; this serves one that cannot, or tha
 the same, since both go through the same check and the same compare-and-swap.
 """
 
-from headrace.broker.administration.topics import Topics
+from collections.abc import Callable
+
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import ElectionRules
 from headrace.controller.entries import PartitionState, Transaction
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.topic_settings import LogConfig
 from headrace.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -24,14 +26,14 @@ TOPIC_IDS_FROM = 2
 
 
 async def handle(
-    request: AlterPartitionRequest, context: RequestContext, cluster: ClusterMetadata, topics: Topics
+    request: AlterPartitionRequest, context: RequestContext, cluster: ClusterMetadata, config_of: Callable[[str], LogConfig]
 ) -> AlterPartitionResponse:
     member = cluster.image.brokers.get(request.broker_id)
     if member is None or member.epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
     results = []
     for topic in request.topics:
-        answers = [await _change(cluster, topics, request, topic, wanted, context.api_version) for wanted in topic.partitions]
+        answers = [await _change(cluster, config_of, request, topic, wanted, context.api_version) for wanted in topic.partitions]
         results.append(
             AlterPartitionResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=tuple(answers))
         )
@@ -40,14 +42,14 @@ async def handle(
 
 async def _change(
     cluster: ClusterMetadata,
-    topics: Topics,
+    config_of: Callable[[str], LogConfig],
     request: AlterPartitionRequest,
     topic: TopicData,
     wanted: PartitionData,
     version: int,
 ) -> AlterPartitionResponsePartitionData:
     try:
-        after, transaction = _decide(cluster, topics, request, topic, wanted, version)
+        after, transaction = _decide(cluster, config_of, request, topic, wanted, version)
         if not await cluster.commit(transaction):
             raise RequestError(ErrorCode.INVALID_UPDATE_VERSION)
     except RequestError as error:
@@ -58,7 +60,7 @@ async def _change(
 
 def _decide(
     cluster: ClusterMetadata,
-    topics: Topics,
+    config_of: Callable[[str], LogConfig],
     request: AlterPartitionRequest,
     topic: TopicData,
     wanted: PartitionData,
@@ -79,7 +81,7 @@ def _decide(
         isr=epochs or dict.fromkeys(wanted.new_isr, -1),
         recovering=wanted.leader_recovery_state == 1,
     )
-    return change_in_sync(image, change, ElectionRules.of(topics.config_of(known.name)))
+    return change_in_sync(image, change, ElectionRules.of(config_of(known.name)))
 
 
 def _answer(index: int, code: ErrorCode, state: PartitionState) -> AlterPartitionResponsePartitionData:

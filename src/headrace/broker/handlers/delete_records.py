@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Mapping
 
-from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
@@ -39,7 +39,7 @@ Answer = tuple[int, ErrorCode]  # the low watermark
 
 
 async def handle(
-    request: DeleteRecordsRequest, context: RequestContext, replicas: Replicas, log_starts: LogStarts, housekeeping: Housekeeping
+    request: DeleteRecordsRequest, context: RequestContext, replicas: Replicas, log_starts: LogStarts, removal: FileRemoval
 ) -> DeleteRecordsResponse:
     deadline = asyncio.get_running_loop().time() + max(0, request.timeout_ms) / 1000
     answers: dict[Key, Answer] = {}
@@ -47,7 +47,7 @@ async def handle(
     for topic in request.topics:
         for wanted in topic.partitions:
             try:
-                moved[topic.name, wanted.partition_index] = _delete_before(replicas, housekeeping, topic.name, wanted)
+                moved[topic.name, wanted.partition_index] = _delete_before(replicas, removal, topic.name, wanted)
             except RequestError as error:
                 answers[topic.name, wanted.partition_index] = NO_LOW_WATERMARK, error.code
     answers |= await _settle(log_starts, moved, deadline)
@@ -68,7 +68,7 @@ def _result(index: int, low_watermark: int, code: ErrorCode) -> DeleteRecordsPar
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=code)
 
 
-def _delete_before(replicas: Replicas, housekeeping: Housekeeping, topic: str, wanted: DeleteRecordsPartition) -> Moved:
+def _delete_before(replicas: Replicas, removal: FileRemoval, topic: str, wanted: DeleteRecordsPartition) -> Moved:
     if topic in INTERNAL_TOPICS:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Records of {topic} cannot be deleted.")
     partition = replicas.find(topic, wanted.partition_index)
@@ -79,7 +79,7 @@ def _delete_before(replicas: Replicas, housekeeping: Housekeeping, topic: str, w
     if not 0 <= target <= partition.high_watermark:
         raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
-        housekeeping.unlink_soon(partition.log.delete_before(target))
+        removal.unlink_soon(partition.log.delete_before(target))
     except StorageError as error:
         partition.on_storage_failure(error)
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR) from error

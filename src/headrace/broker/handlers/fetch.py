@@ -55,7 +55,7 @@ def start(broker: "Broker", frame: Buffer, position: int, context: RequestContex
     follower = request.replica_state.replica_id
     try:
         if follower >= 0 and request.session_epoch != NO_SESSION and context.api_version >= REPLICA_STATE_FROM:
-            session = broker.clustering.sessions.resume(follower, request)
+            session = broker.sessions.resume(follower, request)
             fetch: _Fetch = _SessionFetch(broker, request, context, reply, session)
         elif request.session_epoch not in (NO_SESSION, NEW_SESSION):
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -280,8 +280,8 @@ class _Fetch:
 
     def _find(self, topic: FetchTopic, index: int) -> Partition:
         if self._context.api_version >= TOPIC_IDS_FROM:
-            return self._broker.replicas.find_by_id(topic.topic_id, index)
-        return self._broker.replicas.find(topic.topic, index)
+            return self._broker.parts.replicas.find_by_id(topic.topic_id, index)
+        return self._broker.parts.replicas.find(topic.topic, index)
 
     def _found(self) -> Iterator[Partition]:
         for topic in self._request.topics:
@@ -368,7 +368,7 @@ class _Fetch:
                 return data
         if left <= 0 and not nothing_yet:
             return data
-        served = self._broker.clustering.served
+        served = self._broker.served
         if self._is_replica and served.holds_back(partition, self._replica_id):
             return data
         max_bytes = max(0, min(wanted.partition_max_bytes, left))

@@ -7,14 +7,17 @@ the controller then lets others lead all of it.  A full one is only waited for: 
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from headrace.broker.supervision.supervision import Rule
+from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.partitions.flushing import Flusher
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.storage import Storage
+from headrace.broker.supervision.supervision import Rule, Scope, Supervisor
+from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import StoreUnavailable
 from headrace.model.errors import RequestError, StorageError
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
+from headrace.model.live_config import LiveConfig
 
 logger = logging.getLogger(__name__)
 
@@ -43,30 +46,50 @@ Look = tuple[StorageError | None, tuple[int, int]]  # why it is not there; its t
 class DiskHealth:
     """Looks at the disk every few seconds."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        storage: Storage,
+        space: DiskSpace,
+        flusher: Flusher,
+        replicas: Replicas,
+        membership: BrokerMembership,
+        supervisor: Supervisor,
+        *,
+        config: LiveConfig,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._storage = storage
+        self._space = space
+        self._flusher = flusher
+        self._replicas = replicas
+        self._membership = membership
+        self._supervisor = supervisor
+        self._config = config
+        self._loop = loop
+        # What makes room, or lets others lead who have some: called at each look at a disk that is full.
+        self.on_short: list[Callable[[], None]] = []
         self._looking: asyncio.Future[Look] | None = None
         self.lost: StorageError | None = None  # the data directory is not there any more
 
-    def start(self) -> None:
-        self._broker.space.on_refused = self._look
-        self._broker.clustering.scope.start("disk health", self._watch, Rule.RESTART)
+    def start(self, scope: Scope) -> None:
+        self._space.on_refused = self._look
+        scope.start("disk health", self._watch, Rule.RESTART)
 
     def reasons(self) -> tuple[str, ...]:
         """What others should know, in words for people."""
         if self.lost is not None:
-            return (f"log directory {self._broker.storage.name} is gone",)
-        offline = sum(partition.failure is not None for partition in self._broker.replicas)
+            return (f"log directory {self._storage.name} is gone",)
+        offline = sum(partition.failure is not None for partition in self._replicas)
         found = [f"{offline} partition{'' if offline == 1 else 's'} offline"] if offline else []
-        if self._broker.space.is_short:
-            found.insert(0, self._broker.space.why_short())
-        found += self._broker.supervisor.troubles()
+        if self._space.is_short:
+            found.insert(0, self._space.why_short())
+        found += self._supervisor.troubles()
         slow = self._why_slow()
         return (*found, slow) if slow is not None else tuple(found)
 
     def _why_slow(self) -> str | None:
-        now, times = self._broker.loop.time(), self._broker.flusher.times
-        slow_s: float = self._broker.config["headrace.disk.slow.ms"] / 1000
+        now, times = self._loop.time(), self._flusher.times
+        slow_s: float = self._config.now["headrace.disk.slow.ms"] / 1000
         return slow_disk(times.since(now - WINDOW_S), times.under_way(now), slow_s)
 
     async def _watch(self) -> None:
@@ -81,14 +104,13 @@ class DiskHealth:
     def _look(self) -> None:
         # A disk that hangs must not hang this: the answer is taken when it comes, and until then nobody asks again.
         if self._looking is None:
-            self._looking = self._broker.loop.run_in_executor(None, self._ask)
+            self._looking = self._loop.run_in_executor(None, self._ask)
             self._looking.add_done_callback(self._on_looked)
 
     def _ask(self) -> "Look":
         """In a thread."""
-        storage = self._broker.storage
-        missing = storage.missing()
-        return missing, storage.space() if missing is None else (-1, -1)
+        missing = self._storage.missing()
+        return missing, self._storage.space() if missing is None else (-1, -1)
 
     def _on_looked(self, looking: "asyncio.Future[Look]") -> None:
         self._looking = None
@@ -98,29 +120,29 @@ class DiskHealth:
             self._take(*looking.result())
         except Exception as error:
             # What was known of the disk is out of date from here on: people must hear of it.
-            self._broker.supervisor.report("the look at the disk", error)
+            self._supervisor.report("the look at the disk", error)
 
     def _take(self, missing: StorageError | None, space: tuple[int, int]) -> None:
         total, free = space
         if missing is not None and self.lost is None:
             self._on_lost(missing)
         if missing is None:
-            self._broker.space.measured(total, free)
-            if self._broker.space.is_short:
-                self._broker.housekeeping.make_room()
-                self._broker.clustering.hand_over_for_room()
-            if self._broker.space.may_try:
-                self._broker.replicas.try_again()
+            self._space.measured(total, free)
+            if self._space.is_short:
+                for act in self.on_short:
+                    act()
+            if self._space.may_try:
+                self._replicas.try_again()
 
     def _on_lost(self, error: StorageError) -> None:
         self.lost = error
         logger.error("the data directory is gone; everything in it is offline: %s", error)
-        for partition in self._broker.replicas:
+        for partition in self._replicas:
             partition.on_storage_failure(error)
 
     async def tell(self) -> None:
         """Let the others know, if anything is new.  Numbers change all the time; a disk that stays slow is no news."""
-        reasons, membership = self.reasons(), self._broker.membership
+        reasons, membership = self.reasons(), self._membership
         told = membership.registration.degraded
         gives_up = self.lost is not None and not membership.registration.shutting_down
         if not gives_up and [_kind(reason) for reason in reasons] == [_kind(reason) for reason in told]:

@@ -5,18 +5,18 @@ another broker leads has been in sync again since the start, until the broker is
 JSON how it is, and answer before the logs are opened, which may take a while.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import orjson
 
+from headrace.broker.cluster.participation import Clustering
 from headrace.model.listeners import Address, parse_address
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-    from headrace.broker.app import Broker
 
 
 class Phase(StrEnum):
@@ -37,17 +37,21 @@ class Condition:
     replicas_behind: int = 0  # not in sync again since the start; only while the broker has never been ready
 
 
-def condition(broker: "Broker") -> Condition:
-    if broker.phase is not Phase.SERVING:
-        return Condition(False, "DOWN", (f"the broker is {broker.phase}",))
-    if not broker.clustering.may_lead():
+def not_serving(phase: Phase) -> Condition:
+    """How a broker is that does not serve yet, or no longer."""
+    return Condition(False, "DOWN", (f"the broker is {phase}",))
+
+
+def serving(clustering: Clustering) -> Condition:
+    """How a broker is that serves clients."""
+    if not clustering.may_lead():
         return Condition(False, "DOWN", ("the broker lost its place in the cluster and is registering anew",))
-    reasons = broker.clustering.health.reasons()
-    behind = broker.clustering.catching_up.behind
+    reasons = clustering.health.reasons()
+    behind = clustering.catching_up.behind
     if behind:
         words = "1 replica has" if behind == 1 else f"{behind} replicas have"
         reasons += (f"{words} not caught up since the start",)
-    ready = broker.clustering.health.lost is None and not behind
+    ready = clustering.health.lost is None and not behind
     return Condition(ready, "DEGRADED" if reasons else "HEALTHY", reasons, behind)
 
 
@@ -59,13 +63,15 @@ def health_address(text: str) -> Address:
 class HealthListener:
     """The HTTP address; nothing at all where none is set."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, wanted: str | None, condition: Callable[[], Condition]) -> None:
+        """`wanted` is the address that was set; `condition` is how the broker is when somebody asks."""
+        self._wanted = wanted
+        self._condition = condition
         self._runner: web.AppRunner | None = None
         self.address: Address | None = None
 
     async def start(self) -> None:
-        if (wanted := self._broker.config["headrace.health.listener"]) is None:
+        if (wanted := self._wanted) is None:
             return
         # Most brokers do without, and start sooner for it.
         from aiohttp import web
@@ -88,10 +94,10 @@ class HealthListener:
             await self._runner.cleanup()
 
     async def _live(self, request: "web.Request") -> "web.Response":
-        return _answer(200, condition(self._broker))
+        return _answer(200, self._condition())
 
     async def _ready(self, request: "web.Request") -> "web.Response":
-        found = condition(self._broker)
+        found = self._condition()
         return _answer(200 if found.ready else 503, found)
 
 

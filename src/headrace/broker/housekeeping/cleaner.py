@@ -7,10 +7,12 @@ What is cleaned is never what producers append to; readers see the old segments 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
+from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.partitions.partition import Partition
+from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.host.worker import WorkerLost, WorkerProcess
 from headrace.log.cleaning.compaction import (
@@ -27,9 +29,6 @@ from headrace.log.log import Log
 from headrace.log.values import CorruptBatch
 from headrace.model.errors import StorageError
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 logger = logging.getLogger(__name__)
 
 # A worker that takes longer than so long, and longer than reading so slowly takes, stands still.
@@ -43,8 +42,23 @@ Result = TypeVar("Result")
 class Cleaner:
     """Cleans the logs of a broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        replicas: Iterable[Partition],
+        removal: FileRemoval,
+        *,
+        clock: Clock,
+        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
+        in_processes: bool,
+    ) -> None:
+        """Worker processes know only the real disk: `in_processes` says whether the logs are on it."""
+        self._replicas = replicas
+        self._removal = removal
+        self._clock = clock
+        self._disk = disk
+        self._loop = loop
+        self._in_processes = in_processes
         self._worker: WorkerProcess | None = None
         self._starting = threading.Lock()
         self._closed = False
@@ -65,13 +79,13 @@ class Cleaner:
 
     async def expire_all(self) -> None:
         """Clean what has expired, and look at what was written lately."""
-        now = self._broker.clock.wall_ms()
+        now = self._clock.wall_ms()
         for partition in list(self._candidates()):
             if isinstance(partition.log, Log) and has_expiry_work(partition.log, now):
                 await self.clean(partition)
 
     def _candidates(self) -> Iterator[Partition]:
-        for partition in self._broker.replicas:
+        for partition in self._replicas:
             config = partition.config
             if (
                 partition.failure is None
@@ -111,7 +125,7 @@ class Cleaner:
         return False
 
     def _plan(self, log: Log, high_watermark: int) -> CompactionPlan | None:
-        now = self._broker.clock.wall_ms()
+        now = self._clock.wall_ms()
         return plan_compaction(log, now, high_watermark) or plan_expiry(log, now, high_watermark)
 
     async def _look_for_expiries(self, log: Log) -> None:
@@ -123,12 +137,12 @@ class Cleaner:
             except (CorruptBatch, OSError):
                 if not is_outdated(log, plan):
                     raise
-        close_for_expiry(log, self._broker.clock.wall_ms())
+        close_for_expiry(log, self._clock.wall_ms())
 
     async def _work(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
-        if self._broker.host.worker_processes:
-            return await self._broker.loop.run_in_executor(None, self._call_worker, work, plan)
-        return await self._broker.loop.run_in_executor(None, work, plan, self._broker.host.disk)
+        if self._in_processes:
+            return await self._loop.run_in_executor(None, self._call_worker, work, plan)
+        return await self._loop.run_in_executor(None, work, plan, self._disk)
 
     def _call_worker(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
         # In a thread: a process takes a while to start.
@@ -139,12 +153,11 @@ class Cleaner:
         return worker.call(work, plan, None, seconds_max=WORK_SECONDS_MIN + plan.bytes_to_read / WORK_BYTES_PER_S_MIN)
 
     async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
-        disk = self._broker.host.disk
         if partition.failure is not None or log.failure is not None:
-            await self._broker.loop.run_in_executor(None, discard, result, disk)
+            await self._loop.run_in_executor(None, discard, result, self._disk)
             return
-        await self._broker.loop.run_in_executor(None, publish, result, disk)
-        self._broker.housekeeping.unlink_soon(swap_in(log, result))
+        await self._loop.run_in_executor(None, publish, result, self._disk)
+        self._removal.unlink_soon(swap_in(log, result))
         logger.info(
             "cleaned %s: %d of %d records and %d of %d bytes stay",
             partition.identity,
@@ -156,7 +169,7 @@ class Cleaner:
 
     async def _end_worker(self) -> None:
         # In a thread: another may be starting the process, and the kernel takes a while to end it.
-        await asyncio.shield(self._broker.loop.run_in_executor(None, self._end_worker_now))
+        await asyncio.shield(self._loop.run_in_executor(None, self._end_worker_now))
 
     def _end_worker_now(self) -> None:
         with self._starting:

@@ -5,25 +5,24 @@ All of it in the background: decisions on the event loop, files in threads, comp
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
-from heapq import heappop, heappush
-from itertools import count
-from typing import TYPE_CHECKING
 
+from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.housekeeping.cleaner import Cleaner
+from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.housekeeping.turns import in_turns
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.supervision.supervision import Rule
+from headrace.broker.partitions.storage import Storage
+from headrace.broker.supervision.supervision import Rule, Scope, Spawn
 from headrace.host.allocator import give_memory_back
+from headrace.host.clock import Clock
 from headrace.log.cleaning.steps import Steps
-from headrace.log.interface import CorruptBatch, PartitionLog, RemovedSegment
+from headrace.log.interface import CorruptBatch, PartitionLog
 from headrace.log.memory import MemoryLog
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
+from headrace.model.live_config import LiveConfig
 
 logger = logging.getLogger(__name__)
 
@@ -41,25 +40,40 @@ QUIET_S = 1.0
 class Housekeeping:
     """The broker's background work."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self.cleaner = Cleaner(broker)
+    def __init__(
+        self,
+        replicas: Iterable[Partition],
+        storage: Storage,
+        removal: FileRemoval,
+        cleaner: Cleaner,
+        health: DiskHealth,
+        *,
+        config: LiveConfig,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        spawn: Spawn,
+    ) -> None:
+        self._replicas = replicas
+        self._storage = storage
+        self._removal = removal
+        self.cleaner = cleaner
+        self._health = health
+        self._config = config
+        self._clock = clock
+        self._loop = loop
+        self._spawn = spawn
         self._altered = asyncio.Event()
-        self._leaving: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()
-        self._more_leave = asyncio.Event()
         # One round over logs in memory at a time: each goes on where it was.
         self._memory_turn = asyncio.Lock()
         # Partitions that went since memory was last given back.
         self._removed = 0
 
-    def start(self) -> None:
-        config = self._broker.config
-        self._scope = self._broker.supervisor.scope("housekeeping")
-        self._scope.start("removal", self._let_go, Rule.RESTART)
+    def start(self, scope: Scope) -> None:
+        self._scope = scope
+        self._scope.start("removal", self._removal.unlink_for_ever, Rule.RESTART)
         self._repeat("retention", "log.retention.check.interval.ms", self.apply_retention)
         self._scope.start("expiry", self._expire, Rule.RESTART)
-        if config["log.cleaner.enable"]:
+        if self._config.now["log.cleaner.enable"]:
             self._repeat("cleaning", "log.cleaner.backoff.ms", self.cleaner.clean_all)
         self._repeat("checkpoints", "log.flush.offset.checkpoint.interval.ms", self.checkpoint)
 
@@ -81,14 +95,13 @@ class Housekeeping:
 
     async def _rest(self, setting: str) -> int:
         """Wait for as long as the setting says, also where it changes meanwhile; how long that was, in milliseconds."""
-        loop = self._broker.loop
-        began = loop.time()
-        while (left := began + max(1, self._broker.config[setting]) / 1000 - loop.time()) > 0:
+        began = self._loop.time()
+        while (left := began + max(1, self._config.now[setting]) / 1000 - self._loop.time()) > 0:
             self._altered.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._altered.wait()
-        return int(self._broker.config[setting])
+        return int(self._config.now[setting])
 
     def on_settings(self) -> None:
         """A setting was changed at run time: whoever rests looks at how long."""
@@ -103,7 +116,7 @@ class Housekeeping:
                 await self._clean_in_memory(partition, partition.log.retention_steps)
                 continue
             try:
-                removed = partition.log.apply_retention(self._broker.clock.wall_ms(), partition.high_watermark)
+                removed = partition.log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
             except CorruptBatch as error:
                 logger.error("retention cannot read %s: %s", partition.identity, error)
                 partition.note_damage()
@@ -111,55 +124,39 @@ class Housekeeping:
             except StorageError as error:
                 partition.on_storage_failure(error)
                 continue
-            self.unlink_soon(removed)
+            self._removal.unlink_soon(removed)
             if turn % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
     async def _clean_in_memory(self, partition: Partition, steps: Callable[[int, int], Steps[None]]) -> None:
         async with self._memory_turn:
-            clock = self._broker.clock
-            await in_turns(self._broker.loop, clock, steps(clock.wall_ms(), partition.high_watermark))
+            await in_turns(self._loop, self._clock, steps(self._clock.wall_ms(), partition.high_watermark))
 
     # -- expiry
 
     async def _expire(self) -> None:
         """Records whose time to live is over go soon, however rarely the rest is cleaned."""
-        loop = self._broker.loop
         rest = EXPIRY_INTERVAL_S
         while True:
             await asyncio.sleep(rest)
-            began = loop.time()
+            began = self._loop.time()
             await self.expire_in_memory()
-            rest = max(EXPIRY_INTERVAL_S, REST_PER_WORK * (loop.time() - began))
-            if self._broker.config["log.cleaner.enable"]:
+            rest = max(EXPIRY_INTERVAL_S, REST_PER_WORK * (self._loop.time() - began))
+            if self._config.now["log.cleaner.enable"]:
                 await self.cleaner.expire_all()
 
     async def expire_in_memory(self) -> None:
         """Remove what has expired from the logs in memory."""
         for partition in list(self._online()):
             log = partition.log
-            if isinstance(log, MemoryLog) and log.has_expiry_work(self._broker.clock.wall_ms(), partition.high_watermark):
+            if isinstance(log, MemoryLog) and log.has_expiry_work(self._clock.wall_ms(), partition.high_watermark):
                 await self._clean_in_memory(partition, log.expiry_steps)
-
-    def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
-        """Let the files of removed segments go, beside the event loop."""
-        for segment in removed:
-            logger.info(
-                "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
-            )
-            self.unlink_later(segment.unlink, segment.delay_ms)
-
-    def unlink_later(self, unlink: Callable[[], None], delay_ms: int) -> None:
-        """Let files go when their delay is over, or at once where the disk is full."""
-        due = self._broker.loop.time() + max(0, delay_ms) / 1000
-        heappush(self._leaving, (due, next(self._numbers), unlink))
-        self._more_leave.set()
 
     def on_removed(self, partition: Partition) -> None:
         """A partition has gone.  Once many have, what they took is given back to the machine."""
         self._removed += 1
         if self._removed == REMOVED_BEFORE_TRIM:
-            self._broker.spawn(self._give_memory_back(), "giving memory back")
+            self._spawn(self._give_memory_back(), "giving memory back")
 
     async def _give_memory_back(self) -> None:
         seen = 0
@@ -167,46 +164,26 @@ class Housekeeping:
             seen = self._removed
             await asyncio.sleep(QUIET_S)
         self._removed = 0
-        await self._broker.loop.run_in_executor(None, give_memory_back)
-
-    def make_room(self) -> None:
-        """The disk is full: files that wait for their delay to be over go now."""
-        self._more_leave.set()
-
-    async def _let_go(self) -> None:
-        """Unlink each file when its delay is over.  What is left when the broker stops goes at the next start."""
-        loop = self._broker.loop
-        while True:
-            self._more_leave.clear()
-            left = self._leaving[0][0] - loop.time() if self._leaving else None
-            if left is None or (left > 0 and not self._broker.space.is_short):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._more_leave.wait()
-                continue
-            _, _, unlink = heappop(self._leaving)
-            try:
-                await loop.run_in_executor(None, unlink)
-            except (StorageError, OSError) as error:
-                logger.error("could not remove files; they go at the next start: %s", error)
+        await self._loop.run_in_executor(None, give_memory_back)
 
     # -- offsets on disk
 
     async def checkpoint(self) -> None:
         """Write high watermarks, recovery points and log starts down."""
-        if self._broker.clustering.health.lost is not None:
+        if self._health.lost is not None:
             return
-        high_watermarks, logs = self.positions()
-        await self._broker.loop.run_in_executor(None, self._broker.storage.checkpoint, high_watermarks, logs)
-
-    def positions(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionLog]]:
-        """How far each partition is, as the next start may believe it.
-
-        A follower hears of a high watermark before it has flushed what lies below: a power failure could bring back what it had
-        given up there.
-        """
-        online = list(self._online())
-        return {p.identity: min(p.high_watermark, p.safe_end) for p in online}, {p.identity: p.log for p in online}
+        high_watermarks, logs = positions(self._replicas)
+        await self._loop.run_in_executor(None, self._storage.checkpoint, high_watermarks, logs)
 
     def _online(self) -> Iterator[Partition]:
-        return (partition for partition in self._broker.replicas if partition.failure is None)
+        return (partition for partition in self._replicas if partition.failure is None)
+
+
+def positions(partitions: Iterable[Partition]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, PartitionLog]]:
+    """How far each partition that is online has got, as the next start may believe it, and its log.
+
+    A follower hears of a high watermark before it has flushed what lies below: a power failure could bring back what it had
+    given up there.
+    """
+    online = [partition for partition in partitions if partition.failure is None]
+    return {p.identity: min(p.high_watermark, p.safe_end) for p in online}, {p.identity: p.log for p in online}

@@ -4,53 +4,56 @@ What is written down of a log must not reach beyond its end, so that is lowered 
 is then a matter of names and of file sizes.  Between the two anything may happen: whoever wants a cut says until when.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.partitions.partition import Partition
 from headrace.log.interface import RemovedSegment
 from headrace.log.log import Log
 from headrace.log.segmented import Cut
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
+class LogCutter:
+    """Cuts the logs of one broker's replicas."""
 
-async def truncate_to(broker: "Broker", partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
-    """Remove everything at and after an offset; whether that was still wanted when it came to it.  Raises StorageError."""
-    log = partition.log
-    begun = log.begin_cut(offset) if isinstance(log, Log) else None
-    return await _cut(broker, partition, begun, is_wanted, lambda: log.truncate_to(offset))
+    def __init__(self, loop: asyncio.AbstractEventLoop, removal: FileRemoval) -> None:
+        self._loop = loop
+        self._removal = removal
 
+    async def truncate_to(self, partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
+        """Remove everything at and after an offset; whether that was still wanted when it came to it.  Raises StorageError."""
+        log = partition.log
+        begun = log.begin_cut(offset) if isinstance(log, Log) else None
+        return await self._cut(partition, begun, is_wanted, lambda: log.truncate_to(offset))
 
-async def start_over_at(broker: "Broker", partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
-    """Remove everything; the next record gets this offset.  Whether it was still wanted.  Raises StorageError."""
-    log = partition.log
-    begun = log.begin_starting_over(offset) if isinstance(log, Log) else None
-    return await _cut(broker, partition, begun, is_wanted, lambda: log.truncate_fully_and_start_at(offset))
+    async def start_over_at(self, partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
+        """Remove everything; the next record gets this offset.  Whether it was still wanted.  Raises StorageError."""
+        log = partition.log
+        begun = log.begin_starting_over(offset) if isinstance(log, Log) else None
+        return await self._cut(partition, begun, is_wanted, lambda: log.truncate_fully_and_start_at(offset))
 
-
-async def _cut(
-    broker: "Broker",
-    partition: Partition,
-    begun: Cut | None,
-    is_wanted: Callable[[], bool],
-    shorten: Callable[[], list[RemovedSegment]],
-) -> bool:
-    log = partition.log
-    if begun is None or not isinstance(log, Log):
-        broker.housekeeping.unlink_soon(shorten())
-        partition.on_truncated()
-        return True
-    try:
-        await broker.loop.run_in_executor(None, log.prepare_cut, begun)
-        if not is_wanted():
-            return False
-        broker.housekeeping.unlink_soon(shorten())
-        partition.on_truncated()
-        return True
-    finally:
-        log.end_cut(begun)
-        if partition.config.flush == "ack":
-            # What a flush did not dare to promise meanwhile.
-            partition.flush_soon()
+    async def _cut(
+        self,
+        partition: Partition,
+        begun: Cut | None,
+        is_wanted: Callable[[], bool],
+        shorten: Callable[[], list[RemovedSegment]],
+    ) -> bool:
+        log = partition.log
+        if begun is None or not isinstance(log, Log):
+            self._removal.unlink_soon(shorten())
+            partition.on_truncated()
+            return True
+        try:
+            await self._loop.run_in_executor(None, log.prepare_cut, begun)
+            if not is_wanted():
+                return False
+            self._removal.unlink_soon(shorten())
+            partition.on_truncated()
+            return True
+        finally:
+            log.end_cut(begun)
+            if partition.config.flush == "ack":
+                # What a flush did not dare to promise meanwhile.
+                partition.flush_soon()

@@ -12,19 +12,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
-from headrace.broker.partitions.cutting import start_over_at, truncate_to
+from headrace.broker.administration.partition_changes import PartitionChanges
+from headrace.broker.partitions.cutting import LogCutter
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.supervision.supervision import Spawn
 from headrace.controller.election import Elected, ElectionRules, eligible_in, vouches, without_damaged
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
+from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.store import StoreUnavailable
 from headrace.model.errors import NoRoom, RequestError, StorageError
 from headrace.model.identity import NO_BROKER
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +35,24 @@ WAIT_S = 30.0
 class Mending:
     """Looks after the replicas of one broker."""
 
-    def __init__(self, broker: "Broker", tell_degraded: Callable[[], Awaitable[None]]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        replicas: Replicas,
+        cluster: ClusterMetadata,
+        changes: PartitionChanges,
+        cutter: LogCutter,
+        tell_degraded: Callable[[], Awaitable[None]],
+        spawn: Spawn,
+        broker_id: int,
+    ) -> None:
+        """`tell_degraded` lets the other brokers know how the disk does."""
+        self._replicas = replicas
+        self._cluster = cluster
+        self._changes = changes
+        self._cutter = cutter
         self._tell_degraded = tell_degraded
+        self._spawn = spawn
+        self._broker_id = broker_id
         # Replicas that were looked at since they were opened.
         self._known: set[Partition] = set()
 
@@ -60,50 +75,50 @@ class Mending:
         """Set a replica aside if it is damaged and others can do its work."""
         if partition.failure is not None or (damaged_from := partition.log.damaged_from) is None:
             return
-        state = self._state(self._broker.image, partition)
-        if state is None or not self._is_dispensable(self._broker.image, state):
+        state = self._state(self._cluster.image, partition)
+        if state is None or not self._is_dispensable(self._cluster.image, state):
             return
         partition.set_aside(StorageError(partition.identity, f"reading the segment at offset {damaged_from}"))
-        self._broker.spawn(self._mend(partition))
+        self._spawn(self._mend(partition))
 
     def _is_dispensable(self, image: ClusterImage, state: PartitionState) -> bool:
         eligible = eligible_in(image)
-        return any(broker != self._broker.broker_id and eligible(broker) for broker in state.isr)
+        return any(broker != self._broker_id and eligible(broker) for broker in state.isr)
 
     async def _mend(self, partition: Partition) -> None:
         while partition.is_set_aside and partition in self._known:
             try:
                 await self._resign(partition)
                 await self._tell_degraded()
-                await self._broker.cluster.wait_until(lambda image: self._may_cut(image, partition), WAIT_S)
+                await self._cluster.wait_until(lambda image: self._may_cut(image, partition), WAIT_S)
             except (StoreUnavailable, RequestError) as error:
                 logger.warning("%s waits to be mended: %s", partition.identity, error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            if partition in self._known and self._may_cut(self._broker.image, partition):
+            if partition in self._known and self._may_cut(self._cluster.image, partition):
                 await self._cut(partition)
         with contextlib.suppress(StoreUnavailable, RequestError):
             await self._tell_degraded()
 
     async def _resign(self, partition: Partition) -> None:
-        broker_id = self._broker.broker_id
+        broker_id = self._broker_id
 
         def without_us(image: ClusterImage, state: PartitionState, rules: ElectionRules) -> Elected:
             return Elected(without_damaged(state, broker_id, eligible_in(image), rules))
 
-        await self._broker.partition_changes.change(partition.identity.topic, partition.identity.partition, without_us)
-        state = self._state(self._broker.image, partition)
-        if state is not None and vouches(state, broker_id) and not self._is_dispensable(self._broker.image, state):
+        await self._changes.change(partition.identity.topic, partition.identity.partition, without_us)
+        state = self._state(self._cluster.image, partition)
+        if state is not None and vouches(state, broker_id) and not self._is_dispensable(self._cluster.image, state):
             # Whoever could have taken over is gone: better a replica with a hole than none.
             partition.take_back()
-            self._broker.replicas.reconsider(partition)
+            self._replicas.reconsider(partition)
 
     def _may_cut(self, image: ClusterImage, partition: Partition) -> bool:
         """Whether the cluster does not count on this replica, and somebody leads who can give back what it cuts."""
         if not partition.is_set_aside or partition not in self._known:
             return True
         state = self._state(image, partition)
-        return state is not None and state.leader != NO_BROKER and not vouches(state, self._broker.broker_id)
+        return state is not None and state.leader != NO_BROKER and not vouches(state, self._broker_id)
 
     async def _cut(self, partition: Partition) -> None:
         if not partition.is_set_aside or (damaged_from := partition.log.damaged_from) is None:
@@ -112,13 +127,13 @@ class Mending:
         logger.warning("%s: fetches [%d, %d) anew, which is damaged here", partition.identity, damaged_from, log.end_offset)
 
         def is_wanted() -> bool:
-            return partition.is_set_aside and self._may_cut(self._broker.image, partition)
+            return partition.is_set_aside and self._may_cut(self._cluster.image, partition)
 
         try:
             if damaged_from <= log.start_offset:
-                is_done = await start_over_at(self._broker, partition, log.start_offset, is_wanted)
+                is_done = await self._cutter.start_over_at(partition, log.start_offset, is_wanted)
             else:
-                is_done = await truncate_to(self._broker, partition, damaged_from, is_wanted)
+                is_done = await self._cutter.truncate_to(partition, damaged_from, is_wanted)
         except NoRoom as error:
             logger.warning("%s waits to be mended: %s", partition.identity, error)
             await asyncio.sleep(RETRY_S)
@@ -130,7 +145,7 @@ class Mending:
         if not is_done:
             return
         partition.take_back()
-        self._broker.replicas.reconsider(partition)
+        self._replicas.reconsider(partition)
 
     def _state(self, image: ClusterImage, partition: Partition) -> PartitionState | None:
         topic = image.topics_by_id.get(partition.topic_id)

@@ -5,15 +5,14 @@ to know: a topic with a storage quota may be over it by what is written elsewher
 """
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from headrace.broker.cluster.peers import PeerUnreachable
-from headrace.controller.image import Topic
+from headrace.broker.cluster.peers import Peers, PeerUnreachable
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.supervision.supervision import Spawn
+from headrace.controller.image import CurrentImage, Topic
 from headrace.model.identity import NO_BROKER, TopicPartition
 from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
 
 ASK_EVERY_S = 1.0
 ANSWER_S_MAX = 5.0
@@ -24,16 +23,24 @@ LANE = "sizes"
 class TopicSizes:
     """Sizes by topic; asks no more than once in a while for each."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self, replicas: Replicas, image: CurrentImage, peers: Peers, spawn: Spawn, now: Callable[[], float], broker_id: int
+    ) -> None:
+        """`now` is the event loop's time."""
+        self._replicas = replicas
+        self._image = image
+        self._peers = peers
+        self._spawn = spawn
+        self._now = now
+        self._broker_id = broker_id
         self._elsewhere: dict[TopicPartition, int] = {}
         self._asked_at: dict[str, float] = {}
 
     def size_of(self, name: str) -> int:
         """In bytes, as far as it is known here."""
-        here = {partition.identity.partition: partition.log.size_bytes for partition in self._broker.replicas.of_topic(name)}
+        here = {partition.identity.partition: partition.log.size_bytes for partition in self._replicas.of_topic(name)}
         size = sum(here.values())
-        topic = self._broker.image.topics.get(name)
+        topic = self._image().topics.get(name)
         if topic is None or len(here) == topic.partition_count:
             return size
         self._ask_soon(name)
@@ -41,19 +48,19 @@ class TopicSizes:
         return size + sum(self._elsewhere.get(identity, 0) for identity in missing)
 
     def _ask_soon(self, name: str) -> None:
-        now = self._broker.loop.time()
+        now = self._now()
         if name not in self._asked_at or now - self._asked_at[name] >= ASK_EVERY_S:
             self._asked_at[name] = now
-            self._broker.spawn(self._ask(name))
+            self._spawn(self._ask(name))
 
     async def _ask(self, name: str) -> None:
-        topic = self._broker.image.topics.get(name)
+        topic = self._image().topics.get(name)
         if topic is None:
             return
         for leader, indexes in self._led_elsewhere(topic).items():
             wanted = DescribableLogDirTopic(topic=name, partitions=tuple(indexes))
             try:
-                response: DescribeLogDirsResponse = await self._broker.peers.call(
+                response: DescribeLogDirsResponse = await self._peers.call(
                     leader,
                     DescribeLogDirsRequest(topics=(wanted,)),
                     DESCRIBE_LOG_DIRS_VERSION,
@@ -62,13 +69,13 @@ class TopicSizes:
                 )
             except PeerUnreachable:
                 continue  # what was known of its partitions stays known
-            if name in self._broker.image.topics:
+            if name in self._image().topics:
                 self._take(response)
 
     def _led_elsewhere(self, topic: Topic) -> dict[int, list[int]]:
         by_leader: dict[int, list[int]] = defaultdict(list)
         for index, state in enumerate(topic.partitions):
-            if self._broker.broker_id not in state.replicas and state.leader != NO_BROKER:
+            if self._broker_id not in state.replicas and state.leader != NO_BROKER:
                 by_leader[state.leader].append(index)
         return by_leader
 

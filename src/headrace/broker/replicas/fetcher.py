@@ -8,18 +8,24 @@ same holds for where this replica's log begins.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from headrace.broker.cluster.peers import PeerUnreachable
-from headrace.broker.partitions.cutting import start_over_at, truncate_to
+from headrace.broker.cluster.peers import Peers, PeerUnreachable
+from headrace.broker.housekeeping.file_removal import FileRemoval
+from headrace.broker.partitions.cutting import LogCutter
+from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.replicas.throttle import FOLLOWER, ReplicationThrottle
-from headrace.broker.supervision.supervision import Rule
+from headrace.broker.replicas.throttle import ReplicationThrottle
+from headrace.broker.supervision.supervision import Rule, Scope
+from headrace.controller.image import CurrentImage
 from headrace.log.interface import PartitionLog
+from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import NO_BROKER, TopicPartition
+from headrace.model.live_config import LiveConfig
 from headrace.replication.follower import (
     EpochEnd,
     FetchAnswer,
@@ -45,9 +51,6 @@ from headrace.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 logger = logging.getLogger(__name__)
 
 FETCH_VERSION = 17
@@ -60,19 +63,38 @@ NAMED_MAX = 500  # in one request, so that ten thousand new partitions are not o
 EPOCH_MAX = 2**31 - 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What it takes to follow: how this broker reaches leaders, and what it does with what they answer."""
+
+    broker_id: int
+    membership: BrokerMembership
+    image: CurrentImage
+    config: LiveConfig
+    peers: Peers
+    throttle: ReplicationThrottle
+    cutter: LogCutter
+    removal: FileRemoval
+    log_starts: LogStarts
+    # Called with a partition that cannot keep up, as the disk is full.
+    step_back: Callable[[Partition], None]
+    # The event loop's time.
+    now: Callable[[], float]
+    scope: Scope
+
+
 class ReplicaFetchers:
     """Gives each follower on this broker to the fetcher of its leader."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._throttle = ReplicationThrottle(broker, FOLLOWER)
+    def __init__(self, following: Following) -> None:
+        self._following = following
         self._fetchers: dict[int, Fetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
 
     def on_role(self, partition: Partition) -> None:
         """A partition's role may have changed: fetch it from its leader, or from nobody."""
         leader = partition.state.leader
-        if partition.is_leader or leader in (NO_BROKER, self._broker.broker_id) or partition.failure is not None:
+        if partition.is_leader or leader in (NO_BROKER, self._following.broker_id) or partition.failure is not None:
             self.on_removed(partition)
             return
         before = self._leader_of.get(partition.identity)
@@ -80,7 +102,7 @@ class ReplicaFetchers:
             self._fetchers[before].remove(partition)
         self._leader_of[partition.identity] = leader
         if leader not in self._fetchers:
-            self._fetchers[leader] = Fetcher(self._broker, leader, self._throttle)
+            self._fetchers[leader] = Fetcher(self._following, leader)
         self._fetchers[leader].add(partition)
 
     def on_removed(self, partition: Partition) -> None:
@@ -92,9 +114,9 @@ class ReplicaFetchers:
 class Fetcher:
     """Follows one leader, in a fetch session: each request names only what has changed since the one before."""
 
-    def __init__(self, broker: "Broker", leader: int, throttle: ReplicationThrottle) -> None:
-        self._broker = broker
-        self._throttle = throttle
+    def __init__(self, following: Following, leader: int) -> None:
+        self._following = following
+        self._throttle = following.throttle
         self._leader = leader
         self._partitions: dict[TopicPartition, Partition] = {}
         self._not_before: dict[TopicPartition, float] = {}
@@ -102,9 +124,9 @@ class Fetcher:
         self._touched: dict[TopicPartition, None] = {}
         # Their logs begin elsewhere since the last fetch, and the leader does not know it yet.
         self._moved_starts: dict[Partition, None] = {}
-        self._session = _Session(broker.membership.epoch)
+        self._session = _Session(following.membership.epoch)
         self._changed = asyncio.Event()
-        broker.clustering.scope.start("follow broker", self._run, Rule.RESTART, subject=str(leader))
+        following.scope.start("follow broker", self._run, Rule.RESTART, subject=str(leader))
 
     def add(self, partition: Partition) -> None:
         self._partitions[partition.identity] = partition
@@ -120,7 +142,7 @@ class Fetcher:
 
     @property
     def _back_off_s(self) -> float:
-        seconds: float = self._broker.config["replica.fetch.backoff.ms"] / 1000
+        seconds: float = self._following.config.now["replica.fetch.backoff.ms"] / 1000
         return seconds
 
     async def _run(self) -> None:
@@ -138,17 +160,17 @@ class Fetcher:
                 await asyncio.sleep(self._back_off_s)
 
     async def _fetch_once(self) -> None:
-        if self._session.broker_epoch != self._broker.membership.epoch:
+        if self._session.broker_epoch != self._following.membership.epoch:
             self._start_session()  # the leader knows us in another life
         named = self._to_name()
         if not named and not self._session:
             await self._wait_for_work()
             return
         # With more to say, there is nothing to wait for yet.
-        wait_ms: int = 0 if self._touched else self._broker.config["replica.fetch.wait.max.ms"]
+        wait_ms: int = 0 if self._touched else self._following.config.now["replica.fetch.wait.max.ms"]
         request = self._request(named, wait_ms)
         self._session.name(named)
-        response: FetchResponse = await self._broker.peers.call(
+        response: FetchResponse = await self._following.peers.call(
             self._leader, request, FETCH_VERSION, timeout=wait_ms / 1000 + ANSWER_SLACK_S, lane=LANE
         )
         if response.error_code in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
@@ -163,12 +185,12 @@ class Fetcher:
             self._start_session()  # a leader that keeps none is told everything each time
 
     def _start_session(self) -> None:
-        self._session = _Session(self._broker.membership.epoch)
+        self._session = _Session(self._following.membership.epoch)
         self._touched = dict.fromkeys(self._partitions)
 
     def _to_name(self) -> list[Partition]:
         """What the next request says anew; what may not be fetched for now leaves the session."""
-        now = self._broker.loop.time()
+        now = self._following.now()
         for identity in [identity for identity, moment in self._not_before.items() if moment <= now]:
             del self._not_before[identity]
             self._touched[identity] = None
@@ -179,7 +201,7 @@ class Fetcher:
             partition = self._partitions[identity]
             if partition.failure is not None or partition.is_leader or identity in self._not_before:
                 self._session.drop(identity)
-            elif self._throttle.holds_back(partition, self._broker.broker_id):
+            elif self._throttle.holds_back(partition, self._following.broker_id):
                 self._session.drop(identity)
                 self._not_before[identity] = now + THROTTLE_PAUSE_S
             else:
@@ -196,12 +218,12 @@ class Fetcher:
             return
 
     def _request(self, named: Iterable[Partition], wait_ms: int) -> FetchRequest:
-        config = self._broker.config
+        config = self._following.config.now
         by_topic: dict[UUID, list[FetchPartition]] = {}
         for partition in named:
             by_topic.setdefault(partition.topic_id, []).append(self._wanted(partition, config["replica.fetch.max.bytes"]))
         return FetchRequest(
-            replica_state=ReplicaState(replica_id=self._broker.broker_id, replica_epoch=self._broker.membership.epoch),
+            replica_state=ReplicaState(replica_id=self._following.broker_id, replica_epoch=self._following.membership.epoch),
             max_wait_ms=wait_ms,
             min_bytes=config["replica.fetch.min.bytes"],
             max_bytes=config["replica.fetch.response.max.bytes"],
@@ -226,7 +248,7 @@ class Fetcher:
         """Act on each partition's part; answer those that have grown."""
         grown = []
         for topic in response.responses:
-            known = self._broker.image.topics_by_id.get(topic.topic_id)
+            known = self._following.image().topics_by_id.get(topic.topic_id)
             if known is None:
                 continue
             for data in topic.partitions:
@@ -244,7 +266,7 @@ class Fetcher:
                 except NoRoom as error:
                     partition.on_storage_failure(error)
                     self._back_off(partition)
-                    self._broker.clustering.step_back(partition)
+                    self._following.step_back(partition)
                 except StorageError as error:
                     partition.on_storage_failure(error)
                 except RequestError as error:
@@ -289,14 +311,14 @@ class Fetcher:
             assert not isinstance(data.records, list), "records of a reply that was read are one buffer"
             try:
                 partition.append_as_follower(data.records)
-                self._throttle.on_bytes(partition, self._broker.broker_id, len(data.records))
+                self._throttle.on_bytes(partition, self._following.broker_id, len(data.records))
                 partition.after_append()
             except NoRoom as error:
                 refused, grown = error, False
         # First what the leader has not any more: it may differ here, and must not lie below a high watermark.
         start = min(data.log_start_offset, watermark_after(data.high_watermark, log.end_offset, partition.high_watermark))
         if start > log.start_offset:
-            self._broker.housekeeping.unlink_soon(log.delete_before(start))
+            self._following.removal.unlink_soon(log.delete_before(start))
         # Also where retention was here first, which writes nothing down.
         if min(data.log_start_offset, log.start_offset) > partition.durable_start:
             self._moved_starts[partition] = None
@@ -310,14 +332,14 @@ class Fetcher:
         log = partition.log
         if offset < log.end_offset:
             logger.info("%s: gives up [%d, %d), which its leader does not have", partition.identity, offset, log.end_offset)
-            await truncate_to(self._broker, partition, offset, self._while_followed(partition))
+            await self._following.cutter.truncate_to(partition, offset, self._while_followed(partition))
         else:
             # Nothing to cut and yet not a prefix: only a leader that is confused answers so.
             self._back_off(partition)
 
     async def _start_over(self, partition: Partition, offset: int) -> None:
         logger.info("%s: starts over at offset %d, where its leader's log begins", partition.identity, offset)
-        if await start_over_at(self._broker, partition, offset, self._while_followed(partition)):
+        if await self._following.cutter.start_over_at(partition, offset, self._while_followed(partition)):
             self._moved_starts[partition] = None
 
     def _while_followed(self, partition: Partition) -> Callable[[], bool]:
@@ -330,7 +352,7 @@ class Fetcher:
         if not moved:
             return
         try:
-            await self._broker.log_starts.write(moved)
+            await self._following.log_starts.write(moved)
         except StorageError as error:
             logger.error("new log starts are not told to broker %d yet: %s", self._leader, error)
             self._moved_starts = moved | self._moved_starts
@@ -350,9 +372,9 @@ class Fetcher:
             partition_index=partition.identity.partition, current_leader_epoch=partition.leader_epoch, timestamp=which
         )
         request = ListOffsetsRequest(
-            replica_id=self._broker.broker_id, topics=(ListOffsetsTopic(name=partition.identity.topic, partitions=(wanted,)),)
+            replica_id=self._following.broker_id, topics=(ListOffsetsTopic(name=partition.identity.topic, partitions=(wanted,)),)
         )
-        response: ListOffsetsResponse = await self._broker.peers.call(
+        response: ListOffsetsResponse = await self._following.peers.call(
             self._leader, request, LIST_OFFSETS_VERSION, timeout=ANSWER_SLACK_S, lane=LANE
         )
         answer = response.topics[0].partitions[0]
@@ -364,7 +386,7 @@ class Fetcher:
 
     def _back_off(self, partition: Partition) -> None:
         if partition.identity in self._partitions:
-            self._not_before[partition.identity] = self._broker.loop.time() + self._back_off_s
+            self._not_before[partition.identity] = self._following.now() + self._back_off_s
             self._touched[partition.identity] = None
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.host.clock import Clock
 
@@ -24,8 +24,12 @@ WINDOW_S = 60.0  # deaths older than this are forgiven
 DEATHS_MAX = 5  # within the window: more of a task that the broker cannot do without end the broker
 
 Function = Callable[[], Coroutine[Any, Any, None]]
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
-"""Runs something once, beside everything else."""
+
+
+class Spawn(Protocol):
+    """Runs something once, beside everything else; `kind` is its name for people, where its own is not for them."""
+
+    def __call__(self, work: Coroutine[Any, Any, None], kind: str = "") -> None: ...
 
 
 class Rule(Enum):
