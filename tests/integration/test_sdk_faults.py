@@ -22,6 +22,7 @@ from headrace import (
     Reject,
     TopicPartition,
 )
+from headrace.client.consumer.feed import feed_of
 from headrace.testing import Api, Broker, ErrorCode
 
 pytest_plugins = ["pytester"]
@@ -334,9 +335,9 @@ def test_the_end_of_a_partition_is_asked_for_again_when_librdkafka_has_forgotten
     with Producer(own.bootstrap) as producer:
         producer.send_many("orders", ["a", "b"])
     with Consumer("orders", bootstrap=own.bootstrap) as consumer:
-        client = consumer.reader.membership.client
+        client = feed_of(consumer).reader.membership.client
         forgetful = Forgetful(client)
-        monkeypatch.setattr(consumer.reader.starting_point, "client", forgetful)
+        monkeypatch.setattr(feed_of(consumer).reader.starting_point, "client", forgetful)
 
         assert [record.value for record in consumer.to_end()] == [b"a", b"b"]
         assert forgetful.forgot == 1

@@ -28,6 +28,7 @@ from headrace import (
     Reject,
     exactly_once,
 )
+from headrace.client.consumer.feed import feed_of
 from headrace.testing import Api, Broker, ErrorCode
 
 
@@ -257,7 +258,7 @@ def test_an_error_that_comes_behind_records_of_a_batch_waits_for_the_next_batch(
 ) -> None:
     fill(bootstrap, topic, ["1", "2", "3"])
     with grouped(bootstrap, topic, values=str) as consumer:
-        reader, fetched = consumer.reader, 0
+        reader, fetched = feed_of(consumer).reader, 0
         real = reader._fetch_records
 
         def fails_the_second_time(wait: float, most: int) -> Any:
@@ -317,7 +318,7 @@ def test_a_broken_record_that_could_not_be_parked_before_a_stop_is_read_again(bo
 
     # As a signal handler does it: the loop ends, and the `with` block ends without an exception.
     with grouped(bootstrap, topic, values="json", dead_letters=DeadLetters(producer=away)) as consumer:
-        threading.Timer(3, lambda: setattr(consumer.reader, "stopping", True)).start()
+        threading.Timer(3, lambda: setattr(feed_of(consumer).reader, "stopping", True)).start()
         assert consumer.poll(20) is None
     away.close()
 
@@ -333,7 +334,7 @@ def test_exactly_once_passes_over_nothing_that_a_stop_kept_from_being_parked(boo
 
         def handle(record: Record[Any, str], cursor: Any) -> None:
             if record.value == "bad":
-                threading.Timer(0.3, lambda: setattr(consumer.reader, "stopping", True)).start()
+                threading.Timer(0.3, lambda: setattr(feed_of(consumer).reader, "stopping", True)).start()
                 raise Reject("no")
 
         exactly_once(consumer, database).run(handle, dead_letters=DeadLetters(producer=away))

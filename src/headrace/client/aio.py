@@ -20,6 +20,7 @@ from headrace.client.admin.admin import Admin, At
 from headrace.client.admin.descriptions import ClusterDescription, GroupDescription, GroupListing, Setting, TopicDescription
 from headrace.client.arguments import Duration, Moment, seconds, whole_number
 from headrace.client.consumer.consumer import Consumer
+from headrace.client.consumer.feed import feed_of
 from headrace.client.errors import BufferFull, Closed, InvalidArgument
 from headrace.client.logs import log
 from headrace.client.producer.producer import Producer
@@ -98,7 +99,7 @@ class AsyncProducer:
 
     def transaction(self, consumer: AsyncConsumer[Any, Any] | None = None) -> AsyncTransaction:
         """An `async with` block whose records become visible together at its end, or not at all."""
-        return AsyncTransaction(self, self._producer.transaction(None if consumer is None else consumer.consumer))
+        return AsyncTransaction(self, self._producer.transaction(None if consumer is None else consumer._consumer))
 
     async def close(self, timeout: Duration | None = None) -> None:
         """As Producer.close."""
@@ -222,7 +223,7 @@ class AsyncTransaction:
 
     async def send_offsets(self, consumer: AsyncConsumer[Any, Any], offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """As Transaction.send_offsets."""
-        await to_its_end(self._transaction.send_offsets, consumer.consumer, offsets)
+        await to_its_end(self._transaction.send_offsets, consumer._consumer, offsets)
 
     async def __aenter__(self) -> Self:
         try:
@@ -249,13 +250,14 @@ class AsyncConsumer(Generic[K, V]):
         values: Format[V] = bytes,  # type: ignore[assignment]
         **settings: Unpack[ConsumerOptions],
     ) -> None:
-        self.consumer: Consumer[K, V] = Consumer(topics, bootstrap=bootstrap, keys=keys, values=values, **settings)
+        self._consumer: Consumer[K, V] = Consumer(topics, bootstrap=bootstrap, keys=keys, values=values, **settings)
+        self._feed = feed_of(self._consumer)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headrace-async-consumer")
         self._subscription: AsyncSubscription | None = None
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        self.consumer.finish_handed_out()  # which refuses when it is closed already; closed later, the loop ends
-        while not self.consumer.reader.stopping and (record := await self._next(None)) is not None:
+        self._feed.finish_handed_out()  # which refuses when it is closed already; closed later, the loop ends
+        while not self._feed.reader.stopping and (record := await self._next(None)) is not None:
             yield record
 
     async def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
@@ -272,8 +274,8 @@ class AsyncConsumer(Generic[K, V]):
 
     async def batches(self, size: int, timeout: Duration = 1.0) -> AsyncIterator[Records[K, V]]:
         """As Consumer.batches."""
-        self.consumer.finish_handed_out()
-        while not self.consumer.reader.stopping:
+        self._feed.finish_handed_out()
+        while not self._feed.reader.stopping:
             batch = await self.batch(size, timeout)
             if batch:
                 yield batch
@@ -281,19 +283,19 @@ class AsyncConsumer(Generic[K, V]):
     async def _records(self, size: int, timeout: float | None, *, whole: bool) -> Records[K, V]:
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
-        self.consumer.finish_handed_out()
-        while not self.consumer.reader.stopping:
+        self._feed.finish_handed_out()
+        while not self._feed.reader.stopping:
             left = None if deadline is None else deadline - loop.time()
-            ready = len(self.consumer.reader.ready)
+            ready = len(self._feed.reader.ready)
             if ready >= size or (ready and not whole) or (left is not None and left <= 0 and timeout):
                 break
             await self._fetch(size, left)
             if timeout == 0:
                 break
-        return self.consumer.take_ready(size)
+        return self._feed.take_ready(size)
 
     async def _fetch(self, size: int, left: float | None) -> None:
-        await self._in_thread(self.consumer.fetch_ready, size, left)
+        await self._in_thread(self._feed.fetch_ready, size, left)
 
     def on_message(
         self,
@@ -309,70 +311,77 @@ class AsyncConsumer(Generic[K, V]):
         Consumer.on_message."""
         from headrace.client.push.tasks import AsyncSubscription
 
-        letters = self.consumer.dead_letters if dead_letters is None else dead_letters
+        letters = self._consumer.dead_letters if dead_letters is None else dead_letters
         self._subscription = AsyncSubscription(
-            self, callback, workers=workers, order=order, pending_max=pending_max, dead_letters=letters, on_error=on_error
+            self._consumer,
+            self._in_thread,
+            callback,
+            workers=workers,
+            order=order,
+            pending_max=pending_max,
+            dead_letters=letters,
+            on_error=on_error,
         )
         return self._subscription
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
         """As Consumer.commit."""
-        await self._in_thread(partial(self.consumer.commit, offsets, wait=wait))
+        await self._in_thread(partial(self._consumer.commit, offsets, wait=wait))
 
     async def committed(self) -> dict[TopicPartition, int]:
         """As Consumer.committed."""
-        return await self._in_thread(self.consumer.committed)
+        return await self._in_thread(self._consumer.committed)
 
     async def lag(self) -> dict[TopicPartition, int]:
         """As Consumer.lag."""
-        return await self._in_thread(self.consumer.lag)
+        return await self._in_thread(self._consumer.lag)
 
     async def seek(self, partition: TopicPartition, offset: int | Literal["earliest", "latest"]) -> None:
         """As Consumer.seek."""
-        await self._in_thread(self.consumer.seek, partition, offset)
+        await self._in_thread(self._consumer.seek, partition, offset)
 
     async def seek_to_time(self, moment: Moment) -> None:
         """As Consumer.seek_to_time."""
-        await self._in_thread(self.consumer.seek_to_time, moment)
+        await self._in_thread(self._consumer.seek_to_time, moment)
 
     async def rewind(self, records: int | None = None) -> None:
         """As Consumer.rewind."""
-        await self._in_thread(self.consumer.rewind, records)
+        await self._in_thread(self._consumer.rewind, records)
 
     async def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """As Consumer.pause."""
-        await self._in_thread(self.consumer.pause, partitions)
+        await self._in_thread(self._consumer.pause, partitions)
 
     async def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """As Consumer.resume."""
-        await self._in_thread(self.consumer.resume, partitions)
+        await self._in_thread(self._consumer.resume, partitions)
 
     def positions(self) -> dict[TopicPartition, int]:
         """As Consumer.positions."""
-        return self.consumer.positions()
+        return self._consumer.positions()
 
     @property
     def assignment(self) -> list[TopicPartition]:
         """The partitions this consumer has at this moment."""
-        return self.consumer.assignment
+        return self._consumer.assignment
 
     async def close(self) -> None:
         """Commit what is finished and leave the group.  Again is nothing."""
         if self._subscription is not None:
             await self._subscription.stop()
-        self.consumer.reader.stopping = True  # ends a fetch that waits
-        await asyncio.to_thread(self.consumer.close)
+        self._feed.reader.stopping = True  # ends a fetch that waits
+        await asyncio.to_thread(self._consumer.close)
         self._thread.shutdown(wait=False)
         if self._subscription is not None:
             self._subscription.raise_error()
 
     async def __aenter__(self) -> Self:
-        self.consumer.__enter__()
+        self._consumer.__enter__()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is None and not self.consumer.reader.stopping:
-            self.consumer.finish_handed_out()
+        if error is None and not self._feed.reader.stopping:
+            self._feed.finish_handed_out()
         try:
             await self.close()
         except Exception as failure:

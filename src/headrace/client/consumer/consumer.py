@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.arguments import (
@@ -28,6 +28,7 @@ from headrace.client.arguments import (
     topic_partitions,
     whole_number,
 )
+from headrace.client.consumer.feed import Feed
 from headrace.client.consumer.membership import Membership, PartitionsCallback
 from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.reading import SLICE_S, Reader
@@ -35,8 +36,7 @@ from headrace.client.consumer.settings import COOPERATIVE, DELIVERIES, Start, ch
 from headrace.client.consumer.starting_point import StartingPoint
 from headrace.client.contact import FirstContact
 from headrace.client.deadletter.deadletter import DeadLetters, check_dead_letters
-from headrace.client.errors import Closed, DecodeFailed, InvalidArgument, WrongState
-from headrace.client.lifetimes import watch
+from headrace.client.errors import DecodeFailed, InvalidArgument, WrongState
 from headrace.client.logs import log
 from headrace.client.push.handlers import plain_function_or_none
 from headrace.client.records.record import Record, Records
@@ -84,8 +84,6 @@ class Consumer(Generic[K, V]):
         client_id: What brokers call it in their logs and quotas.
         librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
     """
-
-    _closed = True  # until it is open, so that a failure to open it leaves nothing to close
 
     def __init__(
         self,
@@ -148,9 +146,7 @@ class Consumer(Generic[K, V]):
         self._reader = self._open_reader(partitions, formats, on_undecodable)
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
-        self._closed = False
-        self._closed_because = "this consumer is closed; open a new one to read more"
-        watch(self)
+        self._feed = Feed(self._reader, bootstrap=self.bootstrap, group=self.group, timeout=self._timeout)
 
     def _join(
         self,
@@ -321,7 +317,7 @@ class Consumer(Generic[K, V]):
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, wait: bool = True) -> None:
         """Commit everything handed out so far, or the `offsets` given (each the next to be read).  With `wait=False` in the
         background.  BrokerTimeout when the group's coordinator does not answer within `session_timeout`."""
-        self._check_grouped("commit")
+        self._feed.check_grouped("commit")
         if self.delivery == "exactly_once":
             raise WrongState(
                 "delivery='exactly_once' commits offsets inside a transaction: use transaction.send_offsets, or exactly_once()"
@@ -340,13 +336,13 @@ class Consumer(Generic[K, V]):
 
     def committed(self) -> dict[TopicPartition, int]:
         """What the group has committed for the partitions this consumer has."""
-        self._check_grouped("committed")
-        self._ready()
+        self._feed.check_grouped("committed")
+        self._feed.ready()
         return self._membership.committed(self._membership.assigned, self._timeout)
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between this consumer and the end of each of its partitions."""
-        self._ready()
+        self._feed.ready()
         positions = self._offsets.positions()
         missing = self._membership.assigned - positions.keys()
         if missing and self.group is not None:
@@ -364,7 +360,7 @@ class Consumer(Generic[K, V]):
         topic_partition("partition", partition)
         if offset not in ("earliest", "latest"):
             whole_number("offset", offset, at_least=0)
-        self._ready()
+        self._feed.ready()
         if partition not in self._membership.assigned:
             has = ", ".join(map(str, self.assignment)) or "none"
             raise InvalidArgument(f"partition={partition} is not assigned to this consumer; accepted: {has}")
@@ -380,12 +376,12 @@ class Consumer(Generic[K, V]):
 
     def seek_to_time(self, moment: Moment) -> None:
         """Read on, in every partition, from the first record at or after this moment."""
-        self._ready()
+        self._feed.ready()
         self._reader.move(self._starting_point.at_time(self._membership.assigned, moment))
 
     def rewind(self, records: int | None = None) -> None:
         """Back to the beginning of every partition, or back by this many offsets in each."""
-        self._ready()
+        self._feed.ready()
         if records is None:
             self._reader.move(dict.fromkeys(self._membership.assigned, OFFSET_BEGINNING))
             return
@@ -396,16 +392,9 @@ class Consumer(Generic[K, V]):
             {place: max(self._starting_point.range_of(place)[0], offset - records) for place, offset in known.items()}
         )
 
-    def rewind_to_committed(self) -> None:
-        """Read again what was handed out since the last commit."""
-        touched = self._offsets.positions().keys() & self._membership.assigned
-        committed = self._membership.committed(touched, self._timeout)
-        self._reader.move({**self._reader.beginnings(touched - committed.keys()), **committed})
-        self._offsets.reset(touched)
-
     def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Hand out nothing of these partitions (all, when none are named) until `resume`."""
-        self._ready()
+        self._feed.ready()
         places = self._named(partitions)
         with self._membership.turns:
             self._membership.paused |= places
@@ -433,19 +422,13 @@ class Consumer(Generic[K, V]):
         """Whether everything in the partitions of this consumer has been fetched, as far as is known."""
         return bool(self._membership.assigned) and self._reader.at_end >= self._membership.assigned - self._membership.paused
 
-    def group_metadata(self) -> Any:
-        """What a transactional producer needs to commit on this member's behalf."""
-        self._check_grouped("group_metadata")
-        with self._membership.turns:
-            return self._membership.client.consumer_group_metadata()
-
     # Ending
 
     def close(self) -> None:
         """Commit what is finished and leave the group.  The record last handed out is not taken as finished; a `with` block that
         ends without an exception does that.  From another thread it ends the reader's loop.  Raises what ended a push, if nobody
         has waited for that.  Again is nothing."""
-        if self._closed:
+        if self._feed.closed:
             return
         self._reader.stopping = True
         if self._subscription is not None:
@@ -453,7 +436,7 @@ class Consumer(Generic[K, V]):
         # A rebalance callback, or a signal handler, inside a poll: the loop ends now, and whoever opened the consumer closes it.
         if self._membership.turns.mine or not self._closing.acquire(blocking=False):
             return
-        self._closed = True
+        self._feed.closed = True
         self._membership.close()
         if self.dead_letters is not None:
             self.dead_letters.close()
@@ -461,11 +444,11 @@ class Consumer(Generic[K, V]):
             self._subscription.raise_error()
 
     def __enter__(self) -> Self:
-        self._check_open()
+        self._feed.check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is None and not self._closed:
+        if error is None and not self._feed.closed:
             self._offsets.finish_handed_out()
         try:
             self.close()
@@ -476,79 +459,13 @@ class Consumer(Generic[K, V]):
             log.warning("%s: %s", type(failure).__name__, failure)
 
     def __del__(self) -> None:
-        if not self._closed:
+        if hasattr(self, "_feed") and not self._feed.closed:
             self.close()
 
-    def at_exit(self) -> None:
-        """Nothing: what is not committed is read again."""
-
-    def after_fork(self) -> None:
-        """In a child of the process that opened it, where it is of no use."""
-        self._closed = True
-        self._closed_because = "this consumer was opened before a fork, and works only in the process that opened it"
-
-    # For asyncio, push and exactly_once, which are built on top
-
-    def finish_handed_out(self) -> None:
-        self._check_readable()
-        self._offsets.finish_handed_out()
-
-    def fetch_ready(self, size: int, timeout: float | None) -> None:
-        """Fetch, and hand nothing out: what a cancelled call has fetched is there for the next."""
-        self._reader.fill(SLICE_S if timeout is None else max(0.0, min(SLICE_S, timeout)), size, on_top=True)
-
-    def take_ready(self, size: int) -> Records[K, V]:
-        return self._reader.take(size)
-
-    @property
-    def reader(self) -> Reader:
-        return self._reader
-
-    def begin_push(self, before_revoke: Callable[[frozenset[TopicPartition]], None]) -> None:
-        self._membership.before_revoke = before_revoke
-        # Records pushed finish in any order: going back to the last one handed out could hand out a finished one twice.
-        self._membership.commits_handed_out = False
-
-    def take_for_push(self, count: int, wait: float) -> list[Message]:
-        """Messages not counted as handed out: push has a book-keeping of its own."""
-        self._check_open()
-        self._reader.fill(wait, count)
-        return self._reader.take_messages(count)
-
-    def note_finished(self, positions: Positions) -> None:
-        self._offsets.finish(positions)
-
-    def commit_in_background(self) -> None:
-        """For exactly_once, where a database has the truth: let Kafka's own offsets follow, so that lag can be seen."""
-        self._membership.commits_when_finished = True
-
-    def end_push(self, unfinished: Positions) -> None:
-        """Read on from the first record that is not finished, and commit up to there."""
-        self._membership.before_revoke = None
-        if self._membership.commits_when_finished:
-            self._membership.commit_finished(wait=True, quietly=True)
-        if not self._reader.stopping:
-            self._reader.move(
-                {place: offset for place, offset in unfinished.items() if place in self._membership.assigned}, counts=False
-            )
-
-    def _ready(self) -> None:
-        self._check_open()
-        self._reader.wait_for_assignment()
-
-    def _check_open(self) -> None:
-        if self._closed or self._reader.stopping:
-            raise Closed(self._closed_because)
-
     def _check_readable(self) -> None:
-        self._check_open()
+        self._feed.check_open()
         if self._subscription is not None and self._subscription.running:
             raise WrongState("this consumer pushes to on_message; stop that subscription before reading from the consumer itself")
-
-    def _check_grouped(self, call: str) -> None:
-        self._check_open()
-        if self.group is None:
-            raise WrongState(f"{call}() needs a group, under whose name offsets are kept: Consumer(…, group='…')")
 
 
 def _check(group: str | None, delivery: str, start: object, partitions: list[TopicPartition]) -> None:

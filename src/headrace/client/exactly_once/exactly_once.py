@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol
 
 from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.consumer.consumer import Consumer
+from headrace.client.consumer.feed import feed_of
 from headrace.client.consumer.offsets import Positions
 from headrace.client.deadletter.deadletter import DeadLetters, Failure
 from headrace.client.errors import DecodeFailed, InvalidArgument
@@ -72,11 +73,12 @@ class ExactlyOnce(Generic[K, V]):
 
     def __init__(self, consumer: Consumer[K, V], connection: Connection, table: OffsetTable) -> None:
         self._consumer = consumer
+        self._feed = feed_of(consumer)
         self._connection = connection
         self._table = table
         self._known: Positions = {}  # what the table says, as far as this reader knows; -1 when nothing yet
         table.create()
-        consumer.reader.offset_source = self._positions_from_table
+        self._feed.reader.offset_source = self._positions_from_table
 
     def run(
         self,
@@ -96,9 +98,9 @@ class ExactlyOnce(Generic[K, V]):
         whole_number("batch", batch, at_least=1)
         limit = None if timeout is None else seconds("timeout", timeout)
         letters = self._consumer.dead_letters if dead_letters is None else dead_letters
-        self._consumer.reader.wait_until_joined()
+        self._feed.reader.wait_until_joined()
         count, quiet_since = 0, time.monotonic()
-        while not self._consumer.reader.stopping:
+        while not self._feed.reader.stopping:
             done = self._next_batch(batch, handler, letters)
             if done is not None:
                 count += done
@@ -179,7 +181,7 @@ class ExactlyOnce(Generic[K, V]):
         """Parked first, then passed over: a crash in between parks it twice, and never loses it."""
         consumer = self._consumer
         parked = letters.park_and_wait(
-            record, failure, bootstrap=consumer.bootstrap, group=consumer.group, give_up=lambda: consumer.reader.stopping
+            record, failure, bootstrap=consumer.bootstrap, group=consumer.group, give_up=lambda: self._feed.reader.stopping
         )
         if parked:
             with self._claimed([record]):
@@ -211,8 +213,8 @@ class ExactlyOnce(Generic[K, V]):
             self._connection.rollback()
             raise
         self._known.update(ends)
-        self._consumer.note_finished(ends)
-        self._consumer.commit_in_background()
+        self._feed.offsets.finish(ends)
+        self._feed.commit_in_background()
 
     def _claim(self, cursor: Any, ends: Positions) -> None:
         for place in sorted(ends):
@@ -225,7 +227,7 @@ class ExactlyOnce(Generic[K, V]):
         self._table.check_transaction_is_open()
 
     def _read_again(self, records: Sequence[Record[Any, Any]], error: BaseException) -> None:
-        reader = self._consumer.reader
+        reader = self._feed.reader
         mine = frozenset(place_of(record.message) for record in records) & reader.membership.assigned
         if mine and isinstance(error, Exception) and not reader.stopping:
             positions = self._positions_from_table(frozenset(mine))
@@ -233,9 +235,7 @@ class ExactlyOnce(Generic[K, V]):
 
     def _positions_from_table(self, places: frozenset[TopicPartition]) -> Positions:
         """Where to read these partitions from.  In the reader's thread, as a connection may not be shared between threads."""
-        self._known = {
-            place: offset for place, offset in self._known.items() if place in self._consumer.reader.membership.assigned
-        }
+        self._known = {place: offset for place, offset in self._known.items() if place in self._feed.reader.membership.assigned}
         for place in places:
             self._known[place] = self._table.read_or_begin(place)
         return {place: self._known[place] for place in places if self._known[place] >= 0}

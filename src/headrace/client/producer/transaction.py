@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Librdkafka
 from confluent_kafka import TopicPartition as ClientPartition
 
+from headrace.client.consumer.feed import feed_of
 from headrace.client.contact import FirstContact
 from headrace.client.errors import (
     BrokerError,
@@ -134,7 +135,7 @@ class Transaction:
             partitions = [
                 ClientPartition(each.topic, each.partition, offset, beside.get(each, "")) for each, offset in positions.items()
             ]
-            self._transactions.send_offsets(partitions, consumer.group_metadata())
+            self._transactions.send_offsets(partitions, feed_of(consumer).group_metadata())
 
     @property
     def is_open(self) -> bool:
@@ -177,7 +178,7 @@ class Transaction:
 
     def _rewind(self) -> None:
         if self._consumer is not None:
-            self._consumer.rewind_to_committed()
+            feed_of(self._consumer).rewind_to_committed()
 
 
 def check_consumer(consumer: object) -> None:

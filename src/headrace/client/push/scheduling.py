@@ -29,7 +29,7 @@ from headrace.client.records.record import Delivery, Record, place_of
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
-    from headrace.client.consumer.consumer import Consumer
+    from headrace.client.consumer.feed import Feed
 
 # Records started and not committable, over all partitions: one that is tried again for long may not make this grow without bound.
 UNCOMMITTED_MAX = 20_000
@@ -59,7 +59,7 @@ class Task:
 class Work:
     def __init__(
         self,
-        consumer: Consumer[Any, Any],
+        feed: Feed,
         *,
         order: str,
         pending_max: int,
@@ -72,7 +72,7 @@ class Work:
         self.changed = threading.Condition()
         self.error: BaseException | None = None  # what ends the subscription
         self.dead_letters = dead_letters
-        self._consumer = consumer
+        self._feed = feed
         self._by_key = order == "key"
         self._pending_max = whole_number("pending_max", pending_max, at_least=1)
         self._on_error = on_error
@@ -88,13 +88,13 @@ class Work:
 
     def accept(self, messages: Iterable[Message]) -> None:
         """Records, in the order of their offsets."""
-        decode = self._consumer.reader.decode_one
+        decode = self._feed.reader.decode_one
         messages = list(messages)
         try:
             prepared = [(message, decode(message)) for message in messages]
         except BaseException:
             # `on_undecodable` raised, which ends the subscription: none of these is lost to who reads on.
-            self._consumer.reader.ready.extendleft(reversed(messages))
+            self._feed.reader.ready.extendleft(reversed(messages))
             raise
         with self.changed:
             for message, outcome in prepared:
@@ -167,7 +167,7 @@ class Work:
         moved = progress.finish(offset)
         if moved and self._progress.get(place) is progress:
             assert progress.next_offset is not None
-            self._consumer.note_finished({place: progress.next_offset})
+            self._feed.offsets.finish({place: progress.next_offset})
 
     def failed(self, task: Task, error: BaseException) -> None:
         """A callback raised: try again later, park, hand to `on_error`, or end the subscription."""
@@ -199,7 +199,7 @@ class Work:
     def park(self, task: Task, answered: Callable[[], object] = lambda: None) -> None:
         """Send it off; `answered` is called when the dead-letter topic has said yes or no.  No worker waits for that: a
         dead-letter topic that is away holds back only this lane."""
-        letters, failure, consumer = self.dead_letters, task.failure, self._consumer
+        letters, failure, feed = self.dead_letters, task.failure, self._feed
         assert letters is not None
         assert failure is not None
 
@@ -214,7 +214,7 @@ class Work:
             answered()
 
         try:
-            parked = letters.park(task.record, failure, bootstrap=consumer.bootstrap, group=consumer.group, brief=task.brief)
+            parked = letters.park(task.record, failure, bootstrap=feed.bootstrap, group=feed.group, brief=task.brief)
         except HeadraceError as error:
             self._parking_failed(task, error)
         except Exception as error:

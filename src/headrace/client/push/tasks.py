@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
+from headrace.client.consumer.feed import feed_of
 from headrace.client.deadletter.deadletter import DeadLetters
 from headrace.client.errors import Closed, StillRunning
 from headrace.client.push.handlers import async_function
@@ -24,7 +25,7 @@ from headrace.client.records.record import Record
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
-    from headrace.client.aio import AsyncConsumer
+    from headrace.client.consumer.consumer import Consumer
 
 
 class AsyncSubscription:
@@ -32,7 +33,8 @@ class AsyncSubscription:
 
     def __init__(
         self,
-        consumer: AsyncConsumer[Any, Any],
+        consumer: Consumer[Any, Any],
+        in_thread: Callable[..., Awaitable[Any]],
         callback: Callable[[Record[Any, Any]], Awaitable[object]],
         *,
         workers: int,
@@ -43,15 +45,16 @@ class AsyncSubscription:
     ) -> None:
         async_function("callback", callback, "a Record")
         whole_number("workers", workers, at_least=1, at_most=10_000)
-        self._consumer = consumer.consumer
-        self._in_thread = consumer._in_thread
+        self._consumer = consumer  # as long as this runs, the consumer is in use
+        self._feed = feed_of(consumer)
+        self._in_thread = in_thread
         self._callback = callback
-        self._work = Work(self._consumer, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
+        self._work = Work(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._stopping = False
         self._ended = False
-        self._consumer.begin_push(self._before_revoke)
+        self._feed.begin_push(self._before_revoke)
         self._tasks = [asyncio.create_task(self._fetch()), *(asyncio.create_task(self._serve()) for _ in range(workers))]
 
     @property
@@ -78,7 +81,7 @@ class AsyncSubscription:
         if not self._ended:
             self._ended = True
             with contextlib.suppress(Closed):  # by a callback, say: then what was finished is committed
-                await self._in_thread(self._consumer.end_push, self._work.unfinished())
+                await self._in_thread(self._feed.end_push, self._work.unfinished())
 
     async def __aenter__(self) -> Self:
         return self
@@ -117,7 +120,7 @@ class AsyncSubscription:
             self._stop_soon()
 
     def _take_and_accept(self, room: int) -> bool:
-        messages = self._consumer.take_for_push(room, FETCH_SLICE_S)
+        messages = self._feed.take_for_push(room, FETCH_SLICE_S)
         self._work.accept(messages)
         return bool(messages)
 

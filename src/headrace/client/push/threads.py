@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.client.arguments import Duration, seconds, whole_number
+from headrace.client.consumer.feed import feed_of
 from headrace.client.deadletter.deadletter import DeadLetters
 from headrace.client.errors import Closed
 from headrace.client.push.handlers import plain_function
@@ -44,13 +45,14 @@ class Subscription:
     ) -> None:
         plain_function("callback", callback, "a Record", hint=" (AsyncConsumer takes async functions)")
         whole_number("workers", workers, at_least=1, at_most=1000)
-        self._consumer = consumer
+        self._consumer = consumer  # as long as this runs, the consumer is in use
+        self._feed = feed_of(consumer)
         self._callback = callback
-        self._work = Work(consumer, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
+        self._work = Work(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._ending = threading.Lock()
-        consumer.begin_push(self._before_revoke)
+        self._feed.begin_push(self._before_revoke)
         self._fetcher = threading.Thread(target=self._fetch, name="headrace-push-fetch", daemon=True)
         self._workers = [threading.Thread(target=self._serve, name=f"headrace-push-{n}", daemon=True) for n in range(workers)]
         for thread in (self._fetcher, *self._workers):
@@ -86,7 +88,7 @@ class Subscription:
         with self._ending:
             if not self._stopped.is_set():
                 self._stopped.set()
-                self._consumer.end_push(self._work.unfinished())
+                self._feed.end_push(self._work.unfinished())
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +112,7 @@ class Subscription:
             while not self._stopping.is_set():
                 room = self._work.room()
                 if room > 0:
-                    self._work.accept(self._consumer.take_for_push(room, FETCH_SLICE_S))
+                    self._work.accept(self._feed.take_for_push(room, FETCH_SLICE_S))
                 else:
                     # Not polling is the back-pressure; the consumer's own thread keeps the membership meanwhile.
                     with self._work.changed:
