@@ -9,7 +9,10 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from typing import Protocol
+from contextlib import suppress
+from typing import Literal, Protocol
+
+from headrace.client.logs import log
 
 
 class OpenClient(Protocol):
@@ -28,13 +31,27 @@ def watch(client: OpenClient) -> None:
 
 
 def _at_exit() -> None:
-    for client in list(_open):
-        client.at_exit()
+    _each("at_exit")
 
 
 def _after_fork() -> None:
-    for client in list(_open):
-        client.after_fork()
+    _each("after_fork")
+
+
+def _each(call: Literal["at_exit", "after_fork"]) -> None:
+    """One that fails takes nothing from the others, whose records may still be on their way."""
+    for client in _all_open():
+        try:
+            getattr(client, call)()
+        except Exception:
+            log.exception("a client could not be let go")
+
+
+def _all_open() -> list[OpenClient]:
+    while True:
+        # Another thread may open one at this moment.
+        with suppress(RuntimeError):
+            return list(_open)
 
 
 atexit.register(_at_exit)

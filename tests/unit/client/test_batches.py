@@ -172,3 +172,47 @@ def test_reports_from_two_threads_resolve_the_future_once() -> None:
 
         assert len(under_way.future.result(0)) == 1200
         assert len(resolved) == 1
+
+
+class TakenMeanwhile(list[Any]):
+    """Callbacks that another thread takes out between the look at them and the pop."""
+
+    def __bool__(self) -> bool:
+        there = len(self) > 0
+        self.clear()
+        return there
+
+    def pop(self, index: Any = -1) -> Any:
+        self.clear()
+        return super().pop(index)
+
+
+def test_a_callback_that_its_adder_takes_back_at_the_last_moment_breaks_nothing() -> None:
+    future = SendFuture("here", lambda *_: None)
+    future._done_callbacks = TakenMeanwhile([print])
+
+    future(None, message(3))
+
+    assert future.result(1).offset == 3
+
+
+class MadeMeanwhile(SendFuture):
+    """Another thread makes the delivery of the message, and lets go of it, after the first look at it."""
+
+    _looks = 0
+
+    @property  # type: ignore[override]
+    def _message(self) -> Message | None:
+        self._looks += 1
+        return message(3) if self._looks == 1 else None
+
+    @_message.setter
+    def _message(self, value: Message | None) -> None:
+        pass
+
+
+def test_two_threads_that_ask_for_one_delivery_both_get_it() -> None:
+    future = MadeMeanwhile("here", lambda *_: None)
+    future(None, message(3))
+
+    assert future.result(1).offset == 3

@@ -87,8 +87,10 @@ class DeliveryFuture(Future[T], Generic[T]):
                 for waiter in self._waiters:
                     (waiter.add_exception if self._exception is not None else waiter.add_result)(self)
                 self._lock.notify_all()
-        while self._done_callbacks:
-            self._call(self._done_callbacks.pop(0))
+        # Whoever adds one at this moment may take it out again to call it: then there is none left to pop.
+        with contextlib.suppress(IndexError):
+            while True:
+                self._call(self._done_callbacks.pop(0))
 
     def add_done_callback(self, fn: Callable[[Future[T]], Any]) -> None:
         # Whether the callback looks at the outcome shows when it asks for it: one that only counts must not hide a failure.
@@ -147,8 +149,9 @@ class SendFuture(DeliveryFuture[Delivery]):
 
     def result(self, timeout: float | None = None) -> Delivery:
         self._wait(timeout)
-        if self._result is None and self._message is not None:
-            self._result, self._message = delivery_of(self._message), None
+        message = self._message  # looked at once: another thread that asks for the result lets go of it
+        if message is not None:
+            self._result, self._message = delivery_of(message), None
         return super().result(0)
 
 
