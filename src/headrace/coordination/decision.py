@@ -4,12 +4,13 @@ The shell appends the entries as one batch, replays them into the coordinator at
 only then sends the replies.  When the append fails nothing was replayed and every reply becomes an error.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from headrace.model.identity import ProducerIdentity
 
-Token = int
+Token = Hashable
 """Names one waiting request; chosen by the shell."""
 
 Answer = TypeVar("Answer")

@@ -11,7 +11,7 @@ from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.waiting import Waiting
 from headrace.broker.coordinators.writing import BATCH_BYTES
 from headrace.broker.supervision.supervision import Supervisor
-from headrace.coordination.decision import Decision, Reply
+from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.coordination.transaction.markers import TransactionEnd
 from headrace.host.clock import SystemClock
@@ -84,7 +84,7 @@ class Ledger:
     def __init__(self) -> None:
         self.kept: list[tuple[str, int, ProducerIdentity | None]] = []
         self.markers: list[tuple[ProducerIdentity, bool]] = []
-        self.parked: list[int] = []
+        self.parked: list[Token] = []
         self.deadlines: list[float] = []
         self.ticks = 0
         self.loaded = False
@@ -109,20 +109,20 @@ class Ledger:
         self.parked.clear()
         return Decision((f"tick {self.ticks}",), replies)
 
-    def keep(self, entries: tuple[str, ...], token: int, now: Moment) -> Decision[str]:
+    def keep(self, entries: tuple[str, ...], token: Token, now: Moment) -> Decision[str]:
         return Decision(entries, (Reply(token, f"kept {len(entries)}"),))
 
-    def keep_for_producer(self, entries: tuple[str, ...], token: int, now: Moment) -> Decision[str]:
+    def keep_for_producer(self, entries: tuple[str, ...], token: Token, now: Moment) -> Decision[str]:
         return Decision(entries, (Reply(token, f"kept {len(entries)}"),), PRODUCER)
 
-    def park(self, ms: int | None, token: int, now: Moment) -> Decision[str]:
+    def park(self, ms: int | None, token: Token, now: Moment) -> Decision[str]:
         """Wait for the next deadline, which is so many milliseconds away if there is none yet."""
         self.parked.append(token)
         if ms is not None:
             self.deadlines.append(now.after_ms(ms))
         return Decision()
 
-    def refuse(self, code: ErrorCode, token: int, now: Moment) -> Decision[str]:
+    def refuse(self, code: ErrorCode, token: Token, now: Moment) -> Decision[str]:
         raise RequestError(code)
 
 

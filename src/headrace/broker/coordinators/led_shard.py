@@ -37,9 +37,12 @@ LOGGER = logging.getLogger(__name__)
 LOAD_PAUSE_S = 1.0
 # Between two looks at a high watermark that cannot move for now, since too few replicas are in sync.
 COMMIT_PAUSE_S = 0.2
+# From so many writes on that wait to be committed, those that nobody waits for any more are forgotten.
+HELD_MAX = 1000
 
 # Why a write got no answer, in words for a client.
 LATE = "it is written, and the replicas have not confirmed it in time"
+LATE_REPLY = RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, LATE)
 
 ShardType = TypeVar("ShardType", bound=Shard)
 Request = TypeVar("Request")
@@ -57,7 +60,7 @@ class ShardContext(Generic[ShardType]):
     scope: Scope
     write_timeout_s: float
     waiting: Waiting = field(default_factory=Waiting)
-    tokens: "count[int]" = field(default_factory=lambda: count(1))
+    requests: "count[int]" = field(default_factory=lambda: count(1))
     # Called after a load and after each commit of entries.
     on_committed: "Callable[[LedShard[ShardType]], None]" = lambda led: None
     _began: Moment = field(init=False)
@@ -156,14 +159,13 @@ class LedShard(Generic[ShardType]):
 
     async def ask(self, decide: Callable[[ShardType, Request, Token, Moment], Decision[Answer]], request: Request) -> Answer:
         """Let the shard decide about one request and return its reply, which may come only with a later decision."""
-        token = next(self._context.tokens)
-        key = ReplyTo(self.index, token)
-        replied = self._waiting.enter(key)
+        token = ReplyTo(self.index, next(self._context.requests))
+        replied = self._waiting.enter(token)
         try:
             self._take(decide(self.shard, request, token, self._context.now()))
             answer: Answer = await replied
         finally:
-            self._waiting.leave(key, replied)
+            self._waiting.leave(token, replied)
         return answer
 
     async def look(
@@ -237,18 +239,18 @@ class LedShard(Generic[ShardType]):
             return
         if not replies and not wrote:
             return
-        self._forget_late()
+        if len(self._held) > HELD_MAX:
+            self._forget_late()
         self._held.append(_Held(self._written_to, replies))
-        late = RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, LATE)
         for reply in replies:
-            self._waiting.limit(ReplyTo(self.index, reply.token), self._context.write_timeout_s, late)
+            self._waiting.limit(reply.token, self._context.write_timeout_s, LATE_REPLY)
         if self._committing is None or self._committing.is_over:
             self._committing = self._context.scope.run("commit", self._deliver_committed, Rule.RESTART, subject=self.name)
 
     def _forget_late(self) -> None:
         """Drop what nobody waits for any more, but the last: that the log gets there must still be noticed."""
         held = self._held
-        while len(held) > 1 and not any(ReplyTo(self.index, reply.token) in self._waiting for reply in held[0].replies):
+        while len(held) > 1 and not any(reply.token in self._waiting for reply in held[0].replies):
             held.popleft()
 
     async def _deliver_committed(self) -> None:
@@ -281,11 +283,11 @@ class LedShard(Generic[ShardType]):
 
     def _deliver(self, replies: tuple[Reply, ...]) -> None:
         for reply in replies:
-            self._waiting.answer(ReplyTo(self.index, reply.token), reply.message)
+            self._waiting.answer(reply.token, reply.message)
 
     def _refuse(self, replies: tuple[Reply, ...], error: RequestError) -> None:
         for reply in replies:
-            self._waiting.refuse(ReplyTo(self.index, reply.token), error)
+            self._waiting.refuse(reply.token, error)
 
     # --- time -------------------------------------------------------------------------------------------------------------
 

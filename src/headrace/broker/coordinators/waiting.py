@@ -11,7 +11,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from headrace.coordination.decision import Token
 from headrace.model.errors import ErrorCode, RequestError
 
 # Deadlines of those who have left are dropped when there are this many more of them than of those who wait.
@@ -19,10 +18,10 @@ STALE_DEADLINES_MAX = 100
 
 
 class ReplyTo(NamedTuple):
-    """A shard's reply to one request."""
+    """A shard's reply to one request; the shard knows it as a token."""
 
     partition: int
-    token: Token
+    number: int
 
 
 class MarkersOf(NamedTuple):
@@ -32,20 +31,14 @@ class MarkersOf(NamedTuple):
     transactional_id: str
 
 
-class _Deadline(NamedTuple):
-    at: float
-    number: int
-    future: "asyncio.Future[Any]"
-    error: RequestError
-
-
 class Waiting:
     """Futures by what they wait for."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, list[asyncio.Future[Any]]] = {}
         self._count = 0
-        self._deadlines: list[_Deadline] = []
+        # When, a number that makes each different, who, and what it is told then; the soonest first.
+        self._deadlines: list[tuple[float, int, asyncio.Future[Any], RequestError]] = []
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -129,14 +122,14 @@ class Waiting:
             self._set_deadline(future, seconds, error)
 
     def _set_deadline(self, future: "asyncio.Future[Any]", seconds: float, error: RequestError) -> None:
-        deadline = _Deadline(asyncio.get_running_loop().time() + seconds, next(self._numbers), future, error)
+        at = asyncio.get_running_loop().time() + seconds
         if len(self._deadlines) > 2 * self._count + STALE_DEADLINES_MAX:
-            self._deadlines = [each for each in self._deadlines if not each.future.done()]
+            self._deadlines = [each for each in self._deadlines if not each[2].done()]
             heapify(self._deadlines)
-        heappush(self._deadlines, deadline)
+        heappush(self._deadlines, (at, next(self._numbers), future, error))
         # A timer that comes too early finds nobody late: cheaper than a new one for each who waits.
-        if self._timer is None or deadline.at < self._timer_at:
-            self._set_timer(deadline.at)
+        if self._timer is None or at < self._timer_at:
+            self._set_timer(at)
 
     def _set_timer(self, at: float) -> None:
         self.close()
@@ -152,11 +145,11 @@ class Waiting:
     def _on_deadline(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        while self._deadlines and self._deadlines[0].at <= now:
-            late = heappop(self._deadlines)
-            _fail(late.future, late.error)
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, future, error = heappop(self._deadlines)
+            _fail(future, error)
         if self._deadlines:
-            self._set_timer(self._deadlines[0].at)
+            self._set_timer(self._deadlines[0][0])
 
 
 def _fail(future: "asyncio.Future[Any]", error: RequestError) -> None:

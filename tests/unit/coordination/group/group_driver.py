@@ -3,7 +3,7 @@
 from typing import Any, Literal
 from uuid import UUID, uuid5
 
-from headrace.coordination.decision import Decision
+from headrace.coordination.decision import Decision, Token
 from headrace.coordination.group.classic.state import ClassicGroup
 from headrace.coordination.group.consumer.members import ConsumerGroup
 from headrace.coordination.group.conversion.embedded_protocol import Subscription
@@ -58,8 +58,8 @@ class Driver:
         self.shard = GroupShard(self.settings, self.topics, self.own_settings)
         self.time_ms = 1_000_000
         self.log: list[tuple[Entry, ProducerIdentity | None] | tuple[Literal["marker"], ProducerIdentity, bool]] = []
-        self.replies: dict[int, Any] = {}
-        self.parked: set[int] = set()
+        self.replies: dict[Token, Any] = {}
+        self.parked: set[Token] = set()
         self._tokens = 0
         self.fails_to_write = False
         self.carry_out(self.shard.on_loaded(self.now))
