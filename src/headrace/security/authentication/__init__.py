@@ -1,0 +1,1 @@
+"""Who somebody is: names from certificates, and SASL, as machines of bytes."""

@@ -1,0 +1,105 @@
+"""SCRAM, the broker's side (RFC 5802): the client proves that it knows the password, and the broker that it knows its keys.
+
+A user that there is not gets a salt and iterations all the same, always the same ones, and fails at the proof like anybody with a
+wrong password.  The nonce of the last message has to be the one that this exchange made (CVE-2024-56128), so that nothing can be
+replayed.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headrace.model.access.principals import PrincipalError, user
+from headrace.model.access.scram import ITERATIONS_MIN, SALT_BYTES, ScramCredential, ScramMechanism
+from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError
+from headrace.security.authentication.scram_messages import ClientFinal, ClientFirst, read_client_final, read_client_first
+
+# How a salt looks, and how often it is iterated: what a made-up credential has to look like.
+Shape = tuple[int, int]
+SHAPE: Final[Shape] = (SALT_BYTES, ITERATIONS_MIN)
+
+
+class MadeUpCredentials:
+    """Credentials for users that there are not.  All brokers have the same seed, so that no broker gives them away."""
+
+    def __init__(self, seed: bytes, shapes: Callable[[], Sequence[Shape]] = lambda: (SHAPE,)) -> None:
+        self._seed = seed
+        self._shapes = shapes
+
+    def of(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
+        """Always the same for one name, and in one of the shapes that real ones have."""
+        text = f"{mechanism.title}:{name}".encode()
+        shapes = sorted(set(self._shapes())) or [SHAPE]
+        drawn = hashlib.shake_256(hmac.digest(self._seed, text, "sha512")).digest(1024)
+        salt_bytes, iterations = shapes[int.from_bytes(drawn[:8], "big") % len(shapes)]
+        size = mechanism.key_bytes
+        return ScramCredential(
+            salt=drawn[8 : 8 + salt_bytes],
+            iterations=iterations,
+            stored_key=drawn[-size:],
+            server_key=drawn[-2 * size : -size],
+        )
+
+
+class ScramExchange(Exchange):
+    """First message, challenge, final message, signature."""
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        credential_of: Callable[[str], ScramCredential | None],
+        made_up: MadeUpCredentials,
+        new_nonce: Callable[[], str],
+    ) -> None:
+        super().__init__(mechanism.title)
+        self._kind = mechanism
+        self._credential_of = credential_of
+        self._made_up = made_up
+        self._new_nonce = new_nonce
+        # What the first message leaves behind for the final one.
+        self._first: ClientFirst | None = None
+        self._server_first = ""
+        self._nonce = ""
+        self._is_known = False
+        self._credential = made_up.of(mechanism, "")
+
+    def _step(self, message: bytes) -> Challenge | Authenticated:
+        return self._on_first(message) if self._first is None else self._on_final(message, self._first)
+
+    def _on_first(self, message: bytes) -> Challenge:
+        first = read_client_first(message)
+        if first.authorization_id not in ("", first.name):
+            raise RefusalError("an authorization id that is not the user name")
+        credential = self._credential_of(first.name)
+        self._is_known = credential is not None
+        self._credential = credential or self._made_up.of(self._kind, first.name)
+        self._first = first
+        self._nonce = first.nonce + self._new_nonce()
+        salt = base64.b64encode(self._credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        return Challenge(self._server_first.encode())
+
+    def _on_final(self, message: bytes, first: ClientFirst) -> Authenticated:
+        final = read_client_final(message)
+        if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):
+            raise RefusalError("another exchange's nonce")
+        if final.channel_binding != first.header.encode():
+            raise RefusalError("the final message binds another channel than the first")
+        signed = f"{first.bare},{self._server_first},{final.without_proof}".encode()
+        if not self._is_proven(final, signed) or not self._is_known:
+            raise RefusalError("the password is wrong" if self._is_known else "there is no such user")
+        signature = hmac.digest(self._credential.server_key, signed, self._kind.digest)
+        try:
+            return Authenticated(principal=user(first.name), reply=b"v=" + base64.b64encode(signature))
+        except PrincipalError as error:
+            raise RefusalError(str(error)) from None
+
+    def _is_proven(self, final: ClientFinal, signed: bytes) -> bool:
+        stored_key = self._credential.stored_key
+        signature = hmac.digest(stored_key, signed, self._kind.digest)
+        if len(final.proof) != len(signature):
+            return False
+        client_key = bytes(a ^ b for a, b in zip(final.proof, signature, strict=True))
+        return hmac.compare_digest(hashlib.new(self._kind.digest, client_key).digest(), stored_key)
