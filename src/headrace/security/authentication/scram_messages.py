@@ -52,7 +52,7 @@ def read_client_first(message: bytes) -> ClientFirst:
     if ",tokenauth=true" in found["extensions"]:
         raise RefusalError("the client signs in by a delegation token, and these are disabled")
     authorization_id = found["authorization_id"] or ""
-    return ClientFirst(found["header"], found["bare"], _unescaped(found["name"]), _unescaped(authorization_id), found["nonce"])
+    return ClientFirst(found["header"], found["bare"], unescaped(found["name"]), unescaped(authorization_id), found["nonce"])
 
 
 def read_client_final(message: bytes) -> ClientFinal:
@@ -67,7 +67,7 @@ def escaped(name: str) -> str:
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
-def _unescaped(name: str) -> str:
+def unescaped(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
