@@ -71,6 +71,7 @@ ROOMS = (
     Room("broker/handlers", "one file per API", 350, 240, 250),
     Room("broker/administration", "topics, settings, limits", 620, 240, 210),
     Room("broker/replicas", "following other leaders", 40, 306, 290),
+    Room("broker/fetching", "a Fetch's states", 488, 306, 112),
     Room("broker/cluster", "leadership, in-sync sets", 620, 306, 210),
     Room("broker/housekeeping", "retention, compaction, checkpoints", 40, 372, 290),
     Room("broker/partitions", "replicas, flushing, waiting", 350, 372, 250),
@@ -102,7 +103,7 @@ JOURNEYS = (
         "a Fetch reads what is committed, or waits until there is more",
         "#2471a3",
         9,
-        ("client", "broker/network", "broker/handlers", "broker/partitions", "log"),
+        ("client", "broker/network", "broker/handlers", "broker/fetching", "broker/partitions", "log"),
     ),
     Journey(
         "decide",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
-from headrace.broker.handlers import fetch as fetch_handler
+from headrace.broker.fetching import fetch as fetching
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.partition import Partition
@@ -65,7 +65,7 @@ def test_a_fetch_that_fails_when_it_is_woken_ends_its_connection(
     with RawClient(broker.bootstrap) as waiting, RawClient(broker.bootstrap) as producer:
         waiting.send_request(long_poll(), 12)
         wait_until(broker, lambda real: bool(partition_of(real).readers))
-        monkeypatch.setattr(fetch_handler._Fetch, "_read_all", fails)
+        monkeypatch.setattr(fetching, "read_all", fails)
         producer.call(produce("t", batch(b"x")), 9)
 
         assert waiting.is_closed_by_broker()
@@ -79,7 +79,7 @@ def test_a_fetch_that_fails_when_its_time_is_over_ends_its_connection(
     with RawClient(broker.bootstrap) as waiting:
         waiting.send_request(long_poll(max_wait_ms=500), 12)
         wait_until(broker, lambda real: bool(partition_of(real).readers))
-        monkeypatch.setattr(fetch_handler._Fetch, "_read_all", fails)
+        monkeypatch.setattr(fetching, "read_all", fails)
 
         assert waiting.is_closed_by_broker()
         assert the_defect_is_logged(caplog)
@@ -91,8 +91,8 @@ def test_a_fetch_that_fails_while_it_reads_from_a_cold_disk_ends_its_connection(
     async def fails_later(*_: Any) -> None:
         fails()
 
-    monkeypatch.setattr(fetch_handler._Fetch, "_warm_up_and_read", fails_later)
-    monkeypatch.setattr(fetch_handler._Fetch, "_cold_partitions", lambda _: [(None, None)])
+    monkeypatch.setattr(fetching, "warm_up", fails_later)
+    monkeypatch.setattr(fetching, "cold_of", lambda found: [(partition, wanted) for wanted, partition, _ in found[0][1]])
     with RawClient(broker.bootstrap) as reader:
         reader.send_request(long_poll(), 12)
 

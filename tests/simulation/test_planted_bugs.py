@@ -10,7 +10,7 @@ import pytest
 from headrace.broker.cluster.leadership import FollowedLeadership
 from headrace.broker.coordinators.led_shard import LedShard
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
-from headrace.broker.handlers import fetch
+from headrace.broker.fetching import reading as fetching
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.replicas import sessions as replica_sessions
 from headrace.controller import election
@@ -41,7 +41,7 @@ def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     monkeypatch.setattr(Partition, "require_leader", require_leader)
-    for module in (fetch, replica_sessions):
+    for module in (fetching, replica_sessions):
         monkeypatch.setattr(module, "divergence", lambda partition, wanted: None)
 
 

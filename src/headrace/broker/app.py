@@ -62,7 +62,6 @@ class Broker:
         self.live_config = LiveConfig(config)
         self.clock = self.host.clock
         self.broker_id: int = config["node.id"]
-        self.fetch_bytes_max: int = config["fetch.max.bytes"]
         self.listeners = read_listeners(config)
         # Where each listener is, from when it is bound.
         self.addresses: dict[str, Address] = {}
@@ -143,14 +142,6 @@ class Broker:
     @property
     def throttling(self) -> Any:
         return self.parts.throttling
-
-    @property
-    def nearby(self) -> Any:
-        return self.parts.nearby
-
-    @property
-    def served(self) -> Any:
-        return self.parts.served
 
     @property
     def sessions(self) -> Any:
@@ -247,7 +238,6 @@ class Broker:
         await self._in_thread(self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
         self.parts = parts = Parts(
-            self,
             host=self.host,
             loop=self.loop,
             supervisor=self.supervisor,

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from headrace.broker.administration.auto_creation import AutoCreation
 from headrace.broker.administration.config_resources import ConfigChanges
@@ -62,9 +61,6 @@ from headrace.model.broker_settings import BrokerConfig
 from headrace.model.live_config import LiveConfig
 from headrace.security.quotas import Quotas
 
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
-
 logger = logging.getLogger(__name__)
 
 
@@ -87,7 +83,6 @@ class Parts:
 
     def __init__(
         self,
-        broker: "Broker",
         *,
         host: Host,
         loop: asyncio.AbstractEventLoop,
@@ -98,7 +93,6 @@ class Parts:
         storage: Storage,
         inter_broker_listener: str,
     ) -> None:
-        self.broker = broker
         self.host = host
         self.clock = host.clock
         self.loop = loop
@@ -113,7 +107,7 @@ class Parts:
         self._make_replicas()
         self._make_administration()
         self._make_coordinators()
-        self._make_place_in_cluster(broker)
+        self._make_place_in_cluster()
         self._make_housekeeping()
         self._make_network()
 
@@ -182,7 +176,7 @@ class Parts:
             is_enabled=lambda: self.config.now["transaction.partition.verification.enable"],
         )
 
-    def _make_place_in_cluster(self, broker: "Broker") -> None:
+    def _make_place_in_cluster(self) -> None:
         scope = self.supervisor.scope("cluster")
         self.membership = self._make_membership()
         proposals = InSyncProposals(self.cluster, self.membership, self.spawn)
@@ -213,7 +207,7 @@ class Parts:
             now=self.loop.time,
             scope=scope,
         )
-        self.sessions = ReplicaSessions(broker)
+        self.sessions = ReplicaSessions(self.replicas, self.image, self.loop.time)
         self.clustering = Clustering(
             scope,
             self.cluster,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Protocol, TypeVar
 
+from headrace.broker.fetching.answering import Answers
+from headrace.broker.fetching.fetch import Surroundings
 from headrace.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -37,7 +39,6 @@ from headrace.broker.handlers import (
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
-    fetch,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -60,6 +61,7 @@ from headrace.broker.handlers import (
     update_features,
     write_txn_markers,
 )
+from headrace.broker.handlers.fetch import Fetches
 from headrace.broker.handlers.produce import Producing
 from headrace.broker.network.dispatch import DirectHandler, RequestContext, Route
 from headrace.broker.parts import Parts
@@ -179,7 +181,25 @@ APIS: Mapping[int, Served] = {
             ),
         ),
         # A client that asks in an older version could not read the batches it gets.
-        _direct(FetchRequest, lambda parts: partial(fetch.start, parts.broker), first_version=4),
+        _direct(
+            FetchRequest,
+            lambda parts: (
+                Fetches(
+                    replicas=parts.replicas,
+                    sessions=parts.sessions,
+                    throttle=parts.served,
+                    nearby=parts.nearby,
+                    surroundings=Surroundings(
+                        loop=parts.loop,
+                        disk=parts.host.disk,
+                        run_task=parts.request_tasks.run,
+                        answers=Answers(parts.broker_id, parts.image, parts.throttling),
+                        bytes_max=parts.config.now["fetch.max.bytes"],
+                    ),
+                ).start
+            ),
+            first_version=4,
+        ),
         _now(ListOffsetsRequest, lambda parts, request, context: list_offsets.handle(request, context, parts.replicas)),
         _now(
             MetadataRequest,

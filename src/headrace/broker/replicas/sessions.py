@@ -7,16 +7,16 @@ One session for each follower; a new one ends the one before.  Consumers get non
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.waiting import Reader
+from headrace.controller.image import CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.replication.follower import divergence as divergence_of
-from headrace.wire.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, PartitionData
-
-if TYPE_CHECKING:
-    from headrace.broker.app import Broker
+from headrace.wire.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 NO_SESSION, NEW_SESSION = -1, 0
 EPOCH_MAX: Final = 2**31 - 1
@@ -28,14 +28,14 @@ Key = tuple[UUID, int]
 class _Entry:
     """One partition in a session; woken as a reader is, when its log grows or it is no longer led here."""
 
-    __slots__ = ("key", "partition", "session", "told", "wanted")
+    __slots__ = ("key", "last_sent", "partition", "session", "wanted")
 
     def __init__(self, session: "ReplicaSession", key: Key, wanted: FetchPartition) -> None:
         self.session = session
         self.key = key
         self.wanted = wanted
         self.partition: Partition | None = None
-        self.told: tuple[int, int] | None = None  # high watermark and log start, as last sent
+        self.last_sent: tuple[int, int] | None = None  # high watermark and log start
 
     def wake(self) -> None:
         self.session.due[self.key] = None
@@ -61,22 +61,23 @@ class _Entry:
 class ReplicaSession:
     """What one follower wants of this broker."""
 
-    def __init__(self, broker: "Broker", session_id: int) -> None:
-        self._broker = broker
+    def __init__(self, replicas: Replicas, now: Callable[[], float], session_id: int) -> None:
+        self._replicas = replicas
+        self._now = now
         self.session_id = session_id
         self.epoch = 1  # of the next request
         self.follower_epoch = -1
         self.due: dict[Key, None] = {}
-        self.on_wake: Callable[[], None] | None = None
+        self.reader: Reader | None = None  # the request that waits for something to be due
         self._entries: dict[Key, _Entry] = {}
-        self._looked_at = broker.loop.time()
+        self._looked_at = now()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def wake(self) -> None:
-        if self.on_wake is not None:
-            self.on_wake()
+        if self.reader is not None:
+            self.reader.wake()
 
     def take(self, request: FetchRequest) -> None:
         """Learn what a request says anew."""
@@ -87,7 +88,7 @@ class ReplicaSession:
         for named in request.topics:
             for wanted in named.partitions:
                 self._name((named.topic_id, wanted.partition), wanted)
-        now = self._broker.loop.time()
+        now = self._now()
         if now - self._looked_at >= LOOK_AROUND_S:
             self._looked_at = now
             self._look_around()
@@ -97,9 +98,9 @@ class ReplicaSession:
         if entry is None:
             entry = self._entries[key] = _Entry(self, key, wanted)
         entry.wanted = wanted
-        entry.told = None  # it may not have taken what it was told: who has to cut its log does not
+        entry.last_sent = None  # it may not have taken what it was told: who has to cut its log does not
         try:
-            entry.attach(self._broker.replicas.find_by_id(*key))
+            entry.attach(self._replicas.find_by_id(*key))
         except RequestError:
             entry.attach(None)
         self.due[key] = None
@@ -112,7 +113,7 @@ class ReplicaSession:
 
     def _look_around(self) -> None:
         for key, entry in self._entries.items():
-            if entry.partition is not None and _positions(entry.partition) != entry.told:
+            if entry.partition is not None and _positions(entry.partition) != entry.last_sent:
                 self.due[key] = None
 
     def wanted(self, key: Key) -> FetchPartition | None:
@@ -135,27 +136,30 @@ class ReplicaSession:
             return False
         if data.error_code or data.records or data.diverging_epoch.epoch >= 0:
             self.due.pop(key, None)
-            entry.told = None if data.error_code else (data.high_watermark, data.log_start_offset)
+            entry.last_sent = None if data.error_code else (data.high_watermark, data.log_start_offset)
             return True
         partition = entry.partition
         if partition is None or partition.log.end_offset <= entry.wanted.fetch_offset:
             self.due.pop(key, None)
-        told, entry.told = entry.told, (data.high_watermark, data.log_start_offset)
-        return told != entry.told
+        before, entry.last_sent = entry.last_sent, (data.high_watermark, data.log_start_offset)
+        return before != entry.last_sent
 
     def close(self) -> None:
         for entry in self._entries.values():
             entry.attach(None)
         self._entries.clear()
         self.due.clear()
-        self.on_wake = None
+        self.reader = None
 
 
 class ReplicaSessions:
     """The sessions of all followers of this broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, replicas: Replicas, image: CurrentImage, now: Callable[[], float]) -> None:
+        """`now` is the event loop's time."""
+        self._replicas = replicas
+        self._image = image
+        self._now = now
         self._sessions: dict[int, ReplicaSession] = {}
         self._last_id = 0
 
@@ -169,7 +173,7 @@ class ReplicaSessions:
         """A partition's leadership is new or has new followers: tell it how far those are who will not say so again."""
         key = (partition.topic_id, partition.identity.partition)
         for follower, session in self._sessions.items():
-            registered = self._broker.image.brokers.get(follower)
+            registered = self._image().brokers.get(follower)
             wanted = session.wanted(key)
             # Another life of the follower, or another epoch of the leader: then it will speak for itself.
             if wanted is None or registered is None or registered.epoch != session.follower_epoch:
@@ -181,7 +185,7 @@ class ReplicaSessions:
         if (before := self._sessions.pop(follower, None)) is not None:
             before.close()
         self._last_id = self._last_id % EPOCH_MAX + 1
-        session = self._sessions[follower] = ReplicaSession(self._broker, self._last_id)
+        session = self._sessions[follower] = ReplicaSession(self._replicas, self._now, self._last_id)
         return session
 
     def _go_on(self, follower: int, request: FetchRequest) -> ReplicaSession:
@@ -211,5 +215,5 @@ def is_prefix(partition: Partition, wanted: FetchPartition) -> bool:
 
 def divergence(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
     """Where the reader's log parts from ours (KIP-595, KIP-320), or None when what it has is a prefix of ours."""
-    parted = divergence_of(partition.log.epochs, wanted.fetch_offset, wanted.last_fetched_epoch)
-    return EpochEndOffset(epoch=parted.epoch, end_offset=parted.end_offset) if parted is not None else None
+    end = divergence_of(partition.log.epochs, wanted.fetch_offset, wanted.last_fetched_epoch)
+    return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset) if end is not None else None

@@ -1,0 +1,219 @@
+"""What a reader gets of its partitions: consumers what is committed or visible, followers the log as it is stored."""
+
+import logging
+from typing import NamedTuple, Protocol
+
+from headrace.broker.fetching.lookup import Found, FoundTopic
+from headrace.broker.partitions.nearest import NearbyReplicas
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.waiting import Readers
+from headrace.broker.replicas.sessions import divergence, is_prefix
+from headrace.broker.replicas.throttle import ReplicationThrottle
+from headrace.log.interface import CorruptBatch
+from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import NO_BROKER
+from headrace.wire.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchPartition, PartitionData
+
+logger = logging.getLogger(__name__)
+
+
+class Reading(Protocol):
+    """On whose behalf is read."""
+
+    is_replica: bool
+
+    def may_read(self, partition: Partition) -> bool:
+        """Whether this broker still is the one to ask."""
+        ...
+
+    def readable_to(self, partition: Partition) -> int:
+        """Where the reader's view of the log ends."""
+        ...
+
+    def readers_of(self, partition: Partition) -> Readers:
+        """Those who are woken when that moves."""
+        ...
+
+    def read(self, partition: Partition, wanted: FetchPartition, left: int, *, at_least_one: bool) -> PartitionData:
+        """So many bytes at most; with `at_least_one`, one batch however large.  Raises RequestError, StorageError."""
+        ...
+
+
+class ConsumerReading:
+    """A consumer sees what is committed, or what the in-sync replicas have; perhaps from a follower nearby."""
+
+    __slots__ = ("_committed_only", "_nearby", "_rack")
+
+    is_replica = False
+
+    def __init__(self, nearby: NearbyReplicas | None, rack: str, *, committed_only: bool) -> None:
+        self._nearby = nearby  # None for one who must read from the leader
+        self._rack = rack
+        self._committed_only = committed_only
+
+    def may_read(self, partition: Partition) -> bool:
+        return partition.is_leader or (self._nearby is not None and self._nearby.is_enabled)
+
+    def readable_to(self, partition: Partition) -> int:
+        return partition.readable_to(committed_only=self._committed_only)
+
+    def readers_of(self, partition: Partition) -> Readers:
+        return partition.readers
+
+    def read(self, partition: Partition, wanted: FetchPartition, left: int, *, at_least_one: bool) -> PartitionData:
+        if self._nearby is None or partition.is_leader:
+            partition.require_leader(wanted.current_leader_epoch)
+        else:
+            self._nearby.require_readable(partition, wanted.current_leader_epoch)
+        data = _positions(partition, wanted)
+        if wanted.last_fetched_epoch >= 0 and (diverging := divergence(partition, wanted)) is not None:
+            data.diverging_epoch = diverging
+            return data
+        if self._rack and self._nearby is not None:
+            data.preferred_read_replica = self._nearby.nearer_replica(partition, self._rack, wanted.fetch_offset)
+            if data.preferred_read_replica != NO_BROKER:
+                return data
+        if left <= 0 and not at_least_one:
+            return data
+        read = partition.log.read(
+            wanted.fetch_offset,
+            max_bytes=max(0, min(wanted.partition_max_bytes, left)),
+            up_to=data.last_stable_offset if self._committed_only else data.high_watermark,
+            at_least_one=at_least_one,
+        )
+        data.records = read.data
+        if self._committed_only:
+            data.aborted_transactions = self._aborted(partition, wanted.fetch_offset, read.next_offset) if read.data else ()
+        return data
+
+    def _aborted(self, partition: Partition, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+        return tuple(
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in partition.log.aborted_transactions(start, end)
+        )
+
+
+class ReplicaReading:
+    """A follower gets the whole log of its leader, though not faster than it may catch up, and tells how far it has got."""
+
+    __slots__ = ("_replica_id", "_throttle")
+
+    is_replica = True
+
+    def __init__(self, replica_id: int, throttle: ReplicationThrottle) -> None:
+        self._replica_id = replica_id
+        self._throttle = throttle
+
+    def may_read(self, partition: Partition) -> bool:
+        return partition.is_leader
+
+    def readable_to(self, partition: Partition) -> int:
+        return partition.log.end_offset
+
+    def readers_of(self, partition: Partition) -> Readers:
+        return partition.replica_readers
+
+    def read(self, partition: Partition, wanted: FetchPartition, left: int, *, at_least_one: bool) -> PartitionData:
+        partition.require_leader(wanted.current_leader_epoch)
+        data = _positions(partition, wanted)
+        if (diverging := divergence(partition, wanted)) is not None:
+            data.diverging_epoch = diverging
+            return data
+        if (left <= 0 and not at_least_one) or self._throttle.holds_back(partition, self._replica_id):
+            return data
+        log = partition.log
+        read = log.read(
+            wanted.fetch_offset,
+            max_bytes=max(0, min(wanted.partition_max_bytes, left)),
+            up_to=log.end_offset,
+            at_least_one=at_least_one,
+            as_stored=True,
+        )
+        data.records = read.data
+        self._throttle.on_bytes(partition, self._replica_id, len(read.data))
+        return data
+
+    def note_positions(self, found_topics: list[FoundTopic], replica_epoch: int) -> None:
+        """A follower that asks for an offset has everything below: let the high watermark, and the in-sync set, know."""
+        for _, found in found_topics:
+            for wanted, partition, _ in found:
+                if partition is not None and self._may_be_counted(partition, wanted):
+                    offset, start_offset = wanted.fetch_offset, wanted.log_start_offset
+                    partition.leadership.on_fetch(self._replica_id, offset, start_offset, replica_epoch)
+
+    def _may_be_counted(self, partition: Partition, wanted: FetchPartition) -> bool:
+        try:
+            partition.require_leader(wanted.current_leader_epoch)
+        except RequestError:
+            return False
+        return is_prefix(partition, wanted)
+
+
+def _positions(partition: Partition, wanted: FetchPartition) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=ErrorCode.NONE,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.start_offset,
+        aborted_transactions=None,
+    )
+
+
+class Readout(NamedTuple):
+    """What was read."""
+
+    topics: list[FetchableTopicResponse]
+    size: int
+    # Whether it has something to say besides records, which does not wait for them.
+    is_urgent: bool
+
+
+def read_all(found_topics: list[FoundTopic], reading: Reading, left: int, *, at_least_one: bool = True) -> Readout:
+    """Read what was found, up to so many bytes of it; with `at_least_one`, a batch however large."""
+    topics = []
+    size = 0
+    is_urgent = False
+    for topic, found in found_topics:
+        answers = []
+        for each in found:
+            data = _read(each, reading, left - size, at_least_one)
+            if data.records:
+                size += len(data.records)
+                at_least_one = False
+            elif data.error_code or data.preferred_read_replica != NO_BROKER or data.diverging_epoch.epoch >= 0:
+                is_urgent = True
+            answers.append(data)
+        topics.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=tuple(answers)))
+    return Readout(topics, size, is_urgent)
+
+
+def _read(found: Found, reading: Reading, left: int, at_least_one: bool) -> PartitionData:
+    wanted, partition, code = found
+    if partition is None:
+        return PartitionData(partition_index=wanted.partition, error_code=code)
+    try:
+        return reading.read(partition, wanted, left, at_least_one=at_least_one)
+    except RequestError as error:
+        return PartitionData(partition_index=wanted.partition, error_code=error.code)
+    except StorageError as error:
+        logger.error("a read failed: %s", error)
+        if isinstance(error, CorruptBatch):
+            partition.note_damage()
+            return PartitionData(partition_index=wanted.partition, error_code=ErrorCode.CORRUPT_MESSAGE)
+        return PartitionData(partition_index=wanted.partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def estimate(found_topics: list[FoundTopic], reading: Reading) -> int:
+    """About how many bytes there are to be read."""
+    size = 0
+    for _, found in found_topics:
+        for wanted, partition, _ in found:
+            if partition is None:
+                continue
+            log = partition.log
+            unread = reading.readable_to(partition) - max(wanted.fetch_offset, log.start_offset)
+            if unread > 0:
+                average = log.size_bytes / max(1, log.end_offset - log.start_offset)
+                size += min(wanted.partition_max_bytes, max(1, round(unread * average)))
+    return size
