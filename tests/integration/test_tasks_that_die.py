@@ -394,3 +394,25 @@ def test_a_broker_that_ends_by_itself_ends_its_process_although_a_thread_hangs_i
     assert ended.returncode == 1
     assert "the process exits now" in ended.stderr
     assert "roles failed: ValueError: oh" in ended.stderr
+
+
+TOLD_TO_STOP = """
+import os, signal, time
+from headrace.broker import app
+from headrace.model.broker_settings import BrokerConfig
+
+app.STOP_SECONDS_MAX = app.EXIT_SECONDS_MAX = 0.3
+
+def on_ready(broker):
+    broker.loop.run_in_executor(None, time.sleep, 3600)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+app.serve(BrokerConfig({"node.id": "1", "listeners": "127.0.0.1:0", "headrace.memory": "true"}), on_ready)
+"""
+
+
+def test_a_broker_that_is_told_to_stop_ends_its_process_although_a_thread_hangs_in_the_disk() -> None:
+    ended = subprocess.run([sys.executable, "-c", TOLD_TO_STOP], capture_output=True, text=True, timeout=20, check=False)
+
+    assert ended.returncode == 1
+    assert "it was told to stop, and something it waits for does not answer" in ended.stderr

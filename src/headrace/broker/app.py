@@ -41,7 +41,9 @@ logger = logging.getLogger(__name__)
 THREADS = LANES + 8
 # A broker that ends by itself has so long to hand over, flush and write everything down.
 END_SECONDS_MAX = 30.0
-# If that does not work, it has so long to let go of everything, and after that its process is given so long.
+# One that is told to stop has longer: it may have much to write, and only a disk that does not answer takes as long as this.
+STOP_SECONDS_MAX = 120.0
+# One that could not end by itself has so long to let go of everything, and after that its process is given so long.
 LET_GO_SECONDS_MAX = 5.0
 EXIT_SECONDS_MAX = 5.0
 
@@ -416,6 +418,9 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
         if not stopping.is_set():
             stopping.set()
             broker.give_up_start()
+            exit_within(
+                STOP_SECONDS_MAX + EXIT_SECONDS_MAX, why="it was told to stop, and something it waits for does not answer"
+            )
 
     for number in ending_signals():
         loop.add_signal_handler(number, on_signal)
