@@ -6,15 +6,21 @@ import random
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from headrace.broker.handlers import delete_records
+from headrace.broker.partitions import replicas
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.storage import Opened
+from headrace.log.interface import PartitionLog
 from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
 from headrace.testing.disk import SimulatedDisk, WatchedDisk
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
@@ -209,3 +215,57 @@ def test_the_loop_turns_while_every_sync_takes_half_a_second() -> None:
     assert not [text for disk in disks.values() for text in disk.found]
     # A loop that waits for one sync, or for a lock that is held across one, stands still for as long as that takes.
     assert gaps.longest < SLOW_S * 0.9
+
+
+def test_a_deletion_is_answered_in_time_although_the_disk_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delete_records, "WRITE_SECONDS_MIN", 0.1)
+    disk_answers = threading.Event()
+
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            await cluster.create_topic("t", factor=1)
+            await cluster.produce(1, "t", "a", "b")
+            write = cluster.brokers[1].storage.write_log_starts
+
+            def hangs(logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
+                disk_answers.wait()
+                return write(logs)
+
+            monkeypatch.setattr(cluster.brokers[1].storage, "write_log_starts", hangs)
+            try:
+                late = await cluster.call(1, deletion("t", 2, timeout_ms=200), 2)
+            finally:
+                disk_answers.set()
+            again = await cluster.call(1, deletion("t", 2), 2)
+
+            assert late.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert again.topics[0].partitions[0].error_code == ErrorCode.NONE
+            assert again.topics[0].partitions[0].low_watermark == 2
+
+    play(story)
+
+
+def test_a_topic_is_made_and_its_maker_answered_although_its_files_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "SETTLED_SECONDS_MAX", 0.2)
+    disk_answers = threading.Event()
+
+    async def story() -> None:
+        async with MemoryCluster(1) as cluster:
+            storage = cluster.brokers[1].storage
+            open_many = storage.open_many
+
+            def hangs(*arguments: Any) -> list[Opened]:
+                disk_answers.wait()
+                return open_many(*arguments)
+
+            monkeypatch.setattr(storage, "open_many", hangs)
+            topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=(), configs=())
+            try:
+                made = await cluster.call(1, CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
+            finally:
+                disk_answers.set()
+            await cluster.until(lambda: any(each.identity.topic == "t" for each in cluster.brokers[1].replicas))
+
+            assert made.topics[0].error_code == ErrorCode.NONE
+
+    play(story)

@@ -2,7 +2,7 @@
 
 Answered when no crash can bring the records back, here or on any replica whose broker is alive: each writes its new log start
 down before it tells of it.  As in Kafka, replicas that take too long make it REQUEST_TIMED_OUT, and the records are gone
-all the same.
+all the same; so does a disk that takes too long.
 """
 
 import asyncio
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
+# The write here has so long at least: whoever does not want to wait for replicas wants it, too.
+WRITE_SECONDS_MIN = 1.0
 # A replica whose broker went away is not waited for, and no event tells of that.
 LOOK_AGAIN_S = 0.25
 
@@ -93,7 +95,10 @@ async def _settle(log_starts: LogStarts, moved: Mapping[Key, Moved], deadline: f
     behind = [partition for partition, target in moved.values() if partition.durable_start < target]
     if behind:
         try:
-            await log_starts.write(behind)
+            async with asyncio.timeout_at(max(deadline, asyncio.get_running_loop().time() + WRITE_SECONDS_MIN)):
+                await log_starts.write(behind)
+        except TimeoutError:
+            return {key: (partition.low_watermark, ErrorCode.REQUEST_TIMED_OUT) for key, (partition, _) in moved.items()}
         except StorageError:
             logger.exception("records are deleted, and a restart may bring them back")
             return dict.fromkeys(moved, (NO_LOW_WATERMARK, ErrorCode.KAFKA_STORAGE_ERROR))

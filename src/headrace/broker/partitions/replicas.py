@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 OPEN_CHUNK = 200
 OPEN_LANES = 8  # each waits for its disk while others compute
 
+# How long whoever has changed something waits for it to be carried out here.  It holds all the same, and is carried out later.
+SETTLED_SECONDS_MAX = 30.0
+
 # Between so many partitions the loop gets a turn: a lease must be renewed however many there are.
 ROLES_PER_TURN = 50
 
@@ -156,10 +159,18 @@ class Replicas:
         """Have a change of the metadata carried out, after those before it."""
         self._changes.put_nowait(change)
 
-    async def settled(self) -> None:
-        """Return when everything submitted so far is carried out; at once when nobody will ever do that."""
-        if self._worker is None or not self._worker.is_over:
-            await self._changes.join()
+    async def settled(self) -> bool:
+        """Wait until everything submitted so far is carried out.  False when it is not: nobody does that any more, or a disk
+        takes too long."""
+        if self._worker is not None and self._worker.is_over:
+            return False
+        try:
+            async with asyncio.timeout(SETTLED_SECONDS_MAX):
+                await self._changes.join()
+        except TimeoutError:
+            logger.warning("what the metadata says was not carried out here within %.0f s", SETTLED_SECONDS_MAX)
+            return False
+        return True
 
     async def close(self) -> None:
         self._forget_reconcile_later()
