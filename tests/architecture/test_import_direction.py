@@ -43,6 +43,19 @@ EXCEPTIONS = {
     "headrace/cli/groups/transaction.py": {"wire"},
 }
 
+# The modules that see all parts of a broker, and who in the broker may import them, be it for types only.
+WHOLE_BROKER = {
+    "headrace.broker.app": set(),
+    "headrace.broker.routes": {"headrace/broker/app.py"},
+    "headrace.broker.parts": {"headrace/broker/app.py", "headrace/broker/routes.py"},
+}
+# Those that do so all the same, until they take the parts they touch.
+TAKES_THE_WHOLE_BROKER = {
+    "headrace/broker/handlers/fetch.py",
+    "headrace/broker/parts.py",
+    "headrace/broker/replicas/sessions.py",
+}
+
 # Decisions are functions of (state, input, now): nothing in there may wait, look at a clock, or reach a disk or a network.
 NOT_FOR_DECISIONS = {"asyncio", "time", "random", "socket", "threading", "os", "pathlib", "secrets", "subprocess", "selectors"}
 
@@ -67,8 +80,8 @@ def imported_names(path: Path) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively; say the whole name"
             yield node.lineno, node.module or ""
-            if node.module == "headrace":
-                yield from ((node.lineno, f"headrace.{alias.name}") for alias in node.names)
+            if node.module in ("headrace", "headrace.broker"):
+                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 def package_named(module: str) -> str | None:
@@ -105,8 +118,23 @@ def test_a_decision_does_no_input_or_output_and_never_waits(path: Path) -> None:
     assert not reaches
 
 
+def imports_of_the_whole_broker(path: Path) -> set[str]:
+    name = str(path.relative_to(SOURCE))
+    return {imported for _, imported in imported_names(path) if name not in WHOLE_BROKER.get(imported, {name})}
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in modules() if package_of(path) == "broker"], ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_a_part_of_a_broker_knows_what_it_was_made_with_and_not_the_whole(path: Path) -> None:
+    imported = imports_of_the_whole_broker(path)
+
+    assert bool(imported) == (str(path.relative_to(SOURCE)) in TAKES_THE_WHOLE_BROKER), imported
+
+
 def test_every_exception_names_a_file_that_is_there() -> None:
-    gone = [name for name in EXCEPTIONS if not (SOURCE / name).exists()]
+    named = {*EXCEPTIONS, *TAKES_THE_WHOLE_BROKER, *(name for names in WHOLE_BROKER.values() for name in names)}
+    gone = [name for name in named if not (SOURCE / name).exists()]
 
     assert not gone
 
