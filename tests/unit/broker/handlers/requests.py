@@ -1,0 +1,24 @@
+"""What a handler is told of who asks, without a connection."""
+
+from typing import Any
+
+from headrace.broker.network.dispatch import RequestContext
+
+
+class FakeConnection:
+    """Came in by the usual listener, and remembers for how long it was asked to rest."""
+
+    listener = "PLAINTEXT"
+    client_host = "127.0.0.1"
+
+    def __init__(self) -> None:
+        self.rests: list[float] = []
+
+    def rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+
+
+def context_of(request: Any, version: int, connection: FakeConnection | None = None) -> RequestContext:
+    """A client asks in this version."""
+    came_by: Any = connection or FakeConnection()
+    return RequestContext(request.api.key, version, correlation_id=1, client_id="client", connection=came_by)
