@@ -24,7 +24,7 @@ def disagreements(brokers: "Iterable[Broker]", rotten: Container[int] = ()) -> I
     """
     replicas: dict[tuple[UUID, int], list[tuple[int, Partition]]] = {}
     for broker in brokers:
-        for partition in broker.replicas:
+        for partition in broker.parts.replicas:
             replicas.setdefault((partition.topic_id, partition.identity.partition), []).append((broker.broker_id, partition))
     for copies in replicas.values():
         yield from _disagreement(copies, rotten)

@@ -31,10 +31,10 @@ READ_BYTES = 1 << 22
 
 def _believes_to_lead(broker: "Broker", identity: TopicPartition) -> bool:
     try:
-        is_leader = broker.replicas.find(identity.topic, identity.partition).is_leader
+        is_leader = broker.parts.replicas.find(identity.topic, identity.partition).is_leader
     except RequestError:
         return False
-    return is_leader and hasattr(broker, "parts") and broker.membership.is_valid
+    return is_leader and hasattr(broker, "parts") and broker.parts.membership.is_valid
 
 
 def batch_of(header: BatchHeader) -> "CommittedBatch":
@@ -86,7 +86,7 @@ class Observer:
         """From before the broker's first replica is opened."""
         self._alive[broker] = required_machine()
         checked: dict[Partition, int] = {}
-        broker.replicas.on_role.append(lambda partition: self._on_role(broker, partition, checked))
+        broker.parts.replicas.on_role.append(lambda partition: self._on_role(broker, partition, checked))
 
     def detach(self, broker: "Broker") -> None:
         """The broker is dead: what it believes no longer counts."""
@@ -177,7 +177,7 @@ class Observer:
         """
         ends: dict[TopicPartition, tuple[int, int]] = {}
         for broker in brokers:
-            for partition in broker.replicas:
+            for partition in broker.parts.replicas:
                 if partition.failure is not None:
                     return f"{partition.identity} is offline on {broker.broker_id}"
                 if partition.identity.topic in in_use:

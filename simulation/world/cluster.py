@@ -311,4 +311,5 @@ class SimulatedCluster:
 
 def _has_offline_logs(node: Node) -> bool:
     """A follower that starts over while its disk is full gives its log up, and takes it again after a restart only."""
-    return node.broker is not None and any(partition.failure is not None for partition in getattr(node.broker, "replicas", ()))
+    parts: Parts | None = getattr(node.broker, "parts", None)
+    return parts is not None and any(partition.failure is not None for partition in parts.replicas)

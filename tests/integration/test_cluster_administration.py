@@ -43,9 +43,9 @@ def test_a_partition_moves_with_its_records_and_the_old_replicas_go() -> None:
             state = cluster.image.topics["t"].partitions[0]
             assert state.leader in target
             assert set(state.isr) == set(target)
-            await cluster.until(lambda: cluster.brokers[state.leader].replicas.find("t", 0).is_leader)
+            await cluster.until(lambda: cluster.brokers[state.leader].parts.replicas.find("t", 0).is_leader)
             assert (await cluster.fetch(state.leader, "t")).high_watermark == 3
-            await cluster.until(lambda: not any(cluster.brokers[b].replicas.of_topic("t") for b in before.replicas))
+            await cluster.until(lambda: not any(cluster.brokers[b].parts.replicas.of_topic("t") for b in before.replicas))
             listing = await cluster.call(1, ListPartitionReassignmentsRequest(), 0)
             assert listing.topics == ()
 
@@ -143,7 +143,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_served_there() -> Non
             leader = cluster.image.topics["t"].partitions[0].leader
             nearby = leader % 3 + 1
             await cluster.produce(leader, "t", "a", "b")
-            await cluster.until(lambda: cluster.brokers[nearby].replicas.find("t", 0).high_watermark == 2)
+            await cluster.until(lambda: cluster.brokers[nearby].parts.replicas.find("t", 0).high_watermark == 2)
             sent_on = await cluster.fetch(leader, "t", rack=racks[nearby])
             at_home = await cluster.fetch(leader, "t", rack=racks[leader])
             there = await cluster.fetch(nearby, "t", rack=racks[nearby])

@@ -38,7 +38,7 @@ def long_poll(max_wait_ms: int = 60_000) -> FetchRequest:
 
 
 def partition_of(real: RealBroker) -> Partition:
-    return real.replicas.find("t", 0)
+    return real.parts.replicas.find("t", 0)
 
 
 def wait_until(broker: Broker, holds: Callable[[RealBroker], bool]) -> None:
@@ -120,7 +120,7 @@ def test_a_request_whose_task_is_cancelled_ends_its_connection(broker: Broker, h
     async def begin_and_cancel() -> None:
         assert broker.broker is not None
         (connection,) = broker.broker.server.connections
-        task = broker.broker.request_tasks.run(asyncio.sleep(60), PendingReply(connection))
+        task = broker.broker.parts.request_tasks.run(asyncio.sleep(60), PendingReply(connection))
         if has_begun:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -149,7 +149,7 @@ def test_whoever_goes_away_is_not_waited_for(broker: Broker) -> None:
 
 @pytest.fixture
 def nothing_is_flushed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker.run(lambda real: monkeypatch.setattr(real.flusher, "request", lambda partition: None))
+    broker.run(lambda real: monkeypatch.setattr(real.parts.flusher, "request", lambda partition: None))
 
 
 def slow_write(size: int = 500_000, timeout_ms: int = 60_000) -> Any:

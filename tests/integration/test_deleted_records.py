@@ -103,10 +103,10 @@ def test_a_deletion_is_answered_when_it_is_durable_on_every_living_replica() -> 
             leader = cluster.image.topics["t"].partitions[0].leader
             follower = 3 - leader
             await cluster.produce(leader, "t", "a", "b", "c")
-            await cluster.until(lambda: cluster.brokers[follower].replicas.find("t", 0).high_watermark == 3)
+            await cluster.until(lambda: cluster.brokers[follower].parts.replicas.find("t", 0).high_watermark == 3)
             fault = media[follower].fail("write", "log-start-offset-checkpoint.tmp")
             late = (await cluster.call(leader, deletion("t", 2, 1500), 2)).topics[0].partitions[0]
-            reached = cluster.brokers[follower].replicas.find("t", 0).log.start_offset
+            reached = cluster.brokers[follower].parts.replicas.find("t", 0).log.start_offset
             media[follower].heal()
             done = (await cluster.call(leader, deletion("t", 2), 2)).topics[0].partitions[0]
 
@@ -126,7 +126,7 @@ def test_a_deletion_is_answered_also_where_retention_was_faster_on_a_follower() 
         async with MemoryCluster(2, disks=disks()) as cluster:
             await cluster.create_topic("t", factor=2)
             leader = cluster.image.topics["t"].partitions[0].leader
-            follower = cluster.brokers[3 - leader].replicas.find
+            follower = cluster.brokers[3 - leader].parts.replicas.find
             await cluster.produce(leader, "t", "a", "b", "c")
             await cluster.until(lambda: follower("t", 0).high_watermark == 3)
             follower("t", 0).log.delete_before(2)

@@ -63,7 +63,7 @@ def test_a_start_that_fails_unlocks_the_directory_and_a_clean_end_before_it_stay
 
     assert mark.exists()
     with Broker(data=tmp_path / "data") as again:
-        assert again.run(lambda broker: broker.replicas.find("t", 0).log.end_offset) == BATCHES
+        assert again.run(lambda broker: broker.parts.replicas.find("t", 0).log.end_offset) == BATCHES
     assert mark.exists()
 
 
@@ -101,7 +101,7 @@ def test_a_start_that_is_given_up_closes_what_it_had_opened(tmp_path: Path) -> N
         config = BrokerConfig({"log.dirs": str(tmp_path / "data"), "listeners": "127.0.0.1:0"})
         broker = RealBroker(config)
         starting = asyncio.ensure_future(broker.start())
-        while not getattr(broker, "replicas", None) or not broker.replicas.of_topic("t"):
+        while not hasattr(broker, "parts") or not broker.parts.replicas.of_topic("t"):
             await asyncio.sleep(0)
         broker.give_up_start()
         with pytest.raises(asyncio.CancelledError):
@@ -110,7 +110,7 @@ def test_a_start_that_is_given_up_closes_what_it_had_opened(tmp_path: Path) -> N
     asyncio.run(story())
     assert (tmp_path / "data" / CLEAN_SHUTDOWN).exists()
     with Broker(data=tmp_path / "data") as again:
-        assert again.run(lambda broker: broker.replicas.find("t", 0).log.end_offset) == BATCHES
+        assert again.run(lambda broker: broker.parts.replicas.find("t", 0).log.end_offset) == BATCHES
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -141,4 +141,4 @@ def test_a_signal_during_recovery_ends_the_broker_soon_and_the_next_start_recove
     assert "the broker was stopped before it finished starting" in errors
     assert not (tmp_path / "data" / CLEAN_SHUTDOWN).exists()
     with Broker(data=tmp_path / "data") as again:
-        assert again.run(lambda broker: broker.replicas.find("t", 0).log.end_offset) == BATCHES
+        assert again.run(lambda broker: broker.parts.replicas.find("t", 0).log.end_offset) == BATCHES

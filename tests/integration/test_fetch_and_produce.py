@@ -252,7 +252,7 @@ def test_a_keyless_record_on_a_compacted_topic_is_refused_by_its_number(client: 
 
 
 def test_clients_cannot_write_to_internal_topics(client: RawClient, broker: Broker) -> None:
-    broker.call(broker.broker.topics.ensure("__consumer_offsets"))  # type: ignore[union-attr]
+    broker.call(broker.broker.parts.topics.ensure("__consumer_offsets"))  # type: ignore[union-attr]
 
     answer = client.call(produce("__consumer_offsets", batch(b"x")), 9).responses[0].partition_responses[0]
 

@@ -81,7 +81,7 @@ def broker(disk: SimulatedDisk, tmp_path: Path, health_port: int) -> Iterator[Br
 def fill(broker: Broker, client: RawClient, disk: SimulatedDisk, topic: str) -> PartitionProduceResponse:
     """Write until nothing more is taken; the refusal."""
     disk.capacity_bytes = 1_000_000
-    until(lambda: broker.run(lambda real: real.space.total == disk.capacity_bytes))
+    until(lambda: broker.run(lambda real: real.parts.space.total == disk.capacity_bytes))
     for _ in range(10_000):
         answer = attempt(client, topic, 9000)
         if answer.error_code != ErrorCode.NONE:
@@ -94,8 +94,8 @@ def test_below_the_reserve_writes_are_refused_with_a_reason_and_go_on_by_themsel
 ) -> None:
     with RawClient(broker.bootstrap) as client:
         create(client, "t")
-        until(lambda: broker.run(lambda real: real.space.total > 0))
-        broker.run(lambda real: real.space.measured(disk.total_bytes(Path("/")), 10))
+        until(lambda: broker.run(lambda real: real.parts.space.total > 0))
+        broker.run(lambda real: real.parts.space.measured(disk.total_bytes(Path("/")), 10))
         refusal = attempt(client, "t")
 
         assert refusal.error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -200,7 +200,7 @@ def test_a_write_that_does_not_fit_leaves_nothing_torn_and_the_partition_readabl
         assert refusal.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert read == [0]
         until(lambda: is_written(client, "t"))
-        assert broker.run(lambda real: real.replicas.find("t", 0).failure) is None
+        assert broker.run(lambda real: real.parts.replicas.find("t", 0).failure) is None
 
 
 def test_on_a_full_disk_no_topic_is_made_for_clients_or_for_groups(broker: Broker, disk: SimulatedDisk) -> None:
@@ -266,7 +266,7 @@ def test_a_follower_with_a_full_disk_leaves_the_in_sync_set_and_comes_back() -> 
 
             assert alone.responses[0].partition_responses[0].error_code == ErrorCode.NONE
             assert left == (leader,)
-            assert cluster.brokers[follower].replicas.find("t", 0).log.end_offset == 2
+            assert cluster.brokers[follower].parts.replicas.find("t", 0).log.end_offset == 2
 
     play(story)
 
@@ -284,7 +284,7 @@ def test_a_leader_with_a_full_disk_lets_one_in_sync_lead_that_has_room_and_stays
             await cluster.until(lambda: cluster.image.topics["t"].partitions[0].leader == other)
             moved = await cluster.produce(other, "t", "b")
             media[other].capacity_bytes = 1
-            await cluster.until(lambda: cluster.brokers[other].space.is_short)
+            await cluster.until(lambda: cluster.brokers[other].parts.space.is_short)
             refused = await cluster.produce(other, "t", "c")
 
             assert moved.responses[0].partition_responses[0].error_code == ErrorCode.NONE

@@ -44,7 +44,7 @@ def test_a_broker_that_serves_is_alive_and_ready(path: str) -> None:
 def test_one_that_lost_its_place_in_the_cluster_is_alive_but_not_ready() -> None:
     port = free_port()
     with Broker(settings=settings(port)) as broker:
-        broker.run(lambda real: setattr(real.membership, "lease", 0))
+        broker.run(lambda real: setattr(real.parts.membership, "lease", 0))
 
         assert ask(port, "/live")[0] == 200
         assert ask(port, "/ready") == (

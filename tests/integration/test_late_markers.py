@@ -29,8 +29,8 @@ async def cluster_with_a_held_partition(cluster: MemoryCluster) -> int:
     """Who leads the topic; its high watermark does not move any more."""
     await cluster.create_topic("t", factor=1)
     leader = cluster.image.topics["t"].partitions[0].leader
-    await cluster.until(lambda: bool(cluster.brokers[leader].replicas.of_topic("t")))
-    cluster.brokers[leader].replicas.find("t", 0).advance = lambda: None  # type: ignore[method-assign]
+    await cluster.until(lambda: bool(cluster.brokers[leader].parts.replicas.of_topic("t")))
+    cluster.brokers[leader].parts.replicas.find("t", 0).advance = lambda: None  # type: ignore[method-assign]
     while (await cluster.call(1, FindCoordinatorRequest(key="x", key_type=1), 3)).error_code != ErrorCode.NONE:
         await asyncio.sleep(0.01)
     await cluster.until(lambda: all(TRANSACTION_STATE in broker.image.topics for broker in cluster.brokers.values()))
@@ -42,12 +42,12 @@ def test_a_question_about_a_transaction_does_not_wait_behind_a_marker_that_does(
         async with MemoryCluster(2, SETTINGS) as cluster:
             leader = await cluster_with_a_held_partition(cluster)
             other = cluster.brokers[3 - leader]
-            late = asyncio.ensure_future(other.transactions.sender._write_everywhere(marker(), 0))
-            partition = cluster.brokers[leader].replicas.find("t", 0)
+            late = asyncio.ensure_future(other.parts.transactions.sender._write_everywhere(marker(), 0))
+            partition = cluster.brokers[leader].parts.replicas.find("t", 0)
             await cluster.until(lambda: partition.log.end_offset > 0)
             question = _Question("y", PRODUCER, adds=False)
             async with asyncio.timeout(5):
-                errors = await other.verification._put_remotely(leader, question, frozenset({T}))  # type: ignore[union-attr]
+                errors = await other.parts.verification._put_remotely(leader, question, frozenset({T}))  # type: ignore[union-attr]
 
             assert errors[T] is not ErrorCode.NONE
             assert not late.done()
@@ -64,14 +64,14 @@ def test_a_marker_that_is_late_is_answered_and_sent_again_where_it_delays_no_oth
     async def story() -> None:
         async with MemoryCluster(2, SETTINGS) as cluster:
             leader = await cluster_with_a_held_partition(cluster)
-            sender = cluster.brokers[3 - leader].transactions.sender
+            sender = cluster.brokers[3 - leader].parts.transactions.sender
             assert sender._lane_of(T) == LANE
 
             assert await sender._write_everywhere(marker(), 0) == {T: ErrorCode.REQUEST_TIMED_OUT}
             assert sender._lane_of(T) == LATE_LANE
             # What was sent before may still be lost: that it is in the log settles nothing.
             assert await sender._write_everywhere(marker(), 0) == {T: ErrorCode.REQUEST_TIMED_OUT}
-            partition = cluster.brokers[leader].replicas.find("t", 0)
+            partition = cluster.brokers[leader].parts.replicas.find("t", 0)
             del partition.advance
             partition.advance()
             assert await sender._write_everywhere(marker(), 0) in ({T: ErrorCode.NONE}, {T: ErrorCode.INVALID_PRODUCER_EPOCH})

@@ -78,7 +78,7 @@ def test_brokers_talk_over_the_inter_broker_listener_and_clients_over_theirs() -
             await cluster.produce(1, "t", "a")
             for real in cluster.brokers.values():
                 inside = {str(other.addresses["INSIDE"]) for other in cluster.brokers.values()}
-                peers = {f"{host}:{port}" for (host, port), _ in real.peers._connections.values()}
+                peers = {f"{host}:{port}" for (host, port), _ in real.parts.peers._connections.values()}
                 assert peers <= inside
                 by_name = dict.fromkeys(("CLIENT", "INSIDE"), 0)
                 for connection in real.server.connections:
@@ -136,7 +136,7 @@ def test_a_leader_without_the_clients_listener_is_named_as_such() -> None:
 def test_no_host_tells_clients_the_name_of_the_machine() -> None:
     with Broker(settings={"listeners": "PLAINTEXT://:0"}) as running:
         port = running.bootstrap.rpartition(":")[2]
-        (endpoint,) = running.run(lambda real: list(real.membership.registration.endpoints.values()))
+        (endpoint,) = running.run(lambda real: list(real.parts.membership.registration.endpoints.values()))
 
         assert endpoint.host not in ("", "0.0.0.0")
         assert str(endpoint.port) == port

@@ -56,7 +56,7 @@ def broker(tmp_path: Path, disk: GatedDisk) -> Iterator[Broker]:
 def until(broker: Broker, holds: Callable[[Any], bool]) -> None:
     """Until something holds of the partition."""
     deadline = time.monotonic() + SECONDS_MAX
-    while not broker.run(lambda real: holds(real.replicas.find(PARTITION.topic, PARTITION.partition))):
+    while not broker.run(lambda real: holds(real.parts.replicas.find(PARTITION.topic, PARTITION.partition))):
         assert time.monotonic() < deadline
         time.sleep(0.005)
 

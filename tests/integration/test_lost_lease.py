@@ -14,7 +14,7 @@ def test_it_leaves_the_store_alone_until_it_is_registered_again() -> None:
     async def story() -> None:
         async with MemoryCluster(1, settings={"broker.session.timeout.ms": "60000"}) as cluster:
             broker = cluster.brokers[1]
-            await cluster.store.revoke(broker.membership.lease)
+            await cluster.store.revoke(broker.parts.membership.lease)
             await cluster.until(lambda: not broker.image.brokers)
             asked = 0
             transact = MemoryStore.transact
@@ -40,14 +40,14 @@ def test_one_that_leads_again_and_again_does_not_gather_those_who_want_to_hear_o
         async with MemoryCluster(1, settings={"offsets.topic.num.partitions": "1"}) as cluster:
             broker = cluster.brokers[1]
             await cluster.create_topic("__consumer_offsets", factor=1)
-            await cluster.until(lambda: bool(broker.replicas.of_topic("__consumer_offsets")))
-            (partition,) = broker.replicas.of_topic("__consumer_offsets")
-            may_lead, told = broker.replicas.may_lead, []
+            await cluster.until(lambda: bool(broker.parts.replicas.of_topic("__consumer_offsets")))
+            (partition,) = broker.parts.replicas.of_topic("__consumer_offsets")
+            may_lead, told = broker.parts.replicas.may_lead, []
             for _ in range(10):
                 for leads in (False, True):
-                    broker.replicas.may_lead = may_lead if leads else lambda: False
-                    broker.replicas.reconsider_roles()
-                    await broker.replicas.settled()
+                    broker.parts.replicas.may_lead = may_lead if leads else lambda: False
+                    broker.parts.replicas.reconsider_roles()
+                    await broker.parts.replicas.settled()
                 told.append(len(partition._on_failure))
 
             assert partition.is_leader

@@ -22,7 +22,7 @@ async def limit(cluster: MemoryCluster, kind: str, name: str | None, quota: str,
     )
     reply = await cluster.call(1, AlterClientQuotasRequest(entries=(entry,), validate_only=False), 1)
     assert reply.entries[0].error_code == ErrorCode.NONE, reply
-    await cluster.until(lambda: all(broker.quotas.active for broker in cluster.brokers.values()))
+    await cluster.until(lambda: all(broker.parts.quotas.active for broker in cluster.brokers.values()))
 
 
 async def write(cluster: MemoryCluster, partition: int) -> ErrorCode:
@@ -55,7 +55,7 @@ def test_what_lies_in_partitions_that_others_lead_counts_too(factor: int) -> Non
 
             # Whoever leads another one asks, once somebody writes to it.
             await write(cluster, 1)
-            sizes = cluster.brokers[cluster.image.topics["t"].partitions[1].leader].topic_sizes
+            sizes = cluster.brokers[cluster.image.topics["t"].partitions[1].leader].parts.topic_sizes
             await cluster.until(lambda: sizes.size_of("t") >= 95_000)
             assert await write(cluster, 1) is ErrorCode.POLICY_VIOLATION
             (own,) = [p.log.size_bytes for p in leaders(cluster) if p.identity.partition == 1]
@@ -70,20 +70,20 @@ def test_what_was_known_of_a_topic_is_forgotten_with_it() -> None:
             await cluster.create_topic("t", 2, 1)
             await limit(cluster, "topic", "t", "storage_bytes", 95_000)
             await write(cluster, 0)
-            sizes = cluster.brokers[cluster.image.topics["t"].partitions[1].leader].topic_sizes
+            sizes = cluster.brokers[cluster.image.topics["t"].partitions[1].leader].parts.topic_sizes
             await cluster.until(lambda: sizes.size_of("t") >= 10_000)
             request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t", topic_id=NO_TOPIC_ID),), timeout_ms=10_000)
             await cluster.call(1, request, 6)
             await cluster.until(lambda: all("t" not in broker.image.topics for broker in cluster.brokers.values()))
             await cluster.create_topic("t", 2, 1)
 
-            assert all(broker.topic_sizes.size_of("t") == 0 for broker in cluster.brokers.values())
+            assert all(broker.parts.topic_sizes.size_of("t") == 0 for broker in cluster.brokers.values())
 
     play(story)
 
 
 def leaders(cluster: MemoryCluster) -> Iterable[Partition]:
-    return (p for broker in cluster.brokers.values() for p in broker.replicas.of_topic("t") if p.is_leader)
+    return (p for broker in cluster.brokers.values() for p in broker.parts.replicas.of_topic("t") if p.is_leader)
 
 
 def topic(name: str, partitions: int) -> CreatableTopic:

@@ -27,7 +27,7 @@ def is_settled(leader: Broker, size: int) -> bool:
 
 
 def end_offset(broker: Broker, topic: str, partition: int = 0) -> int:
-    return broker.replicas.find(topic, partition).log.end_offset
+    return broker.parts.replicas.find(topic, partition).log.end_offset
 
 
 def test_idle_partitions_are_in_the_session_and_not_in_the_requests() -> None:
@@ -47,7 +47,7 @@ def test_idle_partitions_are_in_the_session_and_not_in_the_requests() -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(ReplicaSession, "take", count)
                 response = await cluster.produce(1, "t", "a", "b", partition=led[0])
-                await cluster.until(lambda: follower.replicas.find("t", led[0]).high_watermark == 2)
+                await cluster.until(lambda: follower.parts.replicas.find("t", led[0]).high_watermark == 2)
 
             assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
             assert end_offset(follower, "t", led[0]) == 2
@@ -61,7 +61,7 @@ def test_what_was_cut_behind_the_sessions_back_leaves_no_hole() -> None:
         async with MemoryCluster(2) as cluster:
             await cluster.create_topic("t", factor=2)
             leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
-            follower = cluster.brokers[3 - leader.broker_id].replicas.find("t", 0)
+            follower = cluster.brokers[3 - leader.broker_id].parts.replicas.find("t", 0)
             for value in ("a", "b", "c"):
                 await cluster.produce(leader.broker_id, "t", value)
             await cluster.until(lambda: is_settled(leader, 1))
@@ -71,7 +71,7 @@ def test_what_was_cut_behind_the_sessions_back_leaves_no_hole() -> None:
             await cluster.produce(leader.broker_id, "t", "d")
             await cluster.until(lambda: follower.log.end_offset == 4)
 
-            ours = leader.replicas.find("t", 0).log
+            ours = leader.parts.replicas.find("t", 0).log
             whole = follower.log.read(0, max_bytes=1 << 20, up_to=4, at_least_one=True)
             assert bytes(whole.data) == bytes(ours.read(0, max_bytes=1 << 20, up_to=4, at_least_one=True).data)
 
@@ -84,13 +84,13 @@ def test_a_follower_that_had_to_cut_its_log_hears_of_the_high_watermark_though_n
             await cluster.create_topic("t", factor=2)
             leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
             broker = cluster.brokers[3 - leader.broker_id]
-            follower = broker.replicas.find("t", 0)
+            follower = broker.parts.replicas.find("t", 0)
             await cluster.produce(leader.broker_id, "t", "a", "b")
             await cluster.until(lambda: is_settled(leader, 1))
             # As after a crash: a tail that nobody else has, and no high watermark written down.
             follower.log.append(batch(b"c"), follower.leader_epoch)
             follower.high_watermark = 0
-            broker.clustering.fetchers.on_role(follower)
+            broker.parts.clustering.fetchers.on_role(follower)
 
             await cluster.until(lambda: follower.high_watermark == 2)
             assert follower.log.end_offset == 2
@@ -130,13 +130,13 @@ def test_a_leader_that_stopped_and_went_on_knows_how_far_its_followers_are() -> 
             leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
             await cluster.produce(leader.broker_id, "t", "a")
             before = cluster.image.topics["t"].partitions[0]
-            may_lead, leader.replicas.may_lead = leader.replicas.may_lead, lambda: False
+            may_lead, leader.parts.replicas.may_lead = leader.parts.replicas.may_lead, lambda: False
             # Both in one turn of the loop: no follower hears of it.
-            partition = leader.replicas.find("t", 0)
-            leader.replicas._assume_role(partition)
+            partition = leader.parts.replicas.find("t", 0)
+            leader.parts.replicas._assume_role(partition)
             assert not partition.is_leader
-            leader.replicas.may_lead = may_lead
-            leader.replicas._assume_role(partition)
+            leader.parts.replicas.may_lead = may_lead
+            leader.parts.replicas._assume_role(partition)
             await asyncio.sleep(1.5)
 
             # The in-sync set was not even doubted.
@@ -154,7 +154,7 @@ def test_a_log_start_reaches_followers_of_an_idle_partition(monkeypatch: pytest.
         async with MemoryCluster(2) as cluster:
             await cluster.create_topic("t", factor=2)
             leader = cluster.image.topics["t"].partitions[0].leader
-            follower = cluster.brokers[3 - leader].replicas.find("t", 0)
+            follower = cluster.brokers[3 - leader].parts.replicas.find("t", 0)
             await cluster.produce(leader, "t", "a", "b", "c")
             await cluster.until(lambda: follower.high_watermark == 3)
             wanted = DeleteRecordsPartition(partition_index=0, offset=3)
@@ -224,7 +224,7 @@ def test_a_partition_is_one_entry_however_often_it_is_named() -> None:
         async with MemoryCluster(2) as cluster:
             await cluster.create_topic("t", factor=2)
             leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
-            partition = leader.replicas.find("t", 0)
+            partition = leader.parts.replicas.find("t", 0)
             for number in range(5):
                 await cluster.produce(leader.broker_id, "t", str(number))
             before = len(partition.on_high_watermark)

@@ -113,7 +113,7 @@ def test_a_topic_keeps_what_an_older_version_accepted_and_may_be_changed(broker:
 
     broker.call(as_before())
 
-    assert broker.run(lambda real: real.topics.config_of(topic).segment_bytes) == 2000
+    assert broker.run(lambda real: real.parts.topic_configs.of(topic).segment_bytes) == 2000
     assert change(client, TOPIC, topic, "retention.ms", "5000") == 0
     assert change(client, TOPIC, topic, "segment.bytes", "2001") == ErrorCode.INVALID_CONFIG
 

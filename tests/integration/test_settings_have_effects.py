@@ -86,15 +86,15 @@ def test_the_cleaner_rests_for_as_long_as_it_is_told_at_run_time() -> None:
             passes.append(time.monotonic())
 
         def watch(real: RealBroker) -> None:
-            real.housekeeping.cleaner.clean_all = clean_all  # type: ignore[method-assign]
+            real.parts.housekeeping.cleaner.clean_all = clean_all  # type: ignore[method-assign]
 
         # The loop took the method when it began, an hour's rest ago: begin it again with the one that is watched.
         async def begin_again() -> None:
             real = broker.broker
             assert real is not None
             watch(real)
-            await real.housekeeping._scope.close()
-            real.housekeeping.start()
+            await real.parts.housekeeping._scope.close()
+            real.parts.housekeeping.start(real.supervisor.scope("housekeeping"))
 
         broker.call(begin_again())
         assert not passes
@@ -129,7 +129,7 @@ def test_records_are_flushed_at_the_interval_that_is_set(tmp_path: Path, name: s
         create(client, "t", 1)
 
         def unflushed(real: RealBroker) -> int:
-            (partition,) = real.replicas.of_topic("t")
+            (partition,) = real.parts.replicas.of_topic("t")
             return partition.log.unflushed_messages
 
         client.call(produce("t", batch(b"a", b"b"), acks=1), 9)
@@ -151,14 +151,14 @@ def test_followers_fetch_as_they_are_set() -> None:
         async with MemoryCluster(2, given) as cluster:
             asked: list[FetchRequest] = []
             for real in cluster.brokers.values():
-                call = real.peers.call
+                call = real.parts.peers.call
 
                 async def heard(broker_id: int, request: Any, *rest: Any, call: Any = call, **more: Any) -> Any:
                     if isinstance(request, FetchRequest):
                         asked.append(request)
                     return await call(broker_id, request, *rest, **more)
 
-                real.peers.call = heard  # type: ignore[method-assign]
+                real.parts.peers.call = heard  # type: ignore[method-assign]
             await cluster.create_topic("t", 2, 2)
             await cluster.until(lambda: any(request.max_wait_ms == 77 for request in asked))
             assert {request.min_bytes for request in asked} == {7}
@@ -182,7 +182,7 @@ def test_a_follower_rests_after_a_failed_fetch_for_as_long_as_is_set() -> None:
 
             await cluster.create_topic("t", 2, 2)
             for each in cluster.brokers.values():
-                each.peers.call = fail  # type: ignore[method-assign]
+                each.parts.peers.call = fail  # type: ignore[method-assign]
             await cluster.until(lambda: len(attempts) > 4)
             assert attempts[-1] - attempts[0] > 0.123
 
@@ -198,7 +198,7 @@ def test_leadership_is_balanced_where_and_as_often_as_is_set(enabled: str, secon
     async def story() -> None:
         async with MemoryCluster(1, given) as cluster:
             real = cluster.brokers[1]
-            controller, long_ago = real.clustering.controller, real.loop.time() - 1000
+            controller, long_ago = real.parts.clustering.controller, real.loop.time() - 1000
             controller._balanced_at = long_ago
             await controller._balance()
             assert (controller._balanced_at > long_ago) == balances
@@ -212,7 +212,7 @@ def test_a_stopping_broker_hands_over_where_controlled_shutdown_says_so(enabled:
         async with MemoryCluster(2, {"controlled.shutdown.enable": enabled}) as cluster:
             await cluster.create_topic("t", 4, 2)
             leaving = cluster.brokers[2]
-            await leaving.clustering.hand_over()
+            await leaving.parts.clustering.hand_over()
             leaders = {state.leader for state in cluster.image.topics["t"].partitions}
             assert (leaders == {1}) == hands_over
 
@@ -242,7 +242,7 @@ def test_records_are_on_the_disk_where_it_is_set_or_nowhere(tmp_path: Path, memo
         given = {"log.dirs": str(tmp_path / "logs"), "headrace.memory": str(memory).lower(), "listeners": "127.0.0.1:0"}
         real = RealBroker(BrokerConfig(given))
         await real.start()
-        await real.topics.ensure("t")
+        await real.parts.topics.ensure("t")
         await real.stop()
 
     play(story)
@@ -338,7 +338,7 @@ def is_written_behind(requests: list[tuple[Any, int]], settings: dict[str, Any])
 
 
 def end_offset(real: RealBroker) -> int:
-    (partition,) = real.replicas.of_topic("t")
+    (partition,) = real.parts.replicas.of_topic("t")
     return partition.log.end_offset
 
 
@@ -495,7 +495,7 @@ def test_a_producer_may_ask_for_no_longer_transactions_than_is_set() -> None:
 async def held(cluster: MemoryCluster, key_type: int, topic: str, request: Any, version: int) -> tuple[int, float]:
     """What a coordinator answers whose replicas confirm nothing, and after how long."""
     await cluster.call(1, FindCoordinatorRequest(key_type=key_type, coordinator_keys=("x",)), 4)
-    for partition in cluster.brokers[1].replicas.of_topic(topic):
+    for partition in cluster.brokers[1].parts.replicas.of_topic(topic):
         partition.advance = lambda: None  # type: ignore[method-assign]
     began = time.monotonic()
     answer = await cluster.call(1, request, version)
@@ -541,7 +541,7 @@ def test_a_follower_that_lags_for_longer_than_is_set_leaves_the_in_sync_set() ->
             async def fail(*_: Any, **__: Any) -> Any:
                 raise OSError("no")
 
-            cluster.brokers[3 - state.leader].peers.call = fail  # type: ignore[method-assign]
+            cluster.brokers[3 - state.leader].parts.peers.call = fail  # type: ignore[method-assign]
             async with asyncio.timeout(8):
                 written = await cluster.produce(state.leader, "t", "x")
             assert written.responses[0].partition_responses[0].error_code == ErrorCode.NONE

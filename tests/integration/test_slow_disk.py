@@ -55,15 +55,15 @@ class Stage:
         await self.cluster.until(lambda: self._is_open())
 
     def _is_open(self) -> bool:
-        return all(any(each.identity.topic == "t" for each in broker.replicas) for broker in self.cluster.brokers.values())
+        return all(any(each.identity.topic == "t" for each in broker.parts.replicas) for broker in self.cluster.brokers.values())
 
     @property
     def leading(self) -> Partition:
-        return self.cluster.brokers[self.leader].replicas.find("t", 0)
+        return self.cluster.brokers[self.leader].parts.replicas.find("t", 0)
 
     @property
     def following(self) -> Partition:
-        return self.cluster.brokers[3 - self.leader].replicas.find("t", 0)
+        return self.cluster.brokers[3 - self.leader].parts.replicas.find("t", 0)
 
     async def produce(self) -> None:
         for number in range(6):
@@ -75,7 +75,7 @@ class Stage:
 
     async def checkpoint(self) -> None:
         for broker in self.cluster.brokers.values():
-            await broker.housekeeping.checkpoint()
+            await broker.parts.housekeeping.checkpoint()
 
     async def delete_records(self) -> None:
         answer = await self.cluster.call(self.leader, deletion("t", self.leading.log.start_offset + 1), 2)
@@ -92,7 +92,7 @@ class Stage:
 
     async def _answer_once(self, answer: PartitionData) -> None:
         """Let the follower take this for what its leader says next, and then catch up again."""
-        fetcher = self.cluster.brokers[3 - self.leader].clustering.fetchers._fetchers[self.leader]
+        fetcher = self.cluster.brokers[3 - self.leader].parts.clustering.fetchers._fetchers[self.leader]
         take, cuts = fetcher._take, asyncio.Event()
 
         async def take_instead(partition: Partition, data: PartitionData) -> bool:
@@ -110,23 +110,23 @@ class Stage:
 
     async def change_roles(self) -> None:
         for broker in self.cluster.brokers.values():
-            broker.replicas.reconsider_roles()
-            await broker.replicas.settled()
+            broker.parts.replicas.reconsider_roles()
+            await broker.parts.replicas.settled()
 
     async def create_and_delete_topics(self) -> None:
         await self.cluster.create_topic("other", partitions=3, factor=2)
         await self.cluster.produce(self.leader_of("other"), "other", "a")
         await self.cluster.call(1, DeleteTopicsRequest(topic_names=("other",), timeout_ms=30_000), 5)
         for broker in self.cluster.brokers.values():
-            await broker.replicas.settled()
+            await broker.parts.replicas.settled()
 
     def leader_of(self, topic: str) -> int:
         return self.cluster.image.topics[topic].partitions[0].leader
 
     async def housekeep(self) -> None:
         for broker in self.cluster.brokers.values():
-            await broker.housekeeping.apply_retention()
-            await broker.housekeeping.cleaner.clean_all()
+            await broker.parts.housekeeping.apply_retention()
+            await broker.parts.housekeeping.cleaner.clean_all()
 
     def acts(self) -> list[Callable[[], Awaitable[None]]]:
         return [

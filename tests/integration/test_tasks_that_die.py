@@ -71,8 +71,8 @@ async def busy_cluster() -> AsyncIterator[MemoryCluster]:
         await cluster.until(lambda: all(len(state.isr) == 2 for state in cluster.image.topics["t"].partitions))
         await coordinated(cluster)
         leader = cluster.brokers[cluster.image.topics[CONSUMER_OFFSETS].partitions[0].leader]
-        await cluster.until(lambda: leader.groups.shards.is_loaded(0))
-        partition = leader.replicas.find(CONSUMER_OFFSETS, 0)
+        await cluster.until(lambda: leader.parts.group_coordinator.shards.is_loaded(0))
+        partition = leader.parts.replicas.find(CONSUMER_OFFSETS, 0)
         held = asyncio.ensure_future(cluster.call(leader.broker_id, commit("g"), 8))
         partition.advance = lambda: None  # type: ignore[method-assign]
         await cluster.until(lambda: find(cluster, "commit") is not None)
@@ -193,27 +193,27 @@ async def change_settings(broker: Broker) -> Callable[[], bool]:
 
 async def change_quotas(broker: Broker) -> Callable[[], bool]:
     await broker.cluster.submit(lambda image: [alter_quotas(image, {"topic": "t"}, {"storage_bytes": 1.0})])
-    return lambda: broker.quotas.active
+    return lambda: broker.parts.quotas.active
 
 
 async def change_group_settings(broker: Broker) -> Callable[[], bool]:
     await alter_group(
         broker.cluster, broker.live_config, "g", lambda before: {"consumer.session.timeout.ms": "50000"}, validate_only=False
     )
-    return lambda: "g" in broker.groups._own_settings
+    return lambda: "g" in broker.parts.group_coordinator._own_settings
 
 
 async def delete_topic(broker: Broker) -> Callable[[], bool]:
     await broker.cluster.delete_topic("t")
-    return lambda: broker.groups._catalog.named("t") is None and not broker.replicas.of_topic("t")
+    return lambda: broker.parts.group_coordinator._catalog.named("t") is None and not broker.parts.replicas.of_topic("t")
 
 
 async def catch_up(broker: Broker) -> Callable[[], bool]:
     """What it waited for was deleted."""
     topic = broker.image.topics["t"]
-    broker.clustering.catching_up.is_over = False
+    broker.parts.clustering.catching_up.is_over = False
     behind = PartitionState(replicas=(1, 2), leader=2, isr=(2,))
-    broker.clustering.catching_up._behind = {(topic.topic_id, 0): behind}
+    broker.parts.clustering.catching_up._behind = {(topic.topic_id, 0): behind}
     assert not broker.condition().ready
     await broker.cluster.delete_topic("t")
     return lambda: broker.condition().ready
@@ -255,16 +255,16 @@ def test_a_replica_that_cannot_take_up_its_role_is_offline_until_it_can(monkeypa
                 if failing:
                     raise ValueError("oh")
 
-            broker.replicas.on_role.append(fails)
+            broker.parts.replicas.on_role.append(fails)
             await cluster.create_topic("t", partitions=1, factor=1)
-            await cluster.until(lambda: bool(broker.replicas.of_topic("t")))
+            await cluster.until(lambda: bool(broker.parts.replicas.of_topic("t")))
 
             assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[
                 0
             ].error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert "the role of t-0 failed: ValueError: oh" in broker.condition().reasons
             failing = False
-            await cluster.until(lambda: broker.replicas.find("t", 0).failure is None)
+            await cluster.until(lambda: broker.parts.replicas.find("t", 0).failure is None)
             assert (await cluster.produce(1, "t", "x")).responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     run(story)
@@ -275,7 +275,7 @@ def test_however_many_replicas_cannot_take_up_their_role_one_comparison_waits(
 ) -> None:
     async def story() -> None:
         async with MemoryCluster(1) as cluster:
-            replicas = cluster.brokers[1].replicas
+            replicas = cluster.brokers[1].parts.replicas
             moments: list[float] = []
             failing = True
             reconcile = replicas._reconcile

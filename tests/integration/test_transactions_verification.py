@@ -32,7 +32,7 @@ class SlowCoordinator:
 
     def _install(self, real: Any) -> None:
         self._go = asyncio.Event()
-        look = real.transactions.shards.look
+        look = real.parts.transactions.shards.look
 
         async def slowly(*question: Any) -> Any:
             answered = await look(*question)
@@ -41,7 +41,7 @@ class SlowCoordinator:
             await self._go.wait()
             return answered
 
-        real.transactions.shards.look = slowly
+        real.parts.transactions.shards.look = slowly
 
     def let_go(self) -> None:
         assert self._go is not None
@@ -119,7 +119,7 @@ def test_batches_of_one_producer_keep_their_order_while_it_is_being_verified(
 
 
 def _standing(real: Any, partition: TopicPartition, producer: tuple[int, int]) -> int:
-    return real.transactions.waiting.standing((partition, producer[0]))
+    return real.parts.transactions.waiting.standing((partition, producer[0]))
 
 
 def _until(holds: Callable[[], bool]) -> None:
@@ -169,7 +169,7 @@ def test_offsets_verified_before_the_end_and_committed_after_it_are_refused(
 
 
 def _is_complete(real: Any, transactional_id: str) -> bool:
-    found = [led.shard.get(transactional_id) for led in real.transactions.shards.loaded()]
+    found = [led.shard.get(transactional_id) for led in real.parts.transactions.shards.loaded()]
     return any(each is not None and each.state is TransactionState.COMPLETE_ABORT for each in found)
 
 
@@ -180,7 +180,7 @@ def test_a_coordinator_that_cannot_be_asked_makes_the_producer_come_back(
         async def refuse(*question: Any) -> Any:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
 
-        real.transactions.shards.look = refuse
+        real.parts.transactions.shards.look = refuse
 
     with Teller(own_broker.bootstrap) as teller:
         producer = teller.identity(topic)

@@ -29,7 +29,7 @@ async def follower_of_some(cluster: SimulatedCluster, client: ClusterClient, **c
     leader = await client.leader(PARTITION)
     node = next(node for node in cluster.nodes.values() if node.broker_id != leader)
     assert node.broker is not None
-    return node.broker.replicas.find(TOPIC, 0)
+    return node.broker.parts.replicas.find(TOPIC, 0)
 
 
 def forge_last(follower: Partition, key: bytes) -> None:

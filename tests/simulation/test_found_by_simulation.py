@@ -100,10 +100,10 @@ def test_news_of_a_broker_that_lost_its_lease_do_not_keep_it_registered_for_ever
         assert node.machine is not None
         # It hears nothing from the store, gives its lease up in time, and has something to tell before the store lets it end.
         cluster.network.cut(STORE_NAME, node.name)
-        while node.broker.membership.lease:
+        while node.broker.parts.membership.lease:
             await asyncio.sleep(0.01)
         assert "brokers/2" in cluster.store.ledger.items
-        cluster.loop.start_on(node.machine, node.broker.membership.update(degraded=("its disk is slow",)))
+        cluster.loop.start_on(node.machine, node.broker.parts.membership.update(degraded=("its disk is slow",)))
         await asyncio.sleep(0.1)
         cluster.kill(node)
         await asyncio.sleep(5)
@@ -184,7 +184,7 @@ def test_a_leader_without_its_lease_tells_nobody_as_a_follower_nearby_how_far_it
         node = cluster.nodes[await until(client, lambda: client.leader(PARTITIONS[0]))]
         assert node.broker is not None
         cluster.network.cut(STORE_NAME, node.name)
-        while node.broker.membership.is_valid:
+        while node.broker.parts.membership.is_valid:
             await asyncio.sleep(0.1)
 
         # By now others may have written far beyond what it has.

@@ -176,6 +176,6 @@ def test_retention_that_meets_damage_leaves_a_follower_in_its_place() -> None:
         await settled(cluster)
 
         assert node.broker is not None
-        assert node.broker.replicas.find(PARTITION.topic, 0).failure is None
+        assert node.broker.parts.replicas.find(PARTITION.topic, 0).failure is None
 
     tell(story)

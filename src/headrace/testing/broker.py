@@ -162,8 +162,8 @@ class Broker:
     def housekeep(self) -> None:
         """Do now what the broker does from time to time: remove what is too old, compact, expire."""
         assert self.broker is not None, "the broker is not running"
-        self.call(self.broker.housekeeping.apply_retention())
-        self.call(self.broker.housekeeping.cleaner.clean_all())
+        self.call(self.broker.parts.housekeeping.apply_retention())
+        self.call(self.broker.parts.housekeeping.cleaner.clean_all())
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the broker's event loop and return its result."""
