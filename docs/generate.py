@@ -116,7 +116,7 @@ def wire_page() -> str:
 
 _WIRE_OPENING = """# The wire
 
-The requests of Kafka's protocol that the broker answers, from its handler table. ApiVersions tells a client the same. A
+The requests of Kafka's protocol that the broker answers, from its table of APIs. ApiVersions tells a client the same. A
 request with another key or version closes its connection, as it does with Kafka; ApiVersions itself is then answered in
 version 0 with the whole list, so that a client that is newer than the broker finds a version both know.
 
