@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -118,3 +119,18 @@ def test_who_is_turned_away_is_not_heard_and_holds_nothing(loop: asyncio.Abstrac
     assert socket.offer(connection, flood) == 0
     assert (server.memory.held, connection.share.held, started) == (0, 0, [])
     assert connection.is_idle
+
+
+def test_a_connection_that_is_idle_takes_less_than_a_kibibyte(loop: asyncio.AbstractEventLoop) -> None:
+    server = Server(BrokerConfig(), skip, loop)
+    Socket().connect(Connection(server))  # what the first one makes for all
+    sockets = [Socket() for _ in range(100)]
+    tracemalloc.start()
+    try:
+        for socket in sockets:
+            socket.connect(Connection(server))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < 100 * 1024

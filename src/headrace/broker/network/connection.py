@@ -8,7 +8,6 @@ within their limits, and all that it holds comes out of the memory that all conn
 import asyncio
 import logging
 import sys
-from collections import deque
 from fcntl import ioctl
 from termios import FIONREAD
 from typing import TYPE_CHECKING, cast
@@ -51,8 +50,9 @@ class Connection(asyncio.BufferedProtocol):
         self.loop = server.loop
         self.share = server.memory.open()
         self._splitter = FrameSplitter(server.frame_bytes_max)
-        self._frames: deque[Buffer] = deque()
-        self._replies: deque[PendingReply] = deque()
+        # Lists, though taken from the front: they are short, and an empty deque takes 760 bytes of every idle connection.
+        self._frames: list[Buffer] = []
+        self._replies: list[PendingReply] = []
         # Bytes of replies that are made and wait for their place, and of those that the transport has and the socket has not.
         self._held_bytes = 0
         self._leaving_bytes = 0
@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
-        replies, self._replies = self._replies, deque()
+        replies, self._replies = self._replies, []
         self._frames.clear()
         self._splitter = FrameSplitter(0)
         # A request that is still under way keeps its bytes, as far as it needs them.
@@ -238,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_frames(self) -> None:
         while self._frames and self._may_start():
-            frame = self._frames.popleft()
+            frame = self._frames.pop(0)
             reply = PendingReply(self)
             self._replies.append(reply)
             try:
@@ -363,7 +363,7 @@ class Connection(asyncio.BufferedProtocol):
         parts: list[Buffer] = []
         total = 0
         while total <= JOIN_BYTES_MAX and self._replies and (buffers := self._replies[0].buffers) is not None:
-            reply = self._replies.popleft()
+            reply = self._replies.pop(0)
             size = reply.size
             # Whoever still knows the reply does not hold its bytes.
             reply.buffers = ()
