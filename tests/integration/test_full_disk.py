@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import headrace
 from headrace.broker.parts import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
@@ -173,6 +174,19 @@ def test_produce_says_within_seconds_that_it_waits_for_room_and_goes_on_when_the
     assert waited < 15
     assert ended == "1 record written to t.\n"
     assert process.returncode == 0
+
+
+def test_a_producer_of_the_sdk_is_told_that_the_disk_is_full_and_what_to_do(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        fill(broker, client, disk, "t")
+
+    with headrace.Producer(broker.bootstrap, delivery_timeout=1, linger=0) as producer:
+        one, many = producer.send("t", b"late"), producer.send_many("t", [b"later", b"latest"])
+        with pytest.raises(headrace.DeliveryTimeout, match=r"the disk of broker 1 is full: .* free some room there"):
+            one.result(15)
+        with pytest.raises(headrace.BatchFailed, match=r"the disk of broker 1 is full: .* free some room there"):
+            many.result(15)
 
 
 def test_a_commit_without_room_sends_nobody_looking_for_another_coordinator(broker: Broker, disk: SimulatedDisk) -> None:

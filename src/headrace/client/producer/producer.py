@@ -66,6 +66,7 @@ GIVE_UP_S = 30.0  # for the reports of what was given up, which come from this p
 BATCH_CHUNK = 1000
 ANY_PARTITION = -1
 NO_MORE = object()
+NO_ROOM = frozenset({"_MSG_TIMED_OUT", "KAFKA_STORAGE_ERROR"})  # what becomes of a record that full disks refuse
 
 
 class Producer:
@@ -287,7 +288,7 @@ class Producer:
         if not flush(self._client, None if timeout is None else seconds("timeout", timeout)):
             raise BrokerTimeout(
                 f"{len(self._client)} records are not yet acknowledged by "
-                f"{self.bootstrap} after {timeout} s ({self._last_error or 'no answer'})"
+                f"{self.bootstrap} after {timeout} s ({self._why_waiting()})"
             )
 
     def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
@@ -485,10 +486,9 @@ class Producer:
             )
         self._check_open()
         if time.monotonic() >= deadline:
-            said = self._last_error or "no answer"
             raise BrokerTimeout(
                 f"the buffer for topic '{topic}' stayed full for "
-                f"{self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({said})"
+                f"{self._delivery_timeout:g} s: {self.bootstrap} takes nothing ({self._why_waiting()})"
             )
         time.sleep(FULL_WAIT_S)  # the serving thread makes room
 
@@ -531,8 +531,14 @@ class Producer:
                 f"a record for topic '{topic}' was given up {closed if self._closed else 'when its transaction was rolled back'}"
             )
             return DeliveryFailed(sentence, topic=topic, name=error.name())
+        if error.name() in NO_ROOM and (full := self._refusals.full_disks()):
+            sentence = f"a record for topic '{topic}' was not written within {self._delivery_timeout:g} s: {full}"
+            return DeliveryTimeout(sentence, topic=topic, name=error.name(), retriable=True)
         limit = self._refusals.explain(error.name(), topic)
         return delivery_error(error, topic, self.bootstrap, self._delivery_timeout, self._last_error, message, limit)
+
+    def _why_waiting(self) -> str:
+        return self._refusals.full_disks() or self._last_error or "no answer"
 
     def _note_error(self, error: KafkaError) -> None:
         self._last_error = error.str()

@@ -1,7 +1,8 @@
-"""Which limit a record broke that a broker refused.
+"""Why a broker takes no records: which limit a record broke, or that there is no room for it.
 
-librdkafka passes on the error's name, and not the sentence that came with it.  So the topic's settings are asked for, at most
-once in a while for each topic; when nobody answers, the limit is named without its value.
+librdkafka passes on the error's name, and not the sentence that came with it; and a disk that is full it does not report at all,
+but tries again until its own time-out.  So the topic's settings and the disks are asked for, at most once in a while; when nobody
+answers, the limit is named without its value.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from headrace.client.admin.full_disks import full_disks, in_words
 from headrace.client.admin.wire_admin import WireAdmin
 from headrace.client.errors import LIMITS, HeadraceError
 from headrace.client.logs import librdkafka_log
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
+MAKE_ROOM = "free some room there, or have topics keep less (retention.ms, retention.bytes, `headrace topic purge`)"
 ASK_S = 2.0
 AGE_S = 10.0
 NOT_FOR_ADMINISTRATION = ("transactional.id", "enable.idempotence", "partitioner")
@@ -30,6 +33,7 @@ class Refusals:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = {name: value for name, value in config.items() if name not in NOT_FOR_ADMINISTRATION}
         self._known: dict[str, tuple[dict[str, str], float]] = {}
+        self._full_disks, self._full_disks_until = "", 0.0
 
     def explain(self, name: str, topic: str, hint_for_keys: str = "") -> str:
         """What follows the error's own words; empty when there is nothing to add."""
@@ -48,6 +52,14 @@ class Refusals:
         if name == "POLICY_VIOLATION" and settings:
             return f"; the topic is full: {self._fullness(topic, settings)}"
         return LIMITS.get(name, "")
+
+    def full_disks(self) -> str:
+        """Which disks are full, and what to do about it, in words; empty when none is, or nobody says."""
+        if self._full_disks_until < time.monotonic():
+            found = full_disks(str(self._config["bootstrap.servers"]))
+            self._full_disks = f"{in_words(found)}; {MAKE_ROOM}" if found else ""
+            self._full_disks_until = time.monotonic() + AGE_S
+        return self._full_disks
 
     def _fullness(self, topic: str, settings: Mapping[str, str]) -> str:
         quota = self._storage_quota(topic)
