@@ -12,6 +12,7 @@ from headrace.cli.node.settings import variable_of
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Setting, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS
+from headrace.security.authorization.permissions import PERMISSIONS, Check, Effect
 from headrace.wire.apis import ApiKey
 
 DOCS = Path(__file__).parent
@@ -137,9 +138,42 @@ def _purpose(request: type) -> str:
     return _cell(re.split(r"\.(?:\s|$)", " ".join((request.__doc__ or "").split()))[0]) + "."
 
 
+def permissions_page() -> str:
+    """What each API that the broker answers checks."""
+    rows = []
+    for key in sorted(APIS):
+        permissions = PERMISSIONS[ApiKey(key)]
+        name = f"{api_name(ApiKey(key))} ({key})"
+        if not permissions.checks:
+            rows.append(f"| {name} | – | – | for {permissions.audience.value} | – |")
+        for check in permissions.checks:
+            resource = f"{'some ' if check.some else ''}{check.resource_type.name}"
+            rows.append(f"| {name} | {check.operation.name} | {resource} | {check.when or 'always'} | {_without(check)} |")
+    return "\n".join([NOTE + _PERMISSIONS_OPENING, *rows, ""])
+
+
+def _without(check: Check) -> str:
+    return f"`{check.error.name}`" if check.effect is Effect.REFUSES else check.effect.value
+
+
+_PERMISSIONS_OPENING = """# Permissions
+
+What each API checks: the operation that its caller needs, on which resource, when, and what follows without it. The rows of an
+API are checked in this order. Where the next row decides, either right is enough.
+
+ALLOW of READ, WRITE, DELETE or ALTER implies DESCRIBE, and of ALTER_CONFIGS implies DESCRIBE_CONFIGS; a DENY wins over any ALLOW
+and forbids only what it says. The resource CLUSTER has the name `kafka-cluster`. CLUSTER_ACTION is for brokers.
+
+*The table is Kafka's. This release does not check it yet: every client is `User:ANONYMOUS` and may do everything.*
+
+| API | operation | resource | when | without it |
+|---|---|---|---|---|"""
+
+
 PAGES = {
     "settings.md": settings_page,
     "wire.md": wire_page,
+    "permissions.md": permissions_page,
     "commands.md": lambda: NOTE + commands_page(),
     "architecture.svg": picture,
 }

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "controller": {"model"},
     "coordination": {"model"},
     "metadata": {"model", "host", "controller"},
-    "security": {"model", "controller"},
+    "security": {"model", "wire", "controller"},
     "broker": NODE,
     # From here on: the wire protocol and an address.  Compatibility cannot be faked by sharing code with the broker.
     "client": {"model", "records", "wire"},

@@ -1,0 +1,77 @@
+"""Where handlers ask: checks out of the table, put to the rules that hold now.
+
+Without an authorizer everybody may do everything, as Kafka has it.  A no that is a denial is reported with the rule that decided;
+a no that only filters a list is not.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.model.access.acls import CLUSTER_NAME, ResourceType
+from headrace.model.access.principals import Subject
+from headrace.model.errors import ErrorCode
+from headrace.security.authorization.authorizer import Authorizer, Decision, operation_bits
+from headrace.security.authorization.permissions import Check
+
+ANY_NAME: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Somebody was not allowed something."""
+
+    subject: Subject
+    check: Check
+    name: str
+    decision: Decision
+
+
+class Guard:
+    """The rules of this moment.  `authorizer` is exchanged when they change; None is no authorization at all."""
+
+    def __init__(self, authorizer: Authorizer | None = None, on_denied: Callable[[Denial], None] = lambda denial: None) -> None:
+        self.authorizer = authorizer
+        self._on_denied = on_denied
+
+    def allows(self, subject: Subject, check: Check, name: str = CLUSTER_NAME) -> bool:
+        """Whether somebody may do what the check is about, to the resource of this name."""
+        authorizer = self.authorizer
+        if authorizer is None or (
+            authorizer.allows_some(subject, check.operation, check.resource_type)
+            if check.some
+            else authorizer.allows(subject, check.operation, check.resource_type, name)
+        ):
+            return True
+        if check.is_denial:
+            self._report(authorizer, subject, check, name)
+        return False
+
+    def error(self, subject: Subject, check: Check, name: str = CLUSTER_NAME) -> ErrorCode:
+        """The same as an error code for the reply."""
+        return ErrorCode.NONE if self.allows(subject, check, name) else check.error
+
+    def allowed(self, subject: Subject, check: Check, names: Iterable[str]) -> frozenset[str]:
+        """Those of several that they may."""
+        return frozenset(name for name in names if self.allows(subject, check, name))
+
+    def listed(self, subject: Subject, check: Check, names: Iterable[str]) -> list[str]:
+        """Those that a list of all shows, in the order given.  What is left out was not asked for, and is no denial."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return list(names)
+        return [name for name in names if authorizer.allows(subject, check.operation, check.resource_type, name)]
+
+    def authorized_operations(self, subject: Subject, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """A bit for each operation that is allowed (KIP-430).  Nobody is denied anything by it."""
+        if self.authorizer is None:
+            return operation_bits(lambda operation: True, resource_type)
+        return self.authorizer.authorized_operations(subject, resource_type, name)
+
+    def _report(self, authorizer: Authorizer, subject: Subject, check: Check, name: str) -> None:
+        if check.some:
+            decision = authorizer.decide_some(subject, check.operation, check.resource_type)
+            self._on_denied(Denial(subject, check, ANY_NAME, decision))
+        else:
+            decision = authorizer.decide(subject, check.operation, check.resource_type, name)
+            self._on_denied(Denial(subject, check, name, decision))
