@@ -11,7 +11,7 @@ import pytest
 from headrace.broker.housekeeping import housekeeping
 from headrace.broker.partitions.partition import Partition
 from headrace.host.clock import SystemClock
-from headrace.log.log import Log
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.model.topic_settings import LogConfig
@@ -205,7 +205,7 @@ def test_memory_is_given_back_once_when_many_partitions_have_gone(monkeypatch: p
 
 
 def test_a_deleted_log_in_memory_goes_without_a_search_for_circles() -> None:
-    log = Log.in_memory(LogConfig(), clock=SystemClock())
+    log = MemoryLog(LogConfig(), clock=SystemClock())
     log.append(batch(b"x"), leader_epoch=0)
     gone = weakref.ref(log)
     gc.disable()

@@ -264,7 +264,7 @@ def test_a_topic_is_made_and_its_maker_answered_although_its_files_take_too_long
                 made = await cluster.call(1, CreateTopicsRequest(topics=(topic,), timeout_ms=30_000), 5)
             finally:
                 disk_answers.set()
-            await cluster.until(lambda: any(each.identity.topic == "t" for each in cluster.brokers[1].replicas))
+            await cluster.until(lambda: any(each.identity.topic == "t" for each in cluster.brokers[1].parts.replicas))
 
             assert made.topics[0].error_code == ErrorCode.NONE
 

@@ -19,7 +19,7 @@ from headrace.broker.supervision import supervision
 from headrace.broker.supervision.supervision import BrokerFailed, Rule, Service
 from headrace.controller.entries import PartitionState
 from headrace.controller.quotas import alter as alter_quotas
-from headrace.log.values import RemovedSegment
+from headrace.log.results import RemovedSegment
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -17,6 +17,7 @@ from headrace.controller.entries import PartitionState, Put, TopicEntry, partiti
 from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory
 from headrace.log.log import Log
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.metadata.ledger import Ledger
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID, TopicPartition
@@ -263,7 +264,7 @@ def test_a_power_failure_amid_a_truncation_leaves_a_shorter_log_and_not_a_later_
 def test_a_high_watermark_is_written_down_only_as_far_as_the_log_is_flushed() -> None:
     """Else a power failure brings back what a follower gave up, below a high watermark that is about something else."""
     flusher = Flusher(SimulatedLoop(0))
-    log = Log.in_memory(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
+    log = MemoryLog(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
     follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=flusher, loop=SimulatedLoop(0))
     follower.high_watermark = 38
 
@@ -275,7 +276,7 @@ def test_a_high_watermark_is_written_down_only_as_far_as_the_log_is_flushed() ->
 
 def test_what_its_leader_has_not_any_more_goes_before_a_follower_s_high_watermark_passes_it() -> None:
     """Nobody can tell any more whether it was ever committed: below the leader's log start, logs are not compared."""
-    log = Log.in_memory(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
+    log = MemoryLog(LogConfig(), clock=SimulatedClock(SimulatedLoop(0), Machine("any")))
     for _ in range(4):
         log.append(build_batch([Record(0, 1, None, b"written by nobody else")]), 0)
     follower = Partition(PARTITIONS[0], UUID(int=1), log, flusher=Flusher(SimulatedLoop(0)), loop=SimulatedLoop(0))

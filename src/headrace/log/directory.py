@@ -224,7 +224,7 @@ class LogDirectory:
                 files=self.files,
                 before_truncation=lambda offset: self._lower(identity, offset),
             )
-            log.clean_offset = max(log.start_offset, min(self._clean_offsets.get(identity, 0), log.end_offset))
+            log.segments.clean_offset = max(log.start_offset, min(self._clean_offsets.get(identity, 0), log.end_offset))
             if found is None and topic_id is not None:
                 log.write_partition_metadata(PARTITION_METADATA, encode_partition_metadata(topic_id))
             self._opened.add(identity)
@@ -342,7 +342,7 @@ class LogDirectory:
                 if identity in points:
                     self._recovery_points[identity] = min(points[identity], log.settled_end)
                 self._log_starts[identity] = min(log.start_offset, log.settled_end)
-                self._clean_offsets[identity] = log.clean_offset
+                self._clean_offsets[identity] = log.segments.clean_offset
         self._write_offsets()
 
     def _write_offsets(self) -> None:

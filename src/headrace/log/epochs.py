@@ -35,11 +35,6 @@ class EpochCache:
         for entry in entries:
             self.assign(*entry)
 
-    def let_log_go(self) -> None:
-        """The log is deleted: forget it, so that nobody has to look for a circle to give its memory back."""
-        end = self._end_of_log()
-        self._end_of_log = lambda: end
-
     def __iter__(self) -> Iterator[EpochStart]:
         return iter(self._entries)
 

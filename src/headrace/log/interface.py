@@ -5,20 +5,13 @@ Errors: `RequestError` when the caller's bytes or offsets are wrong, `StorageErr
 """
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from headrace.host.disk import Buffer
 from headrace.log.epochs import EpochCache
+from headrace.log.origin import Origin
 from headrace.log.producers.producer_state import TRUSTED, ProducerStates, VerificationGuard
-from headrace.log.values import (
-    AbortedTransaction,
-    Appended,
-    CorruptBatch,
-    FoundOffset,
-    Origin,
-    Read,
-    RemovedSegment,
-)
+from headrace.log.results import AbortedTransaction, Appended, CorruptBatch, FoundOffset, Read, RemovedSegment
 from headrace.model.errors import StorageError
 from headrace.model.topic_settings import LogConfig
 
@@ -39,11 +32,17 @@ __all__ = [
 class PartitionLog(Protocol):
     """The log of one partition."""
 
-    config: LogConfig
     epochs: EpochCache
+    # Whoever moves the high watermark tells them.
     producers: ProducerStates
-    # Broken batches found in recovery and in reads since the log was opened.
-    corruption_count: int
+
+    @property
+    def config(self) -> LogConfig: ...
+
+    @property
+    def corruption_count(self) -> int:
+        """Broken batches found in recovery and in reads since the log was opened."""
+        ...
 
     @property
     def start_offset(self) -> int:
@@ -69,19 +68,11 @@ class PartitionLog(Protocol):
     def size_bytes(self) -> int: ...
 
     @property
-    def segment_count(self) -> int: ...
-
-    @property
     def unflushed_messages(self) -> int: ...
 
     @property
     def failure(self) -> StorageError | None:
         """Why the log is offline; None while it works."""
-        ...
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open, or whose end is not below the high watermark yet."""
         ...
 
     def reconfigure(self, config: LogConfig) -> None: ...
@@ -125,10 +116,6 @@ class PartitionLog(Protocol):
         """Make everything appended before the call durable; the new flushed offset."""
         ...
 
-    def on_high_watermark(self, high_watermark: int) -> None:
-        """Transactions that ended below it are decided for good."""
-        ...
-
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
         """The first record at or after a time, below `up_to`."""
         ...
@@ -167,8 +154,4 @@ class PartitionLog(Protocol):
 
     def delete(self) -> None:
         """Remove the log with its files."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """A few numbers for people."""
         ...

@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from headrace.log.cleaning.rules import rebuild_steps, unpack
 from headrace.log.cleaning.steps import RECORDS_PER_STEP, Steps, finish
-from headrace.log.values import Origin
+from headrace.log.origin import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.compression import CODEC_IDS

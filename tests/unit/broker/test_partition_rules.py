@@ -13,7 +13,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.controller.entries import PartitionState
 from headrace.host.clock import SystemClock
 from headrace.host.entropy import SystemEntropy
-from headrace.log.memory import MemoryLog
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig

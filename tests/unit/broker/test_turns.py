@@ -13,8 +13,7 @@ from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.housekeeping.turns import SLICE_S, STEPS_PER_SLICE, in_turns
 from headrace.host.clock import SystemClock
 from headrace.log.cleaning.steps import Steps
-from headrace.log.log import Log
-from headrace.log.memory import MemoryLog
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
@@ -98,7 +97,7 @@ def test_what_cannot_be_divided_is_computed_elsewhere_and_may_fail() -> None:
 
 def filled(keys: int, records_per_batch: int = 10_000) -> MemoryLog:
     config = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
-    log = Log.in_memory(config, clock=ManualClock())
+    log = MemoryLog(config, clock=ManualClock())
     for start in range(0, keys * 4 // 3, records_per_batch):
         batch = [Record(0, TIME, b"%d" % (n % keys), b"v") for n in range(start, start + records_per_batch)]
         log.append(build_batch(batch), 0)
@@ -126,7 +125,7 @@ def test_no_step_of_a_large_compaction_in_memory_takes_long_or_wakes_the_whole_g
     finally:
         gc.callbacks.remove(on_collection)
 
-    assert log.record_count < 100_000
+    assert log.batches.record_count < 100_000
     assert full_collections == []
     assert sorted(steps)[-3] < 0.004, sorted(steps)[-8:]
 
@@ -162,5 +161,5 @@ def test_cleaning_in_memory_lets_a_broker_serve_others_meanwhile() -> None:
 
     asyncio.run(clean())
 
-    assert log.record_count < 30_000
+    assert log.batches.record_count < 30_000
     assert turns[0] > 20

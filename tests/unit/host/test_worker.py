@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.host.worker import WorkerLost, WorkerProcess
-from headrace.log.values import CorruptBatch
+from headrace.log.results import CorruptBatch
 
 
 @pytest.fixture

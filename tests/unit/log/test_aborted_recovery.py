@@ -5,7 +5,7 @@ import pytest
 from headrace.log.durability.checksums import FILE_NAME as CHECKSUMS
 from headrace.log.indexes.aborted_index import decode_aborted
 from headrace.log.interface import Origin
-from headrace.log.log import Log
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.topic_settings import LogConfig
 from headrace.records.control import build_end_marker
 from tests.unit.log.storing import DIRECTORY, TIME, LogWalk, ManualClock, batch_of
@@ -79,7 +79,7 @@ class TransactionWalk(LogWalk):
 
     def check(self) -> None:
         # What a follower that got all of it from the beginning knows.
-        follower = Log.in_memory(LogConfig(), clock=ManualClock())
+        follower = MemoryLog(LogConfig(), clock=ManualClock())
         end = self.log.end_offset
         if end:
             follower.append_as_follower(self.log.read(0, max_bytes=1 << 20, up_to=end, at_least_one=True).data)

@@ -12,6 +12,7 @@ from headrace.log.cleaning.expiry import ROLL_MIN_MS, close_for_expiry, is_outda
 from headrace.log.cleaning.rules import KeyMap
 from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin, PartitionLog
 from headrace.log.log import Log
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.log.segments.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -195,7 +196,7 @@ def test_a_map_that_is_full_compacts_a_part_and_goes_on_next_time() -> None:
         swap_in(log, result)
         assert latest_of(read_all(log)) == before
     assert len(read_all(log)) == 20
-    assert log.clean_offset == 40
+    assert log.segments.clean_offset == 40
 
 
 def test_long_keys_are_told_apart() -> None:
@@ -217,7 +218,7 @@ def test_aborted_records_go_and_markers_follow_when_their_records_are_gone() -> 
     put(log, (b"a", b"aborted"), (b"b", b"aborted"), producer_id=2, producer_epoch=0, base_sequence=0, transactional=True)
     end_transaction(log, 2, committed=False)
     put(log, (b"c", b"plain"))
-    log.on_high_watermark(log.end_offset)
+    log.producers.on_high_watermark(log.end_offset)
     log.roll()
     clean(log, TIME)
 
@@ -289,14 +290,14 @@ def heavily_compacted(log: PartitionLog) -> None:
         assert not first.duplicate
     record = Record(0, TIME, b"gone", b"x", (("headrace-ttl-ms", b"1"),))
     log.append(build_batch([record] * 4, producer_id=60, producer_epoch=0, base_sequence=0), 0)
-    log.on_high_watermark(log.end_offset)
+    log.producers.on_high_watermark(log.end_offset)
 
 
 @pytest.fixture(params=["disk", "memory"])
 def compacted(request: pytest.FixtureRequest) -> PartitionLog:
     config = replace(COMPACTED, message_ttl_enable=True)
     if request.param == "memory":
-        memory = Log.in_memory(config, clock=ManualClock())
+        memory = MemoryLog(config, clock=ManualClock())
         heavily_compacted(memory)
         memory.apply_retention(TIME + 10, memory.end_offset)
         return memory
@@ -335,7 +336,7 @@ def test_the_end_of_a_log_without_records_is_a_control_record_to_step_over(compa
 @pytest.mark.parametrize("kind", ["disk", "memory"])
 def test_a_replica_of_a_heavily_compacted_log_knows_every_producer(compacted: PartitionLog, kind: str) -> None:
     config = replace(COMPACTED, segment_bytes=100_000)
-    follower = open_log(simulated_disk(), config) if kind == "disk" else Log.in_memory(config, clock=ManualClock())
+    follower = open_log(simulated_disk(), config) if kind == "disk" else MemoryLog(config, clock=ManualClock())
     offset = 0
     while offset < compacted.end_offset:
         read = compacted.read(offset, max_bytes=500, up_to=compacted.end_offset, at_least_one=True, as_stored=True)
@@ -512,7 +513,7 @@ def test_aborted_transactions_stay_known_when_only_expired_records_go() -> None:
     batch = build_batch([expiring(b"v", 1)], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     log.append(batch, 0)
     end_transaction(log, 1, committed=False)
-    log.on_high_watermark(2)
+    log.producers.on_high_watermark(2)
     log.roll()
     clean(log, TIME + 10)
 
@@ -575,7 +576,7 @@ def test_a_broken_segment_is_reported_and_left_alone() -> None:
     # It travels between processes.
     assert str(pickle.loads(pickle.dumps(broken.value))) == str(broken.value)
     assert not [path for path in disk.files() if path.name.endswith(".cleaned")]
-    assert log.segment_count > 3
+    assert len(log.segments) > 3
 
 
 def test_a_replacement_is_thrown_away_when_the_log_changed_meanwhile() -> None:
@@ -623,12 +624,12 @@ def test_reading_goes_on_while_a_worker_compacts() -> None:
 
 
 def test_a_compacted_log_in_memory_keeps_the_last_values_too() -> None:
-    log = Log.in_memory(COMPACTED, clock=ManualClock())
+    log = MemoryLog(COMPACTED, clock=ManualClock())
     for index in range(100):
         log.append(keyed((b"k%d" % (index % 4), b"%d" % index)), 0)
     log.append(keyed((b"k0", b"aborted"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0)
     end_transaction(log, 1, committed=False)
-    log.on_high_watermark(log.end_offset)
+    log.producers.on_high_watermark(log.end_offset)
     size = log.size_bytes
     log.apply_retention(TIME, log.end_offset)
 

@@ -204,8 +204,8 @@ def test_transactions_survive_a_restart(clean: bool) -> None:
             log.append(batch_of(b"v" * 50, producer_id=producer_id, producer_epoch=0, base_sequence=turn, transactional=True), 0)
         end_transaction(log, 1, committed=turn % 2 == 0)
     expected = log.aborted_transactions(0, log.end_offset)
-    unstable = log.first_unstable_offset
-    log.on_high_watermark(log.end_offset)
+    unstable = log.producers.first_unstable_offset
+    log.producers.on_high_watermark(log.end_offset)
     if clean:
         log.close()
     else:
@@ -215,11 +215,11 @@ def test_transactions_survive_a_restart(clean: bool) -> None:
 
     assert again.aborted_transactions(0, again.end_offset) == expected
     assert len(expected) == 3
-    assert again.first_unstable_offset == log.first_unstable_offset == 1
+    assert again.producers.first_unstable_offset == log.producers.first_unstable_offset == 1
     assert unstable == 0
     end_transaction(again, 2, committed=False)
-    again.on_high_watermark(again.end_offset)
-    assert again.first_unstable_offset is None
+    again.producers.on_high_watermark(again.end_offset)
+    assert again.producers.first_unstable_offset is None
     assert len(again.aborted_transactions(0, again.end_offset)) == 4
 
 

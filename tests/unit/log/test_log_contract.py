@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
-from headrace.log.log import Log
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.log.validation import RecordsRefused, deep, deep_steps
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -40,7 +40,7 @@ def make_log(request: pytest.FixtureRequest) -> OpenLog:
     def make(config: LogConfig | None = None, clock: Any = None) -> PartitionLog:
         if request.param == "disk":
             return open_log(simulated_disk(), config, clock=clock)
-        return Log.in_memory(config or LogConfig(), clock=clock or ManualClock())
+        return MemoryLog(config or LogConfig(), clock=clock or ManualClock())
 
     return make
 
@@ -568,15 +568,15 @@ def test_an_open_transaction_holds_the_stable_offset_back_until_its_end_is_repli
     produce(log, b"plain")
     send(log, 0, transactional=True)
     send(log, 0, producer_id=10, transactional=True)
-    assert log.first_unstable_offset == 1
+    assert log.producers.first_unstable_offset == 1
 
     end_transaction(log, 9, committed=True)
-    assert log.first_unstable_offset == 1
-    log.on_high_watermark(4)
-    assert log.first_unstable_offset == 2
+    assert log.producers.first_unstable_offset == 1
+    log.producers.on_high_watermark(4)
+    assert log.producers.first_unstable_offset == 2
     end_transaction(log, 10, committed=False)
-    log.on_high_watermark(5)
-    assert log.first_unstable_offset is None
+    log.producers.on_high_watermark(5)
+    assert log.producers.first_unstable_offset is None
 
 
 def test_aborted_transactions_are_listed_for_exactly_the_range_asked_for(make_log: OpenLog) -> None:

@@ -189,7 +189,7 @@ def test_after_a_crash_only_what_lies_above_the_recovery_point_is_read() -> None
     again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))
     disk.heal()
 
-    assert log.segment_count > 3
+    assert len(log.segments) > 3
     assert fault.hits == 0
     assert again.end_offset == 20
     assert values_of(again)[:10] == [b"%d" % index * 30 for index in range(10)]
@@ -308,11 +308,11 @@ def test_a_checkpoint_that_is_under_way_does_not_raise_what_a_cut_has_lowered() 
     disk = simulated_disk()
     directory, logs = filled(disk)
     log = logs[ORDERS]
-    cut = log.begin_cut(4)
-    log.prepare_cut(cut)
+    cut = log.truncation.begin(4)
+    log.truncation.prepare(cut)
     directory.checkpoint(logs, {})
     log.truncate_to(4)
-    log.end_cut(cut)
+    log.truncation.end(cut)
     log.sync()
     disk.crash()
     again = opened(disk).open_log(ORDERS, TOPIC_ID, LogConfig(segment_bytes=500))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.log.log import Log
-from headrace.log.memory import MemoryLog
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.log.segments.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -127,7 +127,7 @@ def test_records_without_time_age_from_when_they_were_written() -> None:
 
 
 def memory(**settings: Any) -> MemoryLog:
-    return Log.in_memory(LogConfig(**settings), clock=ManualClock())
+    return MemoryLog(LogConfig(**settings), clock=ManualClock())
 
 
 def test_a_full_memory_log_refuses_and_says_why() -> None:
@@ -236,8 +236,8 @@ def test_a_log_in_memory_may_be_used_between_two_steps_of_its_cleaning() -> None
         expected = {key: value for offset, key, value in written if offset >= log.start_offset}
 
         assert {record.key: record.value for record in read_all(log)} == expected, seed
-        assert log.size_bytes == sum(len(batch.data) for batch in log.batches_from(0, 10_000)), seed
-        assert log.dirty_bytes == 0 or log.compacted_to < log.end_offset, seed
+        assert log.size_bytes == sum(len(batch.data) for batch in log.batches.some_from(0, 10_000)), seed
+        assert log.batches.dirty_bytes == 0 or log.batches.compacted_to < log.end_offset, seed
 
 
 @pytest.mark.parametrize("kind", ["ttl", "compact", "compressed", "retention"])
@@ -269,7 +269,7 @@ def test_cleaning_in_memory_is_never_busy_for_long(kind: str) -> None:
     finally:
         gc.enable()
 
-    assert log.record_count == 0
+    assert log.batches.record_count == 0
     assert longest < 0.005
 
 

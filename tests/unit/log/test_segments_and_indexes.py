@@ -12,10 +12,10 @@ from headrace.host.disk import SystemDisk
 from headrace.log.indexes.offset_index import OffsetIndex
 from headrace.log.indexes.time_index import TimeIndex
 from headrace.log.log import Log
+from headrace.log.origin import Origin
 from headrace.log.producers.producer_snapshot import SnapshotEntry, WrittenBatch, decode_snapshot, encode_snapshot
 from headrace.log.producers.producer_state import ProducerStates
 from headrace.log.segments.files import FilePool
-from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import iterate_batches, read_header
@@ -231,8 +231,8 @@ def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path) -> None
     log.release()
 
     # 22,000 index entries in 15 segments: a segment costs some kilobytes, an entry nothing.
-    assert log.segment_count > 10
-    assert (after - before) / log.segment_count < 8_000
+    assert len(log.segments) > 10
+    assert (after - before) / len(log.segments) < 8_000
 
 
 def test_open_files_are_bounded_however_many_logs_there_are(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_thousand_segments_open_quickly_and_read_right() -> None:
     log = open_log(disk, LogConfig(segment_bytes=150))
     for index in range(300):
         produce(log, b"%d" % index)
-    assert log.segment_count == 150
+    assert len(log.segments) == 150
     log.close()
     log = open_log(disk, LogConfig(segment_bytes=150), clean=True)
 

@@ -26,7 +26,7 @@ from headrace.log.cleaning.compaction import (
 )
 from headrace.log.cleaning.expiry import Look, close_for_expiry, has_expiry_work, is_outdated, look, note, plan_expiry, plan_look
 from headrace.log.log import Log
-from headrace.log.values import CorruptBatch
+from headrace.log.results import CorruptBatch
 from headrace.model.errors import StorageError
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from headrace.host.allocator import give_memory_back
 from headrace.host.clock import Clock
 from headrace.log.cleaning.steps import Steps
 from headrace.log.interface import CorruptBatch, PartitionLog
-from headrace.log.memory import MemoryLog
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.live_config import LiveConfig

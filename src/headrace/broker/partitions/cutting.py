@@ -11,7 +11,7 @@ from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.partitions.partition import Partition
 from headrace.log.interface import RemovedSegment
 from headrace.log.log import Log
-from headrace.log.segmented import Cut
+from headrace.log.truncation import Cut
 
 
 class LogCutter:
@@ -24,13 +24,13 @@ class LogCutter:
     async def truncate_to(self, partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
         """Remove everything at and after an offset; whether that was still wanted when it came to it.  Raises StorageError."""
         log = partition.log
-        begun = log.begin_cut(offset) if isinstance(log, Log) else None
+        begun = log.truncation.begin(offset) if isinstance(log, Log) else None
         return await self._cut(partition, begun, is_wanted, lambda: log.truncate_to(offset))
 
     async def start_over_at(self, partition: Partition, offset: int, is_wanted: Callable[[], bool]) -> bool:
         """Remove everything; the next record gets this offset.  Whether it was still wanted.  Raises StorageError."""
         log = partition.log
-        begun = log.begin_starting_over(offset) if isinstance(log, Log) else None
+        begun = log.truncation.begin_starting_over(offset) if isinstance(log, Log) else None
         return await self._cut(partition, begun, is_wanted, lambda: log.truncate_fully_and_start_at(offset))
 
     async def _cut(
@@ -46,14 +46,14 @@ class LogCutter:
             partition.on_truncated()
             return True
         try:
-            await self._loop.run_in_executor(None, log.prepare_cut, begun)
+            await self._loop.run_in_executor(None, log.truncation.prepare, begun)
             if not is_wanted():
                 return False
             self._removal.unlink_soon(shorten())
             partition.on_truncated()
             return True
         finally:
-            log.end_cut(begun)
+            log.truncation.end(begun)
             if partition.config.flush == "ack":
                 # What a flush did not dare to promise meanwhile.
                 partition.flush_soon()

@@ -392,7 +392,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.log.first_unstable_offset
+        unstable = self.log.producers.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     @property
@@ -417,7 +417,7 @@ class Partition:
             return
         assert target <= self.log.end_offset, f"{self.identity}: high watermark {target} beyond the end {self.log.end_offset}"
         self.high_watermark = target
-        self.log.on_high_watermark(target)
+        self.log.producers.on_high_watermark(target)
         if self.committed:
             enough = self.leadership.is_acknowledged(target)
             self.committed.advance(target, ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)

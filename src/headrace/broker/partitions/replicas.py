@@ -29,7 +29,7 @@ from headrace.controller.changes import (
 )
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
-from headrace.log.memory import MemoryLog
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig

@@ -15,6 +15,7 @@ from headrace.log.directory import LogDirectory
 from headrace.log.durability.checkpoints import META_PROPERTIES
 from headrace.log.interface import PartitionLog
 from headrace.log.log import Log
+from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.errors import StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
@@ -92,7 +93,7 @@ class MemoryStorage:
         return
 
     def open_many(self, wanted: Sequence[Wanted], configs: Mapping[str, LogConfig]) -> list[Opened]:
-        return [(Log.in_memory(configs[name], clock=self._clock), None) for name, _, _ in wanted]
+        return [(MemoryLog(configs[name], clock=self._clock), None) for name, _, _ in wanted]
 
     def high_watermark_checkpoint(self, identity: TopicPartition) -> int:
         return 0
@@ -164,7 +165,7 @@ class DiskStorage:
             self._make_way(identity, topic_id)
             return self.directory.open_log(identity, topic_id, config), None
         except StorageError as error:
-            return Log.in_memory(config, clock=self._clock), error
+            return MemoryLog(config, clock=self._clock), error
 
     def _make_way(self, identity: TopicPartition, topic_id: UUID) -> None:
         """A topic of the same name was deleted while this broker was away: its log goes before the new one begins."""

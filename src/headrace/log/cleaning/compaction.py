@@ -20,11 +20,11 @@ from headrace.host.disk import Disk, SystemDisk
 from headrace.log.cleaning.rules import KEYS_MAX, BatchCleaner, KeyMap, LastWritten, TransactionTracker, collect_keys, emptied
 from headrace.log.cleaning.steps import finish
 from headrace.log.indexes.aborted_index import AbortedEntry
+from headrace.log.results import CorruptBatch, RemovedSegment
 from headrace.log.segments.files import FilePool
 from headrace.log.segments.scanning import ScannedBatch, Scanner
 from headrace.log.segments.segment import LOG_SUFFIX, NEVER_LOOKED, SEGMENT_SUFFIXES, Segment, segment_path, stored
 from headrace.log.segments.swapping import CLEANED_SUFFIX, SWAP_SUFFIX, begin_swap, finish_swap
-from headrace.log.values import CorruptBatch, RemovedSegment
 from headrace.records.header import CONTROL_BIT, BatchHeader, read_header
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def plan_compaction(log: "Log", now_ms: int, high_watermark: int) -> CompactionP
     if not config.is_compacted:
         return None
     upper_bound = first_uncleanable(log, now_ms, high_watermark, config.min_compaction_lag_ms)
-    first_dirty = max(log.clean_offset, log.segments[0].base_offset)
+    first_dirty = max(log.segments.clean_offset, log.segments[0].base_offset)
     if upper_bound <= first_dirty:
         return None
     sources = sources_below(log, upper_bound)
@@ -113,12 +113,12 @@ def plan_compaction(log: "Log", now_ms: int, high_watermark: int) -> CompactionP
 def first_uncleanable(log: "Log", now_ms: int, high_watermark: int, lag_ms: int) -> int:
     """Nothing from this offset on may be touched: active, not replicated, undecided, or too young."""
     bound = min(high_watermark, log.segments[-1].base_offset)
-    unstable = log.first_unstable_offset
+    unstable = log.producers.first_unstable_offset
     if unstable is not None:
         bound = min(bound, unstable)
     if lag_ms > 0:
         for segment in log.segments:
-            if segment.size and log.largest_timestamp(segment) > now_ms - lag_ms:
+            if segment.size and log.segments.largest_timestamp(segment) > now_ms - lag_ms:
                 return min(bound, segment.base_offset)
     return bound
 
@@ -155,7 +155,7 @@ def _has_expired(log: "Log", first_dirty: int, bound: int, now_ms: int) -> bool:
 def plan_for(log: "Log", sources: tuple[Source, ...], first_dirty: int | None, bound: int, now_ms: int) -> CompactionPlan:
     """Everything the worker needs to know to clean these segments."""
     last_written = {state.producer_id: LastWritten(state.last_data_offset, state.epoch) for state in log.producers}
-    aborted = [entry for segment in log.segments for entry in log.aborted_of(segment, log.start_offset)]
+    aborted = [entry for segment in log.segments for entry in log.segments.aborted_of(segment, log.start_offset)]
     config = log.config
     return CompactionPlan(
         directory=log.directory,
@@ -257,7 +257,7 @@ class _Compaction:
             # The group's last batch stays, empty: after a crash it says which segments the replacement covers.
             _write(target, emptied(dropped))
         for entry in self._aborted_in(group, cleaner):
-            target.add_aborted(entry)
+            target.aborted.append(entry)
         target.seal()
         for handle in target.handles():
             if self._disk.exists(handle.path):
@@ -351,6 +351,7 @@ def swap_in(log: "Log", result: CompactionResult) -> list[RemovedSegment]:
         return []
     removed: list[RemovedSegment] = []
     for group, next_expiry_ms in zip(result.groups, result.expiries, strict=True):
-        removed += log.replace_segments([source.base_offset for source in group], finish_swap, next_expiry_ms)
-    log.clean_offset = max(log.clean_offset, result.clean_offset) if not result.is_expiry else log.clean_offset
+        removed += log.segments.replace([source.base_offset for source in group], finish_swap, next_expiry_ms)
+    if not result.is_expiry:
+        log.segments.clean_offset = max(log.segments.clean_offset, result.clean_offset)
     return removed

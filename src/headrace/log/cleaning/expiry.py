@@ -123,7 +123,7 @@ def plan_expiry(log: "Log", now_ms: int, high_watermark: int) -> CompactionPlan 
         return None
     bound = first_uncleanable(log, now_ms, high_watermark, 0)
     if log.config.is_compacted:
-        bound = min(bound, log.clean_offset)
+        bound = min(bound, log.segments.clean_offset)
     due = {segment.base_offset for segment in log.segments[:-1] if is_due(segment, now_ms)}
     groups = grouped(sources_below(log, bound), log.config.segment_bytes)
     sources = tuple(source for group in groups for source in _worth_rewriting(group, due))

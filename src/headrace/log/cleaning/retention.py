@@ -6,7 +6,7 @@ Only whole segments go, oldest first, and only those whose every record is below
 
 from typing import TYPE_CHECKING
 
-from headrace.log.values import RemovedSegment
+from headrace.log.results import RemovedSegment
 
 if TYPE_CHECKING:
     from headrace.log.log import Log
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def apply_retention(log: "Log", now_ms: int, high_watermark: int) -> list[RemovedSegment]:
     """Remove what the topic's settings no longer keep."""
     log.producers.remove_expired(log.config.producer_id_expiration_ms)
-    removed = log.remove_segments_below(log.start_offset, "log start")
+    removed = remove_below(log, log.start_offset)
     if "delete" in log.config.cleanup_policy:
         removed += _remove_by_time(log, now_ms, high_watermark)
         removed += _remove_by_size(log, high_watermark)
@@ -30,7 +30,7 @@ def _remove_by_time(log: "Log", now_ms: int, high_watermark: int) -> list[Remove
     for index, segment in enumerate(log.segments):
         if not segment.size or _upper_bound(log, index) > high_watermark:
             break
-        timestamp = log.largest_timestamp(segment)
+        timestamp = log.segments.largest_timestamp(segment)
         # Records without a timestamp age from when the file was last written.
         written = timestamp if timestamp >= 0 else log.disk.modified_ms(segment.log.path)
         if now_ms - written <= retention_ms:
@@ -61,4 +61,16 @@ def _remove(log: "Log", count: int, reason: str) -> list[RemovedSegment]:
     if count and count == len(log.segments):
         # The active segment goes too: the log needs another one first.
         log.roll()
-    return log.remove_oldest(count, reason)
+    removed = log.segments.remove_oldest(count, reason)
+    if removed:
+        log.begin_at(max(log.start_offset, log.segments[0].base_offset))
+    return removed
+
+
+def remove_below(log: "Log", offset: int) -> list[RemovedSegment]:
+    """Let go of segments that lie wholly below an offset; the active one stays."""
+    bases = log.segments.bases
+    count = 0
+    while count + 1 < len(bases) and bases[count + 1] <= offset:
+        count += 1
+    return _remove(log, count, "log start")

@@ -15,7 +15,6 @@ from headrace.log.durability.durable_offset import write_durable_offset
 from headrace.log.segments.files import Handle
 
 NO_LIMIT: Final = 2**63 - 1
-_NO_CEILING: Final = NO_LIMIT
 
 
 class SyncFailed(OSError):
@@ -41,9 +40,10 @@ class Durability:
         self.is_new = False
         # Names come and go: a new file is durable only when its directory is.
         self._directory_is_dirty = True
-        self._ceiling = _NO_CEILING
-        # Where the log is about to be cut: from when that is decided until it is done, nothing beyond is promised or noted.
-        self.cut_limit = NO_LIMIT
+        self._ceiling = NO_LIMIT
+        # Nothing beyond is promised or noted, as long as somebody has a reason: the log is about to be cut there, for one.
+        self.limit = NO_LIMIT
+        self._limits: dict[object, int] = {}
         # What `durable-offset` says, and up to where it should say it once that is synced.
         self._noted_offset = 0
         self._sealed_offset = 0
@@ -93,6 +93,15 @@ class Durability:
                 self._indexes.pop(handle, None)
             self._directory_is_dirty = True
 
+    def limit_to(self, reason: object, offset: int) -> None:
+        """From now on nothing beyond an offset is promised, until this reason is lifted."""
+        self._limits[reason] = offset
+        self.limit = min(self._limits.values())
+
+    def lift_limit(self, reason: object) -> None:
+        self._limits.pop(reason, None)
+        self.limit = min(self._limits.values(), default=NO_LIMIT)
+
     def lower(self, offset: int) -> None:
         """The log was cut: a sync that is under way must not promise what is gone."""
         with self._lock:
@@ -119,7 +128,7 @@ class Durability:
             companions, self._companions = self._companions, []
             directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
             sealed_offset = self._sealed_offset
-            self._ceiling = _NO_CEILING
+            self._ceiling = NO_LIMIT
         try:
             self._sync_all(handles, companions, directory_is_dirty)
         except OSError as error:
@@ -131,7 +140,7 @@ class Durability:
         if sealed_offset <= end_offset:
             self._note(sealed_offset)
         with self._lock:
-            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling, self.cut_limit))
+            self.flushed_offset = max(self.flushed_offset, min(end_offset, self._ceiling, self.limit))
             return self.flushed_offset
 
     def _sync_all(self, handles: Iterable[Handle], companions: Iterable[Path], directory_is_dirty: bool) -> None:
@@ -149,7 +158,7 @@ class Durability:
     def _note(self, offset: int) -> None:
         """Let `durable-offset` say how far whole segments are durable, unless that is about to be cut."""
         with self._noting:
-            if self._noted_offset < offset <= min(self._ceiling, self.cut_limit):
+            if self._noted_offset < offset <= min(self._ceiling, self.limit):
                 self.path = self._directory
                 write_durable_offset(self._disk, self._directory, offset)
                 self._noted_offset = offset

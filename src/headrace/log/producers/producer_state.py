@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
+from headrace.host.disk import Buffer
+from headrace.log.indexes.aborted_index import AbortedEntry
+from headrace.log.origin import Origin
 from headrace.log.producers.producer_snapshot import SnapshotEntry, WrittenBatch
-from headrace.log.values import Origin
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.records.control import Marker
-from headrace.records.header import SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
+from headrace.records.control import Marker, read_marker
+from headrace.records.header import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 
 BATCHES_KEPT: Final = 5
 PRODUCERS_MAX: Final = 50_000
@@ -163,12 +165,22 @@ class ProducerStates:
         verification.saw(epoch, sequence)
         return verification.guard
 
-    def stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """The last stable offset that the end of this transaction makes possible."""
-        for first_offset, producer_id in self._open.items():
-            if producer_id != completed.producer_id:
-                return first_offset
-        return completed.last_offset + 1
+    def aborted_entry(self, completed: CompletedTransaction) -> AbortedEntry:
+        """What readers must know of an aborted transaction, the moment its marker was applied."""
+        others = (first_offset for first_offset, producer_id in self._open.items() if producer_id != completed.producer_id)
+        stable_offset = next(others, completed.last_offset + 1)
+        return AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable_offset)
+
+    def take(self, header: BatchHeader, read_batch: Callable[[], Buffer]) -> AbortedEntry | None:
+        """Let a batch that is in the log already count for its producer; the aborted transaction it ends, if it does."""
+        if header.producer_id < 0:
+            return None
+        if not header.attributes & CONTROL_BIT:
+            self.apply(header, header.base_offset)
+            return None
+        marker = read_marker(read_batch())
+        completed = self.apply_marker(header, header.base_offset, marker) if marker is not None else None
+        return self.aborted_entry(completed) if completed is not None and completed.aborted else None
 
     # -- checks -------------------------------------------------------------------------------------------------------
 

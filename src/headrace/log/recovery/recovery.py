@@ -23,6 +23,7 @@ from headrace.log.indexes.aborted_index import AbortedEntry
 from headrace.log.producers.producer_state import ProducerStates
 from headrace.log.producers.snapshots import latest_snapshot, snapshot_offsets, write_snapshot
 from headrace.log.recovery.epoch_recovery import EpochRecovery
+from headrace.log.results import CorruptBatch
 from headrace.log.segments.files import FilePool
 from headrace.log.segments.scanning import Hole, Scanner, holds_zero_page
 from headrace.log.segments.segment import (
@@ -37,11 +38,9 @@ from headrace.log.segments.segment import (
     stored,
 )
 from headrace.log.segments.swapping import base_of, finish_interrupted, mark_deleted, remove_orphans, unlink
-from headrace.log.values import CorruptBatch
 from headrace.model.errors import StorageError
 from headrace.model.topic_settings import LogConfig
-from headrace.records.control import read_marker
-from headrace.records.header import CONTROL_BIT, BatchHeader
+from headrace.records.header import BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -257,17 +256,7 @@ class Recovery:
         if header.base_offset < self._producers_known_to:
             return None
         self._producers_known_to = header.next_offset
-        if header.producer_id < 0:
-            return None
-        if not header.attributes & CONTROL_BIT:
-            self._producers.apply(header, header.base_offset)
-            return None
-        marker = read_marker(data if data is not None else segment.batch_at(position)[1])
-        completed = self._producers.apply_marker(header, header.base_offset, marker) if marker is not None else None
-        if completed is None or not completed.aborted:
-            return None
-        stable = self._producers.stable_offset_after(completed)
-        return AbortedEntry(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+        return self._producers.take(header, lambda: data if data is not None else segment.batch_at(position)[1])
 
     # -- segment by segment
 

@@ -190,5 +190,5 @@ def _verify_small_files(directory: Path, names: list[str], disk: Disk) -> Iterat
                 read_durable_offset(disk, directory)
         except ValueError as error:
             yield Finding(path, f"{error}; it is made anew from the log", harmless=name != PARTITION_METADATA)
-        if name.endswith((".deleted", ".cleaned", ".swap")):
+        if name.endswith((".deleted", ".cleaned", ".swap", ".begun")):
             yield Finding(path, "left by an interrupted change; the next start deals with it", harmless=True)

@@ -8,9 +8,9 @@ its offset lies between those of its neighbours, and that its leader epoch is th
 import struct
 
 from headrace.log.epochs import EpochCache
+from headrace.log.results import CorruptBatch, Read
 from headrace.log.segments.scanning import header_fault
 from headrace.log.segments.segment import Segment
-from headrace.log.values import CorruptBatch, Read
 from headrace.model.identity import NO_EPOCH
 from headrace.records.header import FRAME, FRAME_BYTES, HEADER_BYTES, BatchHeader, crc_matches, read_header
 

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from headrace.host.disk import Buffer
-from headrace.log.indexes.aborted_index import AbortedEntry, AbortedIndex
+from headrace.log.indexes.aborted_index import AbortedIndex
 from headrace.log.indexes.offset_index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex
 from headrace.log.indexes.time_index import TimeEntry, TimeIndex
+from headrace.log.results import CorruptBatch
 from headrace.log.segments.files import FilePool, Handle
 from headrace.log.segments.scanning import Hole, Scanner, header_fault, jump_fault
-from headrace.log.values import CorruptBatch
 from headrace.records.header import FRAME_BYTES, HEADER_BYTES, BatchHeader, crc_matches, read_header
 
 LOG_SUFFIX: Final = ".log"
@@ -340,9 +340,6 @@ class Segment:
             self.times.append(self.max_timestamp, self.max_timestamp_offset)
         self.offsets.flush()
         self.times.flush()
-
-    def add_aborted(self, entry: AbortedEntry) -> None:
-        self.aborted.append(entry)
 
     # -- the end
 

@@ -1,22 +1,24 @@
-"""What every log does the same, wherever it keeps its bytes: let batches in.
+"""How batches get into a log, wherever it keeps its bytes.
 
 A batch is checked, compared with what its producer wrote before, given offsets and an epoch, stored, and only then counted.
 Always: when an append raises, neither offsets nor producers nor epochs have changed.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.log.epochs import EpochCache
+from headrace.log.indexes.aborted_index import AbortedEntry
+from headrace.log.origin import Origin
 from headrace.log.producers.producer_snapshot import WrittenBatch
-from headrace.log.producers.producer_state import TRUSTED, CompletedTransaction, ProducerStates, VerificationGuard
+from headrace.log.producers.producer_state import TRUSTED, ProducerStates, VerificationGuard
+from headrace.log.results import Appended
 from headrace.log.segments.segment import StoredBatch
+from headrace.log.state import LogState
 from headrace.log.validation import check_batch
-from headrace.log.values import Appended, Origin
-from headrace.model.errors import ErrorCode, RequestError, StorageError
-from headrace.model.topic_settings import LogConfig
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.records.control import Marker, read_marker
 from headrace.records.header import (
     CONTROL_BIT,
@@ -35,39 +37,27 @@ from headrace.records.header import (
 _pack_stamp = STAMP.pack
 
 
-class LogCore(ABC):
-    """The part of a log that knows batches but not files."""
+class BatchStore(Protocol):
+    """Where the bytes of a log are kept."""
 
-    def __init__(self, config: LogConfig, clock: Clock) -> None:
-        self.config = config
-        self.clock = clock
-        self.epochs = EpochCache(lambda: self._end_offset)
-        self.producers = ProducerStates(clock.monotonic)
-        self.corruption_count = 0
-        self._start_offset = 0
-        self._end_offset = 0
-        self._failure: StorageError | None = None
+    def store(self, batches: Sequence[StoredBatch], parts: Sequence[Buffer], next_offset: int, now_ms: int) -> None:
+        """Keep the bytes, all or none."""
+        ...
 
-    @property
-    def start_offset(self) -> int:
-        return self._start_offset
+    def note_aborted(self, entry: AbortedEntry) -> None:
+        """Remember an aborted transaction for readers."""
+        ...
 
-    @property
-    def end_offset(self) -> int:
-        return self._end_offset
 
-    @property
-    def failure(self) -> StorageError | None:
-        return self._failure
+class Appender:
+    """Lets batches into one log."""
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        return self.producers.first_unstable_offset
-
-    def on_high_watermark(self, high_watermark: int) -> None:
-        self.producers.on_high_watermark(high_watermark)
-
-    # -- appending
+    def __init__(self, state: LogState, clock: Clock, epochs: EpochCache, producers: ProducerStates, store: BatchStore) -> None:
+        self._state = state
+        self._clock = clock
+        self._epochs = epochs
+        self._producers = producers
+        self._store = store
 
     def append(
         self,
@@ -78,20 +68,22 @@ class LogCore(ABC):
         guard: VerificationGuard | None = TRUSTED,
         transaction_version: int = 0,
     ) -> Appended:
-        if self._failure is not None:
-            raise self._failure
-        now_ms = self.clock.wall_ms()
-        append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
-        first_offset = next_offset = self._end_offset
+        state = self._state
+        if state.failure is not None:
+            raise state.failure
+        config, producers = state.config, self._producers
+        now_ms = self._clock.wall_ms()
+        append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
+        first_offset = next_offset = state.end_offset
         stored: list[StoredBatch] = []
         parts: list[Buffer] = []
         markers: dict[int, Marker] = {}
         for header, batch in _split(records, origin):
-            check_batch(batch, header, self.config, origin, now_ms)
+            check_batch(batch, header, config, origin, now_ms)
             if header.attributes & CONTROL_BIT:
                 self._check_control(header, batch, next_offset, markers, origin, transaction_version)
             elif header.producer_id >= 0:
-                duplicate = self.producers.check(header, origin, guard)
+                duplicate = producers.check(header, origin, guard)
                 if duplicate is not None:
                     return self._repeated(duplicate, append_time)
             max_timestamp = header.max_timestamp
@@ -103,15 +95,16 @@ class LogCore(ABC):
             next_offset += header.last_offset_delta + 1
         if not stored:
             raise BatchError("there is no batch to append", ErrorCode.INVALID_RECORD)
-        self._store(stored, parts, next_offset, now_ms)
-        self.epochs.assign(leader_epoch, first_offset)
+        self._store.store(stored, parts, next_offset, now_ms)
+        self._epochs.assign(leader_epoch, first_offset)
         self._count_in(stored, markers, next_offset)
-        return Appended(first_offset, next_offset - 1, append_time, self._start_offset, False)
+        return Appended(first_offset, next_offset - 1, append_time, state.start_offset, False)
 
     def append_as_follower(self, records: Buffer) -> Appended:
-        if self._failure is not None:
-            raise self._failure
-        next_offset = end_of_last = self._end_offset
+        state = self._state
+        if state.failure is not None:
+            raise state.failure
+        next_offset = end_of_last = state.end_offset
         stored: list[StoredBatch] = []
         parts: list[Buffer] = []
         markers: dict[int, Marker] = {}
@@ -128,15 +121,15 @@ class LogCore(ABC):
             parts.append(batch)
             next_offset = header.next_offset
         if not stored:
-            return Appended(self._end_offset, self._end_offset - 1, -1, self._start_offset, False)
-        self._store(stored, parts, next_offset, self.clock.wall_ms())
+            return Appended(state.end_offset, state.end_offset - 1, -1, state.start_offset, False)
+        self._store.store(stored, parts, next_offset, self._clock.wall_ms())
         for batch_ in stored:
             # An epoch whose first records were compacted away began somewhere in the gap.  Believed to begin later than it did,
             # it would let others keep what was written there in an epoch before, and given up.
-            self.epochs.assign(batch_.header.leader_epoch, end_of_last)
+            self._epochs.assign(batch_.header.leader_epoch, end_of_last)
             end_of_last = batch_.header.next_offset
         self._count_in(stored, markers, next_offset)
-        return Appended(stored[0].base_offset, next_offset - 1, -1, self._start_offset, False)
+        return Appended(stored[0].base_offset, next_offset - 1, -1, state.start_offset, False)
 
     def _check_control(
         self,
@@ -149,15 +142,16 @@ class LogCore(ABC):
     ) -> None:
         marker = read_marker(batch) if header.producer_id >= 0 else None
         if marker is not None:
-            self.producers.check_marker(header, marker, origin, transaction_version)
+            self._producers.check_marker(header, marker, origin, transaction_version)
             markers[base_offset] = marker
 
     def _repeated(self, written: WrittenBatch, append_time: int) -> Appended:
         time = written.timestamp if append_time >= 0 else -1
-        return Appended(written.first_offset, written.last_offset, time, self._start_offset, True)
+        return Appended(written.first_offset, written.last_offset, time, self._state.start_offset, True)
 
     def _count_in(self, stored: Sequence[StoredBatch], markers: dict[int, Marker], next_offset: int) -> None:
         """The bytes are stored: from here on they count."""
+        producers = self._producers
         for batch in stored:
             header = batch.header
             if header.producer_id < 0:
@@ -165,23 +159,13 @@ class LogCore(ABC):
             if header.attributes & CONTROL_BIT:
                 marker = markers.get(batch.base_offset)
                 if marker is not None:
-                    completed = self.producers.apply_marker(header, batch.base_offset, marker)
+                    completed = producers.apply_marker(header, batch.base_offset, marker)
                     if completed is not None and completed.aborted:
-                        self._note_aborted(completed)
+                        self._store.note_aborted(producers.aborted_entry(completed))
             else:
-                self.producers.apply(header, batch.base_offset)
+                producers.apply(header, batch.base_offset)
         # Last, as another thread takes it for what it may sync, with all that was noted of it.
-        self._end_offset = next_offset
-
-    # -- what the kinds of log do differently
-
-    @abstractmethod
-    def _store(self, batches: Sequence[StoredBatch], parts: Sequence[Buffer], next_offset: int, now_ms: int) -> None:
-        """Keep the bytes, all or none."""
-
-    @abstractmethod
-    def _note_aborted(self, completed: CompletedTransaction) -> None:
-        """Remember an aborted transaction for readers."""
+        self._state.end_offset = next_offset
 
 
 def _split(records: Buffer, origin: Origin) -> Sequence[tuple[BatchHeader, memoryview]]:

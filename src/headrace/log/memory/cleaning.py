@@ -21,7 +21,8 @@ from headrace.log.cleaning.steps import BATCHES_PER_STEP, Steps
 from headrace.records.header import CONTROL_BIT, read_header
 
 if TYPE_CHECKING:
-    from headrace.log.memory import HeldBatch, MemoryLog
+    from headrace.log.memory.held_batches import HeldBatch
+    from headrace.log.memory.memory_log import MemoryLog
 
 
 class MemoryCleaning:
@@ -31,7 +32,7 @@ class MemoryCleaning:
         self._log = log
         self._now_ms = now_ms
         self._high_watermark = high_watermark
-        unstable = log.first_unstable_offset
+        unstable = log.producers.first_unstable_offset
         self._bound = high_watermark if unstable is None else min(high_watermark, unstable)
         self._truncations = log.truncations
 
@@ -60,7 +61,7 @@ class MemoryCleaning:
             yield from self._compact()
         elif config.message_ttl_enable and self._is_due():
             # Where nothing was compacted yet, an expired record still hides older ones of its key.
-            yield from self._expire(min(self._bound, self._log.compacted_to) if config.is_compacted else self._bound)
+            yield from self._expire(min(self._bound, self._log.batches.compacted_to) if config.is_compacted else self._bound)
 
     @property
     def _is_over(self) -> bool:
@@ -71,12 +72,12 @@ class MemoryCleaning:
     def _remove_old(self) -> Steps[None]:
         log, config = self._log, self._log.config
         count = 0
-        while (batch := log.first_batch()) is not None:
+        while (batch := log.batches.first()) is not None:
             too_old = config.retention_ms >= 0 and 0 <= batch.max_timestamp < self._now_ms - config.retention_ms
             too_many = config.retention_bytes >= 0 and log.size_bytes - len(batch.data) >= config.retention_bytes
             if batch.next_offset > self._high_watermark or not (too_old or too_many):
                 return
-            log.drop_first()
+            log.batches.drop_first()
             count += 1
             if count % BATCHES_PER_STEP == 0:
                 yield None
@@ -87,7 +88,7 @@ class MemoryCleaning:
         """The batches in a stretch of the log, and None where it is time for a turn of others.  It ends when the log is cut."""
         count, offset = 0, start
         while not self._is_over:
-            for batch in self._log.batches_from(offset, BATCHES_PER_STEP):
+            for batch in self._log.batches.some_from(offset, BATCHES_PER_STEP):
                 if batch.next_offset > bound:
                     return
                 offset = batch.next_offset
@@ -134,9 +135,9 @@ class MemoryCleaning:
 
     def _must_compact(self) -> bool:
         log = self._log
-        if self._bound <= log.compacted_to or not log.dirty_bytes:
+        if self._bound <= log.batches.compacted_to or not log.batches.dirty_bytes:
             return False
-        return log.dirty_bytes / log.size_bytes >= log.config.min_cleanable_dirty_ratio or self._is_due()
+        return log.batches.dirty_bytes / log.size_bytes >= log.config.min_cleanable_dirty_ratio or self._is_due()
 
     def _compact(self) -> Steps[None]:
         log, bound = self._log, self._bound
@@ -155,11 +156,11 @@ class MemoryCleaning:
             yield None
         if not self._is_over:
             log.next_expiry_ms = next_expiry_ms
-            log.note_compacted(bound)
+            log.batches.note_compacted(bound)
         yield from keys.let_go()
 
     def _collect_keys(self, keys: KeyMap) -> Steps[None]:
-        tracker = TransactionTracker(self._log.aborted)
+        tracker = TransactionTracker(self._log.batches.aborted)
         for batch in self._batches(self._log.start_offset, self._bound):
             if batch is None:
                 yield None
@@ -181,7 +182,7 @@ class MemoryCleaning:
             delete_retention_ms=log.config.delete_retention_ms,
             ttl_enabled=log.config.message_ttl_enable,
             keys=keys,
-            transactions=TransactionTracker(log.aborted),
+            transactions=TransactionTracker(log.batches.aborted),
             last_written=self._last_written,
         )
 
@@ -201,11 +202,11 @@ class MemoryCleaning:
             after = emptied(header)
         batch.next_expiry_ms = cleaner.next_expiry_ms
         if not isinstance(after, memoryview):
-            self._log.replace(batch, after or b"")
+            self._log.batches.replace(batch, after or b"")
 
     def _shrink(self) -> Steps[None]:
         """Batches of which nothing is left leave the list."""
         offset = self._log.start_offset
-        while not self._is_over and (following := self._log.shrink(offset, BATCHES_PER_STEP)) is not None:
+        while not self._is_over and (following := self._log.batches.shrink(offset, BATCHES_PER_STEP)) is not None:
             offset = following
             yield None

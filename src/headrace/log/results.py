@@ -1,19 +1,10 @@
-"""The values a log speaks in: who appends, what became of it, what was read."""
+"""What a log answers: what became of an append, what was read or found, what was removed; and the error for broken bytes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from headrace.model.errors import StorageError
-
-
-class Origin(Enum):
-    """Who appends.  Only clients are held to sequence numbers, and they may not write control batches."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
 
 
 class CorruptBatch(StorageError):
