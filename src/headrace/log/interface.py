@@ -40,11 +40,6 @@ class PartitionLog(Protocol):
     def config(self) -> LogConfig: ...
 
     @property
-    def corruption_count(self) -> int:
-        """Broken batches found in recovery and in reads since the log was opened."""
-        ...
-
-    @property
     def start_offset(self) -> int:
         """The first offset that may be read."""
         ...

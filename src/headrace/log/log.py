@@ -208,6 +208,7 @@ class Log:
 
     @property
     def corruption_count(self) -> int:
+        """Broken batches found in recovery and in reads since the log was opened."""
         return self._state.corruption_count
 
     @property

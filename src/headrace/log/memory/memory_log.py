@@ -82,10 +82,6 @@ class MemoryLog:
     def failure(self) -> StorageError | None:
         return self._state.failure
 
-    @property
-    def corruption_count(self) -> int:
-        return 0
-
     def place_of(self, offset: int) -> tuple[Path, int] | None:
         return None
 
