@@ -213,7 +213,7 @@ class Nemesis:
             self._later(mend)
 
     def _fill_disk(self) -> None:
-        """Nothing more fits for a while; then everything goes on by itself."""
+        """Nothing more fits for a while; then everything goes on by itself, unless somebody restarts the broker all the same."""
         if node := self._victim():
             node.medium.is_full = True
             self._tell(f"the disk of {node.name} is full")
@@ -221,6 +221,9 @@ class Nemesis:
             def mend() -> None:
                 node.medium.is_full = False
                 self._tell(f"the disk of {node.name} has room again")
+                if self._chance.random() < 0.5 and node.is_running and not node.is_paused:
+                    self._cluster.kill(node)
+                    self._start_later(node)
 
             self._later(mend)
 

@@ -266,7 +266,7 @@ class SimulatedCluster:
 
     def _heal_node(self, node: Node) -> None:
         node.medium.is_full = False
-        if node.is_running and (node.needs_restart or _has_offline_logs(node)):
+        if node.is_running and node.needs_restart:
             self.kill(node)
         if not node.is_running:
             self.start(node)
@@ -307,9 +307,3 @@ class SimulatedCluster:
                 if state.leader not in self.nodes or sorted(state.isr) != sorted(state.replicas):
                     return f"{topic.name}-{index} is {state} as {node.name} sees it"
         return self.observer.why_not_even([node.broker for node in self.nodes.values() if node.broker is not None], in_use)
-
-
-def _has_offline_logs(node: Node) -> bool:
-    """A follower that starts over while its disk is full gives its log up, and takes it again after a restart only."""
-    parts: Parts | None = getattr(node.broker, "parts", None)
-    return parts is not None and any(partition.failure is not None for partition in parts.replicas)
