@@ -49,12 +49,6 @@ WHOLE_BROKER = {
     "headrace.broker.routes": {"headrace/broker/app.py"},
     "headrace.broker.parts": {"headrace/broker/app.py", "headrace/broker/routes.py"},
 }
-# Those that do so all the same, until they take the parts they touch.
-TAKES_THE_WHOLE_BROKER = {
-    "headrace/broker/handlers/fetch.py",
-    "headrace/broker/parts.py",
-    "headrace/broker/replicas/sessions.py",
-}
 
 # Decisions are functions of (state, input, now): nothing in there may wait, look at a clock, or reach a disk or a network.
 NOT_FOR_DECISIONS = {"asyncio", "time", "random", "socket", "threading", "os", "pathlib", "secrets", "subprocess", "selectors"}
@@ -129,11 +123,11 @@ def imports_of_the_whole_broker(path: Path) -> set[str]:
 def test_a_part_of_a_broker_knows_what_it_was_made_with_and_not_the_whole(path: Path) -> None:
     imported = imports_of_the_whole_broker(path)
 
-    assert bool(imported) == (str(path.relative_to(SOURCE)) in TAKES_THE_WHOLE_BROKER), imported
+    assert not imported
 
 
 def test_every_exception_names_a_file_that_is_there() -> None:
-    named = {*EXCEPTIONS, *TAKES_THE_WHOLE_BROKER, *(name for names in WHOLE_BROKER.values() for name in names)}
+    named = {*EXCEPTIONS, *(name for names in WHOLE_BROKER.values() for name in names)}
     gone = [name for name in named if not (SOURCE / name).exists()]
 
     assert not gone
