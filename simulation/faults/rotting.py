@@ -12,7 +12,7 @@ from pathlib import Path
 from headrace.log.durability.durable_offset import read_durable_offset
 from headrace.log.segments.segment import LOG_SUFFIX
 from headrace.log.segments.swapping import base_of
-from headrace.records.header import FRAME_BYTES
+from headrace.records.header import FRAME_BYTES, batch_bytes
 from simulation.world.disk import SimulatedDisk
 from simulation.world.medium import Directory, Inode, Medium
 
@@ -36,7 +36,7 @@ def flip_bits(medium: Medium, data: Path, count: int) -> Iterator[str]:
 def _is_leader_epoch(content: bytearray, position: int) -> bool:
     start = 0
     while start + FRAME_BYTES <= len(content):
-        size = FRAME_BYTES + int.from_bytes(content[start + 8 : start + FRAME_BYTES], "big")
+        size = batch_bytes(content, start)
         if position < start + size:
             return FRAME_BYTES <= position - start < FRAME_BYTES + LEADER_EPOCH_BYTES
         start += size

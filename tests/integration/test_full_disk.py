@@ -29,7 +29,7 @@ from headrace.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from headrace.wire.produce import PartitionProduceResponse
+from headrace.wire.messages.produce import PartitionProduceResponse
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import delete
 from tests.integration.test_failing_disks import all_offsets

@@ -19,13 +19,13 @@ from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 from headrace.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from headrace.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.raw import RawClient, batch
 
 LATEST = -1

@@ -12,7 +12,8 @@ from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import decode, encode
 from headrace.wire.framing import RequestHeader, read_response_header, request_frame
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from headrace.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData, write_produce_request
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from headrace.wire.pieces import pieces_of
 
 
 class RawClient:
@@ -80,7 +81,7 @@ def ask_until_created(client: RawClient, topic: str) -> Any:
 
 def frame(request: Any, version: int, correlation_id: int = 1, client_id: str = "raw") -> bytes:
     """A whole request frame with its length."""
-    body = write_produce_request(request, version) if isinstance(request, ProduceRequest) else [encode(request, version)]
+    body = pieces_of(request, version) if isinstance(request, ProduceRequest) else [encode(request, version)]
     return b"".join(request_frame(RequestHeader(request.api.key, version, correlation_id, client_id), body))
 
 

@@ -20,6 +20,8 @@ MAGIC: Final = 2
 # Base offset and batch length: what is needed to find the next batch.
 FRAME_BYTES: Final = 12
 ATTRIBUTES_POSITION: Final = 21
+# Of the two bytes of attributes the low one, which has all the bits that are in use.
+LOW_ATTRIBUTES_POSITION: Final = 22
 MAGIC_POSITION: Final = 16
 SEQUENCE_MAX: Final = 2**31 - 1
 
@@ -43,10 +45,16 @@ _EPOCH = struct.Struct(">i")
 _EPOCH_POSITION = 12
 _OFFSET = struct.Struct(">q")
 _COVERED = struct.Struct(">hiqqqhii")
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_POSITION = 23
+_PRODUCER = struct.Struct(">qhi")
+_PRODUCER_POSITION = 43
 
 _unpack_header = HEADER.unpack_from
 _unpack_frame = FRAME.unpack_from
 _unpack_crc = _CRC.unpack_from
+_unpack_last_offset_delta = _LAST_OFFSET_DELTA.unpack_from
+_unpack_producer = _PRODUCER.unpack_from
 
 
 class BatchError(RequestError):
@@ -124,6 +132,32 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         return BatchHeader._make(_unpack_header(buffer, position))
     except struct.error:
         raise BatchError(f"a batch header needs {HEADER_BYTES} bytes, {len(buffer) - position} are there") from None
+
+
+# Single fields, for those who need no more of a header that is known to be there whole.
+
+
+def base_offset_of(buffer: Buffer, position: int = 0) -> int:
+    base_offset: int = _unpack_frame(buffer, position)[0]
+    return base_offset
+
+
+def batch_bytes(buffer: Buffer, position: int = 0) -> int:
+    """How many bytes the batch at a position says that it has."""
+    length: int = _unpack_frame(buffer, position)[1]
+    return FRAME_BYTES + length
+
+
+def next_offset_of(buffer: Buffer, position: int = 0) -> int:
+    """The offset after the last of the batch at a position."""
+    delta: int = _unpack_last_offset_delta(buffer, position + _LAST_OFFSET_DELTA_POSITION)[0]
+    return base_offset_of(buffer, position) + delta + 1
+
+
+def producer_of(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
+    """Producer id, epoch and first sequence of the batch at a position."""
+    producer_id, epoch, sequence = _unpack_producer(buffer, position + _PRODUCER_POSITION)
+    return producer_id, epoch, sequence
 
 
 def check_crc(buffer: Buffer) -> None:

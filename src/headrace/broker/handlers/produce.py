@@ -34,8 +34,9 @@ from headrace.log.interface import Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
-from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION
-from headrace.wire.produce import (
+from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION, batch_bytes
+from headrace.wire.codec import decode, encode
+from headrace.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -45,8 +46,6 @@ from headrace.wire.produce import (
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
-    read_produce_request,
-    write_produce_response,
 )
 
 logger = logging.getLogger(__name__)
@@ -71,7 +70,7 @@ class Producing:
 
     def start(self, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         """Begin a Produce request."""
-        request = read_produce_request(frame, position, context.api_version)
+        request = decode(ProduceRequest, frame, context.api_version, position, exact=False)
         _Produce(self, request, context, reply).start(request.topic_data)
 
 
@@ -259,7 +258,7 @@ class _Produce:
         version = self._context.api_version
         leaders = self._leaders() if self._has_failed else ()
         response = ProduceResponse(responses=tuple(self._results), node_endpoints=leaders, throttle_time_ms=self._throttle_ms)
-        self._reply.send((self._context.response_header(), write_produce_response(response, version)))
+        self._reply.send((self._context.response_header(), encode(response, version)))
 
     def _answer_nothing(self) -> None:
         failed = [result for topic in self._results for result in topic.partition_responses if result.error_code]
@@ -301,6 +300,6 @@ def _require_one_batch(records: Buffer | None) -> Buffer:
         raise RequestError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "Only record batches (format v2) are taken, not the older message sets."
         )
-    if len(records) >= FRAME_BYTES and int.from_bytes(records[8:12], "big") + FRAME_BYTES != len(records):
+    if len(records) >= FRAME_BYTES and batch_bytes(records) != len(records):
         raise RequestError(ErrorCode.INVALID_RECORD, "Produce takes exactly one whole batch per partition.")
     return records

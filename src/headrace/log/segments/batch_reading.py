@@ -5,18 +5,23 @@ where the read has to be cut.  Every other batch is checked each time it is read
 its offset lies between those of its neighbours, and that its leader epoch is the one of that offset.
 """
 
-import struct
-
 from headrace.log.epochs import EpochCache
 from headrace.log.results import CorruptBatch, Read
 from headrace.log.segments.scanning import header_fault
 from headrace.log.segments.segment import Segment
 from headrace.model.identity import NO_EPOCH
-from headrace.records.header import FRAME, FRAME_BYTES, HEADER_BYTES, BatchHeader, crc_matches, read_header
+from headrace.records.header import (
+    FRAME,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    BatchHeader,
+    base_offset_of,
+    crc_matches,
+    next_offset_of,
+    read_header,
+)
 
 _unpack_frame = FRAME.unpack_from
-_LAST_OFFSET_DELTA = struct.Struct(">i")
-_LAST_OFFSET_DELTA_POSITION = 23
 
 
 def read_segment(
@@ -42,7 +47,7 @@ def read_segment(
     if len(data) < min(wanted, available):
         raise CorruptBatch(segment.log.path, position, offset, "the file is shorter than it was")
     if trusted and wanted == available and up_to == bound:
-        return Read(data, _unpack_frame(data)[0], bound), segment.size
+        return Read(data, base_offset_of(data), bound), segment.size
     first_bytes = _first_batch_bytes(segment, data, position, offset)
     if first_bytes > wanted:
         if not at_least_one:
@@ -58,7 +63,7 @@ def read_segment(
         return Read(b"", -1, offset), position
     if empty and not as_stored:
         kept, end, next_offset = _without(memoryview(data)[:end], empty, next_offset)
-        return Read(kept, _unpack_frame(kept)[0] if kept else -1, next_offset), position + end
+        return Read(kept, base_offset_of(kept) if kept else -1, next_offset), position + end
     return Read(data if end == len(data) else memoryview(data)[:end], first_offset, next_offset), position + end
 
 
@@ -86,19 +91,14 @@ def _trusted_cut(data: bytes, wanted: int, up_to: int) -> tuple[int, int, int]:
         position += FRAME_BYTES + length
     if position == 0:
         return 0, -1, -1
-    first_offset = _unpack_frame(data)[0]
-    next_offset = _next_offset(data, last)
+    first_offset = base_offset_of(data)
+    next_offset = next_offset_of(data, last)
     if next_offset > up_to:
         # `up_to` lies within the last batch: that batch is not for this reader yet.
         if last == 0:
             return 0, -1, -1
-        return last, first_offset, _unpack_frame(data, last)[0]
+        return last, first_offset, base_offset_of(data, last)
     return position, first_offset, next_offset
-
-
-def _next_offset(data: bytes, position: int) -> int:
-    base_offset = _unpack_frame(data, position)[0]
-    return int(base_offset + _LAST_OFFSET_DELTA.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)[0] + 1)
 
 
 def _checked_cut(
@@ -153,7 +153,7 @@ def _without(data: memoryview, empty: list[tuple[int, int]], next_offset: int) -
         if end != start:
             break
         start = first
-    return kept, start, _unpack_frame(data, start)[0]
+    return kept, start, base_offset_of(data, start)
 
 
 def _epoch_fault(header: BatchHeader, epochs: EpochCache) -> str | None:
@@ -168,7 +168,7 @@ def _neighbour_fault(view: memoryview, end: int, next_offset: int, bound: int) -
     """An offset that reaches into the next batch, or out of the segment, is not the one that was written."""
     limit = bound
     if end + FRAME_BYTES <= len(view):
-        following = _unpack_frame(view, end)[0]
+        following = base_offset_of(view, end)
         # The neighbour may be the broken one: it is believed only as far as it is possible at all.
         limit = min(bound, following) if following >= 0 else bound
     return None if next_offset <= limit else f"its last offset {next_offset - 1} is not below {limit}"

@@ -1,4 +1,8 @@
-"""Fetch: records from partitions, to consumers and to followers.  Not frozen, since it is built for every poll."""
+"""Fetch: records from partitions, to consumers and to followers.  Not frozen, since it is built for every poll.
+
+Records are never copied: `pieces.pieces_of` has them go from the log's pages to the socket as they are, and a follower reads them
+as views of the frame.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

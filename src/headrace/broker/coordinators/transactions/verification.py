@@ -6,7 +6,6 @@ question until the write, and a marker that comes between takes it away: no writ
 """
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER, ProducerIdentity, TopicPartition
 from headrace.model.names import TRANSACTION_STATE
-from headrace.records.header import HEADER_BYTES, TRANSACTIONAL_BIT
+from headrace.records.header import HEADER_BYTES, LOW_ATTRIBUTES_POSITION, TRANSACTIONAL_BIT, producer_of
 from headrace.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -40,10 +39,6 @@ OFFSET_COMMIT_KNOWS_ABORTABLE_FROM = 4
 ADD_PARTITIONS_VERSION = 5
 REMOTE_TIMEOUT_S = 10.0
 EPOCH_BUMP_VERSION = 2
-
-_LOW_ATTRIBUTES = 22
-_PRODUCER = struct.Struct(">qhi")
-_PRODUCER_POSITION = 43
 
 # The coordinator could not be asked.  Clients do not expect these words about a partition.
 UNASKED = frozenset(
@@ -108,11 +103,11 @@ class TransactionVerification:
     # --- Produce ----------------------------------------------------------------------------------------------------------
 
     def is_needed(self, partition: Partition, records: Buffer, transactional_id: str | None) -> bool:
-        if len(records) < HEADER_BYTES or not records[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT:
+        if len(records) < HEADER_BYTES or not records[LOW_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT:
             return False
         if not transactional_id:
             return True  # and will be refused
-        producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        producer_id, epoch, _ = producer_of(records)
         if _Turn(partition.identity, producer_id) in self._waiting:
             return True
         return not partition.log.producers.has_open_transaction(producer_id, epoch)
@@ -121,7 +116,7 @@ class TransactionVerification:
     async def admitted(
         self, partition: Partition, records: Buffer, transactional_id: str | None, produce_version: int
     ) -> AsyncIterator[VerificationGuard | None]:
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+        producer_id, epoch, sequence = producer_of(records)
         async with self._waiting.turn(_Turn(partition.identity, producer_id)):
             yield await self._guard(partition, ProducerIdentity(producer_id, epoch), sequence, transactional_id, produce_version)
 
