@@ -20,10 +20,10 @@ from headrace.client.errors import DecodeFailed, InvalidArgument
 from headrace.client.records.serialization import BYTES, Codec
 from headrace.client.records.type_variables import K, V
 from headrace.model.identity import TopicPartition
+from headrace.model.time_to_live import TTL_HEADER, is_expired
 
 Headers = list[tuple[str, bytes | None]]
 HeadersGiven = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
-TTL_HEADER = "headrace-ttl-ms"
 HEADERS_ACCEPTED = "pairs of a str and bytes, str or None"
 
 
@@ -279,15 +279,11 @@ def decoded(message: Message, keys: Codec, values: Codec) -> Record[Any, Any]:
 
 
 def expired(message: Message, now_ms: int | None = None) -> bool:
-    """Whether a message's time to live has run out.  A header that is not a number is no time to live."""
+    """Whether a message's time to live has run out."""
     headers = message.headers()
     if not headers:
         return False
-    for name, value in headers:
-        if name == TTL_HEADER and isinstance(value, bytes) and value.isdigit():
-            deadline: int = message.timestamp()[1] + int(value)
-            return deadline <= (time.time_ns() // 1_000_000 if now_ms is None else now_ms)
-    return False
+    return is_expired(headers, message.timestamp()[1], time.time_ns() // 1_000_000 if now_ms is None else now_ms)
 
 
 def headers_for_sending(given: HeadersGiven | None, ttl: float | timedelta | None) -> list[tuple[str, bytes | None]] | None:
