@@ -4,13 +4,14 @@ The SDK and confluent-kafka are imported inside the functions: `headrace --help`
 """
 
 import logging
-import socket
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from headrace.cli.failure import Failure
+from headrace.cli.output import remark
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from headrace.client.positions import Position
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-REACH_TIMEOUT_S = 3.0
 REQUEST_TIMEOUT_S = 15.0
 
 Result = TypeVar("Result")
@@ -54,8 +54,10 @@ def open_admin(bootstrap: str, properties: list[str] | None = None, *, timeout: 
     """The SDK's administration.  Fails at once with a sentence when no broker answers."""
     from headrace.client.admin.admin import Admin
 
-    require_reachable(bootstrap)
-    return Admin(bootstrap, timeout=timeout, librdkafka=key_values(properties, "--property"))
+    require_reachable(bootstrap, properties)
+    known = key_values(properties, "--property")
+    # Without a first contact of its own: this was one.
+    return Admin(bootstrap, timeout=timeout, connect_timeout=timeout, librdkafka=known)
 
 
 def consumer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Consumer":
@@ -89,7 +91,7 @@ def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
 
 def client_properties(bootstrap: str, properties: list[str] | None) -> dict[str, Any]:
     """What every client of a command is made with.  Fails at once with a sentence when no broker answers."""
-    require_reachable(bootstrap)
+    require_reachable(bootstrap, properties)
     return {
         "bootstrap.servers": bootstrap,
         "logger": _silence(),
@@ -107,31 +109,23 @@ def _silence() -> logging.Logger:
     return logger
 
 
-def addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """The hosts and ports of a bootstrap text."""
-    return [_address(part.strip()) for part in bootstrap.split(",") if part.strip()]
+def require_reachable(bootstrap: str, properties: list[str] | None = None) -> None:
+    """Fail with a sentence, within seconds, when there is no broker at any of the addresses."""
+    from headrace.client.contact import is_encrypted, look_for_broker
 
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise typer.BadParameter(f"{text!r} is not HOST:PORT.")
-    return host.strip("[]"), int(port)
-
-
-def require_reachable(bootstrap: str) -> None:
-    """Fail with a sentence, within seconds, when nothing listens at any of the addresses."""
-    reasons = []
-    for host, port in addresses(bootstrap):
-        try:
-            socket.create_connection((host, port), timeout=REACH_TIMEOUT_S).close()
-            return
-        except OSError as error:
-            reasons.append(f"{host}:{port} ({error.strerror or error})")
-    raise Failure(
-        f"no broker answers at {', '.join(reasons) or repr(bootstrap)}. "
-        "Start one with `headrace serve`, or name another with --bootstrap."
-    )
+    given = [part.strip() for part in bootstrap.split(",") if part.strip()]
+    for text in given:
+        if not re.fullmatch(r".+:\d+", text):
+            raise typer.BadParameter(f"{text!r} is not HOST:PORT.")
+    is_there, why = look_for_broker(given, encrypted=is_encrypted(key_values(properties, "--property")))
+    reasons = ", ".join(f"{address} ({reason})" for address, reason in why.items())
+    if is_there and reasons:
+        remark(f"Waiting for an answer from {reasons}.")
+    elif not is_there:
+        raise Failure(
+            f"no broker answers at {reasons or repr(bootstrap)}. "
+            "Start one with `headrace serve`, or name another with --bootstrap."
+        )
 
 
 def attempt(action: str, bootstrap: str, call: Callable[[], Result]) -> Result:

@@ -60,6 +60,11 @@ def remark(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
+def counted(count: int, what: str) -> str:
+    """`1 record`, `2,000 records`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed; a script says --yes instead."""
     import typer

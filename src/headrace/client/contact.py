@@ -1,31 +1,104 @@
-"""Whether anybody listens at a bootstrap address, before the first answer.
+"""Whether a broker is at a bootstrap address, before the first answer.
 
-librdkafka tries an address that refuses for as long as it may, which is half a minute of silence for somebody who has
-forgotten to start a broker, or misspelt its name.  So until a broker has been reached once, we look for ourselves.  After that
-a broker that is away is expected to come back, and is waited for.
+librdkafka tries an address that refuses, or where something else than a broker answers, for as long as it may, which is half a
+minute of silence for somebody who has forgotten to start a broker, misspelt its name or taken another port for its.  So until a
+broker has been reached once, we look for ourselves.  After that a broker that is away is expected to come back, and is waited
+for.
 """
 
 from __future__ import annotations
 
 import re
 import socket
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from headrace.client.errors import BrokerTimeout
+from headrace.client.logs import log
+from headrace.wire.codec import encode
+from headrace.wire.framing import RequestHeader, request_frame
+from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 ATTEMPT_S = 1.0
 AGAIN_S = 0.1
+LAST_WORD_S = 0.3
 DEFAULT_PORT = 9092
+SILENT = "it accepts connections and does not answer"
+ENCRYPTED = ("ssl", "sasl_ssl")
 _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
+_GREETING_ID = 0x68656164
+_ANSWER = struct.Struct(">ii")
+_ANSWER_BYTES_MAX = 1 << 20
+
+
+def look_for_broker(addresses: Iterable[str], *, encrypted: bool, timeout: float = ATTEMPT_S) -> tuple[bool, dict[str, str]]:
+    """Whether somebody is there who may be a broker, and of each address that was tried why it is none.
+
+    Stops at the first that answers as a broker does.  One that accepts and says nothing may only be slow: it counts as there, and
+    is among the others all the same.
+    """
+    why = {}
+    for text in addresses:
+        try:
+            reason = _greet(address_of(text), encrypted, timeout)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+        if reason is None:
+            return True, {}
+        why[text.strip()] = reason
+    return SILENT in why.values(), why
+
+
+def _greet(address: tuple[str, int], encrypted: bool, timeout: float) -> str | None:
+    """None when a broker answers, or, behind encryption, when anybody listens; else what is there instead."""
+    with socket.create_connection(address, timeout=timeout) as connection:
+        if encrypted:
+            return None
+        greeting = ApiVersionsRequest(client_software_name="headrace", client_software_version="0")
+        header = RequestHeader(greeting.api.key, 0, _GREETING_ID, "headrace")
+        connection.sendall(b"".join(request_frame(header, [encode(greeting, 0)])))
+        answer: bytes | None = None
+        try:
+            answer = _first_bytes(connection)
+        except TimeoutError:
+            # A server of lines has been waiting for the end of one; a slow broker takes this for the end, and just leaves.
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(LAST_WORD_S)
+            with suppress(TimeoutError):
+                answer = _first_bytes(connection) or None
+    if answer is None:
+        return SILENT
+    if answer.startswith(b"HTTP"):
+        return "an HTTP server answers there, not a broker"
+    if len(answer) < _ANSWER.size:
+        return "the connection is closed without an answer: there is no broker, or one that wants TLS (security.protocol)"
+    length, greeting_id = _ANSWER.unpack(answer)
+    return None if greeting_id == _GREETING_ID and 0 < length < _ANSWER_BYTES_MAX else "what answers there is no broker"
+
+
+def _first_bytes(connection: socket.socket) -> bytes:
+    answer = b""
+    with suppress(ConnectionError):
+        while len(answer) < _ANSWER.size and (piece := connection.recv(_ANSWER.size - len(answer))):
+            answer += piece
+    return answer
+
+
+def is_encrypted(config: Mapping[str, Any]) -> bool:
+    return str(config.get("security.protocol", "plaintext")).lower() in ENCRYPTED
 
 
 class FirstContact:
     """Looks at most once every AGAIN_S, and no more once somebody was there."""
 
-    def __init__(self, bootstrap: str, patience: float, unless_within: float | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], patience: float, unless_within: float | None = None) -> None:
         """What is given up by itself within a time that is no longer than our patience needs no looking."""
-        self.bootstrap = bootstrap
+        self.bootstrap = str(config["bootstrap.servers"])
+        self.silent: str | None = None  # what to say of those who accept connections and no more
+        self._encrypted = is_encrypted(config)
         self.made = unless_within is not None and unless_within <= patience
         self.why: str | None = None  # nobody was there, when we last looked for as long as our patience lasts
         self._patience = patience
@@ -59,19 +132,16 @@ class FirstContact:
 
     def _look(self) -> list[str]:
         """Why each address does not answer; stops at the first that does."""
-        refusals = []
-        for text in self.bootstrap.split(","):
-            try:
-                socket.create_connection(_address(text), timeout=min(ATTEMPT_S, max(self._patience, 0.1))).close()
-            except (OSError, UnicodeError) as error:
-                refusals.append(f"{text.strip()} ({getattr(error, 'strerror', None) or error})")
-            else:
-                self.made = True
-                break
+        attempt_s = min(ATTEMPT_S, max(self._patience, 0.1))
+        self.made, why = look_for_broker(self.bootstrap.split(","), encrypted=self._encrypted, timeout=attempt_s)
+        refusals = [f"{address} ({reason})" for address, reason in why.items()]
+        if self.made and refusals:
+            self.silent = SILENT
+            log.warning("waiting for an answer from %s", ", ".join(refusals))
         return refusals
 
 
-def _address(text: str) -> tuple[str, int]:
+def address_of(text: str) -> tuple[str, int]:
     bare = _PROTOCOL.sub("", text.strip())
     host, colon, port = bare.rpartition(":")
     if not colon or not port.isdecimal():

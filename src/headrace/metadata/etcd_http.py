@@ -5,6 +5,7 @@ the others refuses instead of serving the past.  A failure says whether the requ
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ import orjson
 
 from headrace.metadata.store import StoreRefused, StoreUnavailable
 
+logger = logging.getLogger(__name__)
+
 ATTEMPT_TIMEOUT_S = 2.0
+WORDLESS_S = 1.5  # nobody waits for longer without a word
 PAUSE_AFTER_ROUND_S = 0.1
 UNAUTHENTICATED = 16
 # Unknown (a proposal that raft dropped while leaders changed, for one), deadline exceeded, resource exhausted, internal,
@@ -81,15 +85,19 @@ class EtcdHttp:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         attempt = 0
-        while True:
-            try:
-                return await self.call_once(path, body)
-            except Unanswered as error:
-                attempt += 1
-                if attempt % len(self._endpoints) == 0:
-                    await asyncio.sleep(PAUSE_AFTER_ROUND_S)
-                if loop.time() >= deadline:
-                    raise StoreUnavailable(f"etcd does not answer: {error}") from error
+        word = loop.call_later(WORDLESS_S, logger.warning, "waiting for etcd to answer at %s", ", ".join(self._endpoints))
+        try:
+            while True:
+                try:
+                    return await self.call_once(path, body)
+                except Unanswered as error:
+                    attempt += 1
+                    if attempt % len(self._endpoints) == 0:
+                        await asyncio.sleep(PAUSE_AFTER_ROUND_S)
+                    if loop.time() >= deadline:
+                        raise StoreUnavailable(f"etcd does not answer: {error}") from error
+        finally:
+            word.cancel()
 
     async def call_quickest(self, path: str, body: dict[str, Any], stagger_s: float) -> dict[str, Any]:
         """Ask one member, and the next whenever that takes long, without giving up on those before: the first answer counts.
@@ -148,7 +156,7 @@ class EtcdHttp:
             raise Unanswered(f"{endpoint}: {error}", reached=False) from error
         except (TimeoutError, aiohttp.ClientError, ConnectionError) as error:
             self._rotate_from(endpoint)
-            raise Unanswered(f"{endpoint}: {error or 'timed out'}", reached=True) from error
+            raise Unanswered(f"{endpoint}: {str(error) or 'no answer in time'}", reached=True) from error
 
     async def stream(self, path: str, body: dict[str, Any], idle_timeout_s: float) -> AsyncIterator[dict[str, Any]]:
         """Lines of an answer that goes on.  Ends when nothing came for a while, or with Unanswered."""
@@ -205,7 +213,12 @@ class EtcdHttp:
     async def _prepare(self, endpoint: str) -> None:
         if endpoint not in self._checked:
             async with self._open().get(endpoint + "/version") as reply:
-                check_version(endpoint, str(orjson.loads(await reply.read())["etcdserver"]))
+                content = await reply.read()
+            try:
+                version = str(orjson.loads(content)["etcdserver"])
+            except (orjson.JSONDecodeError, TypeError, KeyError):
+                raise Unanswered(f"{endpoint}: what answers there is not etcd (HTTP {reply.status})", reached=False) from None
+            check_version(endpoint, version)
             self._checked.add(endpoint)
         if self._address.user is not None and self._token is None:
             body = {"name": self._address.user, "password": self._address.password or ""}

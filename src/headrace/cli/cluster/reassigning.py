@@ -7,7 +7,7 @@ import typer
 
 from headrace.cli.connection import require_reachable
 from headrace.cli.failure import Failure
-from headrace.cli.output import confirm, remark, show_table
+from headrace.cli.output import confirm, counted, remark, show_table
 
 if TYPE_CHECKING:
     from headrace.cli.cluster.moves import Progress
@@ -41,8 +41,8 @@ def carry_out(
         if dry_run:
             _show_plan(image, plan)
             return
-        partitions = _counted(len(plan.targets), "partition")
-        confirm(f"Copy {_counted(plan.replicas_moved, 'replica')}, and change the replicas of {partitions}?", yes=yes)
+        partitions = counted(len(plan.targets), "partition")
+        confirm(f"Copy {counted(plan.replicas_moved, 'replica')}, and change the replicas of {partitions}?", yes=yes)
         if throttle is not None:
             set_throttle(admin, image, plan, throttle)
         try:
@@ -57,9 +57,9 @@ def carry_out(
             if throttle is not None:
                 clear_throttle(admin, plan)
     if plan.replicas_moved:
-        remark(f"Copied {_counted(plan.replicas_moved, 'replica')} of {_counted(len(plan.targets), 'partition')}.")
+        remark(f"Copied {counted(plan.replicas_moved, 'replica')} of {counted(len(plan.targets), 'partition')}.")
     else:
-        remark(f"Chose who leads {_counted(len(plan.targets), 'partition')}; nothing had to be copied.")
+        remark(f"Chose who leads {counted(len(plan.targets), 'partition')}; nothing had to be copied.")
 
 
 def change_replication_factor(bootstrap: str, topic: str, factor: int, throttle: int | None) -> None:
@@ -102,7 +102,3 @@ def _with_progress_bar(work: "Callable[[Callable[[Progress], None]], None]") -> 
             bar.update(task, completed=progress.bytes_done, total=progress.bytes or None, partitions=partitions)
 
         work(show)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -23,14 +23,14 @@ from headrace.cli.connection import (
     sentence,
 )
 from headrace.cli.failure import Failure
-from headrace.cli.output import remark, show_json
+from headrace.cli.output import counted, remark, show_json
 from headrace.model.time_to_live import TTL_HEADER
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 DELIVERY_TIMEOUT_MS = 30_000
-PATIENCE_S = 2.0  # before the brokers are asked what is wrong
+PATIENCE_S = 1.5  # before the brokers are asked what is wrong
 
 
 @dataclass(slots=True)
@@ -181,15 +181,17 @@ def _deliver(producer: "Producer", tally: Tally, bootstrap: str) -> int:
     """Wait for what is under way; how many records were not delivered.  Says why when that takes long and the brokers know."""
     from headrace.client.admin.full_disks import full_disks, in_words
 
-    deadline = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 1
+    deadline, waited = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 1, False
     while undelivered := producer.flush(min(PATIENCE_S, max(0.0, deadline - time.monotonic()))):
         if time.monotonic() >= deadline:
             break
         known = bool(tally.full_disks)
         tally.full_disks = full_disks(bootstrap)
         if tally.full_disks and not known:
-            why = in_words(tally.full_disks)
-            remark(f"Waiting for room: {why}.")
+            remark(f"Waiting for room: {in_words(tally.full_disks)}.")
+        elif not waited:
+            remark(f"Waiting for {bootstrap} to acknowledge {counted(undelivered, 'record')}.")
+        waited = True
     return int(undelivered)
 
 
@@ -226,8 +228,8 @@ def _reason(topic: str, tally: Tally, bootstrap: str, properties: list[str] | No
     error = tally.first_error
     if tally.full_disks and (error is None or error.name() == "_MSG_TIMED_OUT"):
         return f"{in_words(tally.full_disks)}."
-    if error is None:
-        return "the broker did not answer in time."
+    if error is None or error.name() == "_MSG_TIMED_OUT":
+        return f"{bootstrap} did not acknowledge in time."
     if error.name() == "_UNKNOWN_PARTITION":
         return "the topic has no such partition. `headrace topic describe` shows those it has."
     if error.name() not in ABOUT_A_LIMIT:

@@ -102,7 +102,7 @@ class Admin:
         self._timeout = seconds("timeout", timeout, at_least=0.1)
         self._config = merged({"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}, librdkafka)
         patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
-        self._contact = FirstContact(str(self._config["bootstrap.servers"]), patience)
+        self._contact = FirstContact(self._config, patience, self._timeout)
         self._last_error: str | None = None
         try:
             self._client: AdminClient | None = AdminClient({"error_cb": self._note_error, **self._config}, logger=librdkafka_log)
@@ -407,7 +407,8 @@ class Admin:
     def _translated(self, error: KafkaException | KafkaError, action: str) -> HeadraceError:
         if self._client is not None:
             self._client.poll(0)  # lets librdkafka say what the trouble was
-        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap, self._last_error)
+        cause = self._contact.silent or self._last_error
+        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap, cause)
 
     def _note_error(self, error: KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN" or self._last_error is None:

@@ -4,6 +4,7 @@ One connection per broker, one request at a time, the newest version that both s
 for TLS or SASL is out of its reach and says so by closing the connection.
 """
 
+import select
 import socket
 import struct
 import time
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
+from headrace.client.contact import address_of
 from headrace.client.errors import BrokerError, BrokerTimeout
+from headrace.client.logs import log
 from headrace.model.errors import ErrorCode
 from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import WireError, decode, encode
@@ -29,6 +32,7 @@ _COORDINATOR_KEY_TYPES: Final[Mapping[CoordinatorKind, int]] = {"group": 0, "tra
 # The first question may be what makes the coordinators' topic come to be.
 _COORDINATOR_IS_COMING: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 RETRY_S: Final = 0.1
+WORDLESS_S: Final = 2.0
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -84,6 +88,7 @@ class BrokerConnection:
         header = RequestHeader(request.api.key, version, self._correlation_id, self._client_id)
         try:
             self._socket.sendall(b"".join(request_frame(header, [encode(request, version)])))
+            self._wait_for_first_byte(ApiKey(request.api.key).name)
             frame = self._receive(_LENGTH.unpack(self._receive(_LENGTH.size))[0])
             correlation_id, position = read_response_header(frame, request.api.key, version)
             if correlation_id != self._correlation_id:
@@ -93,6 +98,11 @@ class BrokerConnection:
             # Half a reply may still be on its way: this connection is of no more use.
             self.close()
             raise BrokerTimeout(f"the broker at {self.endpoint} did not answer {ApiKey(request.api.key).name}: {error}") from None
+
+    def _wait_for_first_byte(self, asked: str) -> None:
+        """Nobody waits for long without a word."""
+        if (self._socket.gettimeout() or 0) > WORDLESS_S and not select.select([self._socket], [], [], WORDLESS_S)[0]:
+            log.warning("waiting for the broker at %s to answer %s", self.endpoint, asked)
 
     def _receive(self, size: int) -> bytes:
         if not 0 <= size <= REPLY_BYTES_MAX:
@@ -231,7 +241,4 @@ def _unsupported(sentence: str) -> BrokerError:
 
 
 def _endpoint(text: str) -> Endpoint:
-    host, _, port = text.strip().rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"{text!r} is not HOST:PORT")
-    return Endpoint(host.strip("[]"), int(port))
+    return Endpoint(*address_of(text))

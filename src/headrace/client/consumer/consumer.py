@@ -117,7 +117,7 @@ class Consumer(Generic[K, V]):
         self.dead_letters = dead_letters
         self._topics, partitions = topics_or_partitions(topics)
         self._timeout = seconds("timeout", timeout, at_least=0.1)
-        self._connect_timeout = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
+        patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
         self._waits_for_topics = missing_topics == "wait"
         choice("missing_topics", missing_topics, ("raise", "wait"))
         _check(group, delivery, start, partitions)
@@ -143,7 +143,7 @@ class Consumer(Generic[K, V]):
         formats = codec("keys", keys), codec("values", values)
         self._membership = self._join(config, interval, on_assigned, on_revoked)
         self._offsets = self._membership.offsets
-        self._reader = self._open_reader(partitions, formats, on_undecodable)
+        self._reader = self._open_reader(partitions, formats, FirstContact(config, patience), on_undecodable)
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
         self._feed = Feed(self._reader, bootstrap=self.bootstrap, group=self.group, timeout=self._timeout)
@@ -175,6 +175,7 @@ class Consumer(Generic[K, V]):
         self,
         partitions: list[TopicPartition],
         formats: tuple[Codec, Codec],
+        contact: FirstContact,
         on_undecodable: Callable[[DecodeFailed], object] | None,
     ) -> Reader:
         return Reader(
@@ -188,7 +189,7 @@ class Consumer(Generic[K, V]):
             values=formats[1],
             commits_first=self.delivery == "at_most_once" and self.group is not None,
             timeout=self._timeout,
-            contact=FirstContact(self._membership.bootstrap_servers, self._connect_timeout),
+            contact=contact,
             waits_for_topics=self._waits_for_topics,
             on_undecodable=on_undecodable,
             dead_letters=self.dead_letters,

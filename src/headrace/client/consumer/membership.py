@@ -63,7 +63,6 @@ class Membership:
         self.last_error: str | None = None
         self.suspicious_since: float | None = None  # since when it looks as if no broker were there
         self._standing_in: set[TopicPartition] = set()  # paused by us while the reader is busy
-        self.bootstrap_servers = str(config["bootstrap.servers"])
         self._bootstrap = bootstrap
         self._grouped = grouped
         self._eager = eager

@@ -159,9 +159,7 @@ class Producer:
         self._unseen = UnseenFailures()
         self._message_bytes_max: int = config["message.max.bytes"]
         self._checked_topics: set[str] = set()
-        self._contact = FirstContact(
-            str(config["bootstrap.servers"]), seconds("connect_timeout", connect_timeout, at_least=0.1), self._delivery_timeout
-        )
+        self._contact = FirstContact(config, seconds("connect_timeout", connect_timeout, at_least=0.1), self._delivery_timeout)
         self._client = open_client(config, self._note_error)
         self._partition_counts = PartitionCounts(self._client, self.bootstrap, self._delivery_timeout)
         self._transactions: Transactions | None = None

@@ -51,6 +51,7 @@ class RecordProducer:
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._bootstrap = client["bootstrap.servers"]
+        self._properties = client
         self._known_topics: set[str] = set()
         self._first_error: str | None = None
         self._last_trouble = ""
@@ -71,7 +72,7 @@ class RecordProducer:
         if topic in self._known_topics:
             return
         deadline = time.monotonic() + timeout_ms / 1000
-        FirstContact(self._bootstrap, timeout_ms / 1000).require()
+        FirstContact(self._properties, timeout_ms / 1000).require()
         while True:
             try:
                 found = self.client.list_topics(topic, timeout=max(0.1, min(5.0, deadline - time.monotonic()))).topics[topic]

@@ -1,0 +1,133 @@
+"""Looking for a broker: what is said of a port where there is none."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from headrace import Admin, BrokerTimeout
+from headrace.cli.connection import require_reachable
+from headrace.cli.failure import Failure
+from headrace.client.admin.wire_admin import BrokerConnection, Endpoint
+from headrace.client.contact import SILENT, FirstContact, look_for_broker
+
+Serve = Callable[[socket.socket], object]
+
+
+@contextmanager
+def server(serve: Serve) -> Iterator[str]:
+    """An address at which every connection is accepted and given to `serve`."""
+    taken: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def guarded(connection: socket.socket) -> None:
+            with suppress(OSError):
+                serve(connection)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    taken.append(connection)
+                    threading.Thread(target=guarded, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for connection in taken:
+                connection.close()
+
+
+def says_nothing(connection: socket.socket) -> None:
+    pass
+
+
+def is_slow_and_leaves_when_nobody_waits(connection: socket.socket) -> None:
+    while connection.recv(100):
+        pass
+    connection.close()
+
+
+def closes(connection: socket.socket) -> None:
+    connection.recv(1)
+    connection.close()
+
+
+def answers_as_http_does(connection: socket.socket) -> None:
+    connection.recv(1)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def answers_as_http_does_when_the_line_ends(connection: socket.socket) -> None:
+    while connection.recv(100):
+        pass
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def answers_oddly(connection: socket.socket) -> None:
+    connection.sendall(b"220 smtp.example.org ready\r\n")
+
+
+@pytest.mark.parametrize(
+    ("serve", "said"),
+    [
+        (closes, "closed without an answer: there is no broker, or one that wants TLS"),
+        (answers_as_http_does, "an HTTP server answers there"),
+        (answers_as_http_does_when_the_line_ends, "an HTTP server answers there"),
+        (answers_oddly, "what answers there is no broker"),
+    ],
+)
+def test_what_is_no_broker_is_refused_with_what_it_is(serve: Serve, said: str) -> None:
+    with server(serve) as address:
+        with Admin(address, connect_timeout=0.5) as admin, pytest.raises(BrokerTimeout, match=said):
+            admin.topics()
+        with pytest.raises(Failure, match=said):
+            require_reachable(address)
+
+
+@pytest.mark.parametrize("serve", [says_nothing, is_slow_and_leaves_when_nobody_waits])
+def test_who_says_nothing_is_waited_for_with_a_word(
+    serve: Serve, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server(serve) as address:
+        assert look_for_broker([address], encrypted=False, timeout=0.1) == (True, {address: SILENT})
+        FirstContact({"bootstrap.servers": address}, 0.1).require()
+        require_reachable(address)
+
+    assert f"waiting for an answer from {address} ({SILENT})" in caplog.text
+    assert f"Waiting for an answer from {address} ({SILENT})." in capsys.readouterr().err
+
+
+def test_the_error_at_the_end_of_the_wait_says_what_is_odd() -> None:
+    with (
+        server(says_nothing) as address,
+        Admin(address, timeout=0.5, connect_timeout=0.2) as admin,
+        pytest.raises(BrokerTimeout, match=f"no answer from {address} in time .*{SILENT}"),
+    ):
+        admin.topics()
+
+
+def test_behind_encryption_it_is_enough_that_somebody_listens() -> None:
+    with server(says_nothing) as address:
+        assert look_for_broker([address], encrypted=True) == (True, {})
+    with server(closes) as address:
+        contact = FirstContact({"bootstrap.servers": address, "security.protocol": "SASL_SSL"}, 0.5)
+        contact.require()
+        assert contact.made
+
+
+def test_a_call_that_is_not_answered_soon_is_waited_for_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("headrace.client.admin.wire_admin.WORDLESS_S", 0.05)
+    with server(says_nothing) as address, caplog.at_level(logging.WARNING):
+        host, _, port = address.rpartition(":")
+        with pytest.raises(BrokerTimeout, match="did not answer API_VERSIONS"):
+            BrokerConnection(Endpoint(host, int(port)), client_id="test", timeout_s=0.2)
+
+    assert f"waiting for the broker at {address} to answer API_VERSIONS" in caplog.text
