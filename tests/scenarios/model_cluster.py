@@ -32,7 +32,7 @@ from uuid import UUID
 
 from headrace.controller import election, insync, reassignment
 from headrace.controller.election import ElectionRules
-from headrace.controller.entries import BrokerRegistration, Memory, PartitionState, Put, Transaction, UncleanElections
+from headrace.controller.entries import BrokerRegistration, ConditionalWrite, Memory, PartitionState, Put, UncleanElections
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.insync import InSyncChange
 from headrace.controller.unclean import PartitionElected, counted
@@ -340,9 +340,9 @@ class ModelCluster:
 
     def _elected(self, elected: election.Elected) -> None:
         """The store takes the state and the count together, or neither."""
-        transaction = counted(self._image(), Transaction((), ()), [PartitionElected("t", 0, elected)], int(self.now * 1000))
+        write = counted(self._image(), ConditionalWrite((), ()), [PartitionElected("t", 0, elected)], int(self.now * 1000))
         self.stored = elected.state
-        for operation in transaction.operations:
+        for operation in write.operations:
             assert isinstance(operation, Put)
             self.unclean_elections = UncleanElections.from_value(operation.value)
 

@@ -166,7 +166,7 @@ def restarted(
 ) -> Elected:
     """A broker that had gone is back, in another life, and is admitted by this very step.
 
-    An arrival takes many transactions, and one whose answer was lost is gone through again, perhaps by another controller.  What
+    An arrival takes many writes, and one whose answer was lost is gone through again, perhaps by another controller.  What
     the broker was elected to lead in this life then stays as it is: a second election would count twice, for one loss."""
     if state.leader == broker and state.arrived_in == life != -1:
         return Elected(state)

@@ -9,7 +9,7 @@ Every value is a JSON object.  A key names one thing, so that two brokers that c
     controller-epoch           how often that changed
     topics/<name>              id, partition count and settings: a topic exists when this key does
     partitions/<topic id>/<n>  replicas, leader, in-sync set
-    creations/<topic id>       a topic too large for one transaction is being written; else partitions without a topic are garbage
+    creations/<topic id>       a topic too large for one write is being written; else partitions without a topic are garbage
     configs/broker/<id>        settings of one broker, or of all under `default`
     configs/group/<id>         settings of one group; its id is percent-encoded
     quotas/<entity>            limits of a user, client id or topic
@@ -48,7 +48,7 @@ DEFAULT_BROKER: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """One key as the store holds it.  Revisions are the store's own count of transactions."""
+    """One key as the store holds it.  Revisions are the store's own count of writes."""
 
     key: str
     value: bytes
@@ -113,7 +113,7 @@ Operation = Put | Delete | DeletePrefix
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class ConditionalWrite:
     """All operations happen, or, when one condition does not hold, none."""
 
     conditions: tuple[Condition, ...]

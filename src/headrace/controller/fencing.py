@@ -15,9 +15,9 @@ from headrace.controller.entries import (
     Compare,
     CompareCreated,
     Condition,
+    ConditionalWrite,
     Delete,
     Put,
-    Transaction,
     absent,
     admitted_key,
     broker_key,
@@ -38,10 +38,10 @@ def written_by(broker: BrokerRegistration) -> Condition:
     return CompareCreated(broker_key(broker.broker_id), broker.epoch)
 
 
-def claim_controller(image: ClusterImage, broker: BrokerRegistration, lease: int) -> Transaction:
+def claim_controller(image: ClusterImage, broker: BrokerRegistration, lease: int) -> ConditionalWrite:
     """Become controller, if there is none, under the next controller epoch."""
     epoch = image.controller_epoch + 1
-    return Transaction(
+    return ConditionalWrite(
         (absent(CONTROLLER), Compare(CONTROLLER_EPOCH, image.mod_revision(CONTROLLER_EPOCH)), written_by(broker)),
         (Put(CONTROLLER_EPOCH, encode_number(epoch)), Put(CONTROLLER, encode_number(broker.broker_id), lease)),
     )
@@ -76,22 +76,22 @@ def unsettled(image: ClusterImage) -> Iterator[Departed | Arrived]:
             yield Arrived(image.brokers[broker_id])
 
 
-def admit(image: ClusterImage, broker: BrokerRegistration) -> Transaction:
+def admit(image: ClusterImage, broker: BrokerRegistration) -> ConditionalWrite:
     """The last step of an arrival.  Holds only if the broker is still in that life."""
     key = admitted_key(broker.broker_id)
-    return Transaction(
+    return ConditionalWrite(
         (written_by_controller(image), written_by(broker), Compare(key, image.mod_revision(key))),
         (Put(key, encode_number(broker.epoch)),),
     )
 
 
-def dismiss(image: ClusterImage, broker_id: int) -> Transaction:
+def dismiss(image: ClusterImage, broker_id: int) -> ConditionalWrite:
     """The last step of a departure."""
     key = admitted_key(broker_id)
-    return Transaction((written_by_controller(image), Compare(key, image.mod_revision(key))), (Delete(key),))
+    return ConditionalWrite((written_by_controller(image), Compare(key, image.mod_revision(key))), (Delete(key),))
 
 
-def unregister(image: ClusterImage, broker_id: int) -> Transaction:
+def unregister(image: ClusterImage, broker_id: int) -> ConditionalWrite:
     """Forget a broker that will not come back.  Raises RequestError while it is alive or holds replicas."""
     if broker_id not in image.members and broker_id not in image.brokers:
         raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered.")
@@ -100,4 +100,4 @@ def unregister(image: ClusterImage, broker_id: int) -> Transaction:
     holding = sum(broker_id in state.replicas for _, _, state in image.partitions())
     if holding:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} still holds {holding} replica(s); drain it first.")
-    return Transaction((absent(broker_key(broker_id)),), (Delete(member_key(broker_id)),))
+    return ConditionalWrite((absent(broker_key(broker_id)),), (Delete(member_key(broker_id)),))

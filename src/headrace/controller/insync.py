@@ -14,9 +14,9 @@ from headrace.controller.entries import (
     Compare,
     CompareCreated,
     Condition,
+    ConditionalWrite,
     PartitionState,
     Put,
-    Transaction,
     broker_key,
     partition_key,
 )
@@ -39,7 +39,7 @@ class InSyncChange:
     recovering: bool = False
 
 
-def change_in_sync(image: ClusterImage, change: InSyncChange, rules: ElectionRules) -> tuple[PartitionState, Transaction]:
+def change_in_sync(image: ClusterImage, change: InSyncChange, rules: ElectionRules) -> tuple[PartitionState, ConditionalWrite]:
     """The state that follows and how to write it.  Raises RequestError with what the leader must hear."""
     state = _current(image, change)
     _check_members(image, change, state)
@@ -55,7 +55,7 @@ def change_in_sync(image: ClusterImage, change: InSyncChange, rules: ElectionRul
     conditions += [
         CompareCreated(broker_key(broker), image.brokers[broker].epoch) for broker in after.isr if broker not in state.isr
     ]
-    return after, Transaction(tuple(conditions), (Put(key, after.to_value()),))
+    return after, ConditionalWrite(tuple(conditions), (Put(key, after.to_value()),))
 
 
 def _current(image: ClusterImage, change: InSyncChange) -> PartitionState:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, unquote
 
-from headrace.controller.entries import QUOTAS, Compare, Delete, Operation, Put, Transaction, encode_configs
+from headrace.controller.entries import QUOTAS, Compare, ConditionalWrite, Delete, Operation, Put, encode_configs
 from headrace.controller.image import ClusterImage
 from headrace.model.errors import ErrorCode, RequestError
 
@@ -41,7 +41,7 @@ def parse_entity(name: str) -> dict[str, str | None]:
     return {kind: None if value == DEFAULT else unquote(value) for kind, _, value in parts}
 
 
-def alter(image: ClusterImage, entity: Entity, changes: Mapping[str, float | None]) -> Transaction:
+def alter(image: ClusterImage, entity: Entity, changes: Mapping[str, float | None]) -> ConditionalWrite:
     """Set some limits of an entity and remove others (None).  Raises RequestError."""
     _check(entity, changes)
     name = entity_name(entity)
@@ -52,7 +52,7 @@ def alter(image: ClusterImage, entity: Entity, changes: Mapping[str, float | Non
             limits[quota] = repr(float(limit))
     key = QUOTAS + name
     operation: Operation = Put(key, encode_configs(limits)) if limits else Delete(key)
-    return Transaction((Compare(key, image.mod_revision(key)),), (operation,))
+    return ConditionalWrite((Compare(key, image.mod_revision(key)),), (operation,))
 
 
 def _check(entity: Entity, changes: Mapping[str, float | None]) -> None:

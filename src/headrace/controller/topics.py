@@ -1,4 +1,4 @@
-"""Topics made, grown, changed and removed: each a list of transactions, the topic's own key last (or, for removal, first).
+"""Topics made, grown, changed and removed: each a list of writes, the topic's own key last (or, for removal, first).
 
 Always: whoever reads `topics/<name>` finds every partition it speaks of.  Whoever dies half way leaves only partitions without a
 topic, which anybody may clean up.  Names and settings are checked by the caller.
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from headrace.controller.entries import (
     Compare,
+    ConditionalWrite,
     Delete,
     DeletePrefix,
     Exists,
@@ -18,7 +19,6 @@ from headrace.controller.entries import (
     PartitionState,
     Put,
     TopicEntry,
-    Transaction,
     absent,
     broker_config_key,
     creation_key,
@@ -48,7 +48,7 @@ class TopicSpec:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-def create_topic(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATIONS_MAX) -> list[Transaction]:
+def create_topic(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATIONS_MAX) -> list[ConditionalWrite]:
     """Raises RequestError when the topic is there already or cannot be placed."""
     if spec.name in image.topics:
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
@@ -58,16 +58,16 @@ def create_topic(image: ClusterImage, spec: TopicSpec, operations_max: int = OPE
     puts = [_put_new_partition(image, spec.topic_id, index, brokers) for index, brokers in enumerate(replicas)]
     commit = Put(key, entry.to_value())
     if len(puts) < operations_max:
-        return [Transaction((absent(key),), (*puts, commit))]
+        return [ConditionalWrite((absent(key),), (*puts, commit))]
     return _create_in_steps(spec.topic_id, key, puts, commit, operations_max)
 
 
-def _create_in_steps(topic_id: UUID, key: str, puts: list[Put], commit: Put, operations_max: int) -> list[Transaction]:
+def _create_in_steps(topic_id: UUID, key: str, puts: list[Put], commit: Put, operations_max: int) -> list[ConditionalWrite]:
     mark = creation_key(topic_id)
-    begin = Transaction((absent(key),), (Put(mark, b"{}"),))
+    begin = ConditionalWrite((absent(key),), (Put(mark, b"{}"),))
     # A creator so slow that others took it for dead must not commit a topic whose partitions they cleaned up.
-    steps = [Transaction((Exists(mark),), tuple(chunk)) for chunk in _chunks(puts, operations_max)]
-    return [begin, *steps, Transaction((absent(key), Exists(mark)), (Delete(mark), commit))]
+    steps = [ConditionalWrite((Exists(mark),), tuple(chunk)) for chunk in _chunks(puts, operations_max)]
+    return [begin, *steps, ConditionalWrite((absent(key), Exists(mark)), (Delete(mark), commit))]
 
 
 def _replicas_of_new_topic(image: ClusterImage, spec: TopicSpec) -> list[tuple[int, ...]]:
@@ -78,20 +78,22 @@ def _replicas_of_new_topic(image: ClusterImage, spec: TopicSpec) -> list[tuple[i
     return _place(image, spec.name, range(spec.partition_count), spec.replication_factor)
 
 
-def delete_topic(image: ClusterImage, topic: Topic) -> Transaction:
-    """The topic and its partitions in one transaction; the name is free from then on."""
+def delete_topic(image: ClusterImage, topic: Topic) -> ConditionalWrite:
+    """The topic and its partitions in one write; the name is free from then on."""
     key = topic_key(topic.name)
-    return Transaction((Compare(key, image.mod_revision(key)),), (Delete(key), DeletePrefix(partitions_prefix(topic.topic_id))))
+    return ConditionalWrite(
+        (Compare(key, image.mod_revision(key)),), (Delete(key), DeletePrefix(partitions_prefix(topic.topic_id)))
+    )
 
 
-def clean_up(image: ClusterImage, topic_id: UUID) -> Transaction:
+def clean_up(image: ClusterImage, topic_id: UUID) -> ConditionalWrite:
     """Remove what is left of a topic that was never finished."""
     assert topic_id not in image.topics_by_id, f"{topic_id} is a topic"
     mark = creation_key(topic_id)
     operations: list[Operation] = [DeletePrefix(partitions_prefix(topic_id))]
     if topic_id in image.creations:
         operations.append(Delete(mark))
-    return Transaction((Compare(mark, image.mod_revision(mark)),), tuple(operations))
+    return ConditionalWrite((Compare(mark, image.mod_revision(mark)),), tuple(operations))
 
 
 def create_partitions(
@@ -100,7 +102,7 @@ def create_partitions(
     new_count: int,
     assignments: list[tuple[int, ...]] | None = None,
     operations_max: int = OPERATIONS_MAX,
-) -> list[Transaction]:
+) -> list[ConditionalWrite]:
     """Grow a topic to `new_count` partitions, with replicas for each new one when they are given."""
     topic = image.topics.get(name)
     if topic is None:
@@ -116,9 +118,9 @@ def create_partitions(
     key = topic_key(name)
     # Each step holds only while nobody else has changed the topic: two who grow it at once must not overwrite each other.
     unchanged = (Compare(key, image.mod_revision(key)),)
-    steps = [Transaction(unchanged, tuple(chunk)) for chunk in _chunks(puts, operations_max - 1)]
+    steps = [ConditionalWrite(unchanged, tuple(chunk)) for chunk in _chunks(puts, operations_max - 1)]
     last = steps.pop()
-    return [*steps, Transaction(unchanged, (*last.operations, Put(key, entry.to_value())))]
+    return [*steps, ConditionalWrite(unchanged, (*last.operations, Put(key, entry.to_value())))]
 
 
 def _partitions(count: int) -> str:
@@ -142,21 +144,21 @@ def _check_new_count(topic: Topic, new_count: int, assignments: list[tuple[int, 
         )
 
 
-def alter_topic_configs(image: ClusterImage, name: str, configs: Mapping[str, str]) -> Transaction:
+def alter_topic_configs(image: ClusterImage, name: str, configs: Mapping[str, str]) -> ConditionalWrite:
     """Replace all settings of a topic."""
     topic = image.topics.get(name)
     if topic is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
     key = topic_key(name)
     entry = TopicEntry(topic_id=topic.topic_id, partition_count=topic.partition_count, configs=configs)
-    return Transaction((Compare(key, image.mod_revision(key)),), (Put(key, entry.to_value()),))
+    return ConditionalWrite((Compare(key, image.mod_revision(key)),), (Put(key, entry.to_value()),))
 
 
-def alter_broker_configs(image: ClusterImage, broker_id: int | None, configs: Mapping[str, str]) -> Transaction:
+def alter_broker_configs(image: ClusterImage, broker_id: int | None, configs: Mapping[str, str]) -> ConditionalWrite:
     """Replace all run-time settings of one broker, or (None) of all brokers."""
     key = broker_config_key(broker_id)
     operation: Operation = Put(key, encode_configs(configs)) if configs else Delete(key)
-    return Transaction((Compare(key, image.mod_revision(key)),), (operation,))
+    return ConditionalWrite((Compare(key, image.mod_revision(key)),), (operation,))
 
 
 def loads(image: ClusterImage) -> tuple[Counter[int], Counter[int]]:

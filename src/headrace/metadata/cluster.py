@@ -20,9 +20,9 @@ from headrace.controller.entries import (
     PRODUCER_IDS,
     Compare,
     Condition,
+    ConditionalWrite,
     Event,
     Put,
-    Transaction,
     absent,
     decode_number,
     encode_number,
@@ -40,7 +40,7 @@ CONFLICT_WAIT_S = 1.0
 RELIST_PAUSE_S = 0.5
 
 Listener = Callable[[Sequence[Change]], None]
-Decide = Callable[[ClusterImage], Sequence[Transaction]]
+Plan = Callable[[ClusterImage], Sequence[ConditionalWrite]]
 
 
 class Kept(Protocol):
@@ -107,7 +107,7 @@ class ClusterMetadata:
         """Remove the topic that has the name now, or the one with this id; never one that is made meanwhile under the name."""
         wanted = topic_id or _existing(self.image, name).topic_id
 
-        def delete(image: ClusterImage) -> Sequence[Transaction]:
+        def delete(image: ClusterImage) -> Sequence[ConditionalWrite]:
             topic = _existing(image, name)
             if topic.topic_id != wanted:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"Somebody else has deleted '{name}' and made it again.")
@@ -144,13 +144,13 @@ class ClusterMetadata:
             await self.commit(topics.clean_up(self.image, topic_id))
         return len(garbage)
 
-    async def commit(self, transaction: Transaction) -> bool:
-        """Write one transaction decided elsewhere; True when it succeeded, and the image then shows it."""
-        result = await self.store.transact(transaction.conditions, transaction.operations)
+    async def commit(self, write: ConditionalWrite) -> bool:
+        """Make one write decided elsewhere; True when it succeeded, and the image then shows it."""
+        result = await self.store.transact(write.conditions, write.operations)
         if result.succeeded:
             await self._until(lambda: self.image.revision >= result.revision, CATCH_UP_TIMEOUT_S)
         else:
-            await self._see_conflict(transaction.conditions)
+            await self._see_conflict(write.conditions)
         return result.succeeded
 
     async def see(self, key: str) -> None:
@@ -166,32 +166,32 @@ class ClusterMetadata:
         elif seen:
             await self._until(lambda: self.image.mod_revision(key) != seen, CATCH_UP_TIMEOUT_S)
 
-    async def submit(self, decide: Decide) -> None:
-        """Decide against the image and write; when somebody was faster, decide again."""
-        await self._submit(decide)
+    async def submit(self, plan: Plan) -> None:
+        """Plan against the image and write; when somebody was faster, plan again."""
+        await self._submit(plan)
 
-    async def _submit(self, decide: Decide) -> None:
+    async def _submit(self, plan: Plan) -> None:
         for _ in range(ATTEMPTS_MAX):
-            transactions = decide(self.image)
-            if await self._commit_all(transactions):
+            writes = plan(self.image)
+            if await self._commit_all(writes):
                 return
         raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "The cluster's metadata is contended; try again.")
 
-    async def _commit_all(self, transactions: Sequence[Transaction]) -> bool:
+    async def _commit_all(self, writes: Sequence[ConditionalWrite]) -> bool:
         result = TransactionResult(True, 0)
-        for transaction in transactions:
+        for write in writes:
             try:
-                result = await self.store.transact(transaction.conditions, transaction.operations)
+                result = await self.store.transact(write.conditions, write.operations)
             except StoreUnavailable as error:
                 raise RequestError(ErrorCode.REQUEST_TIMED_OUT, f"The metadata store does not answer: {error}") from error
             if not result.succeeded:
-                await self._see_conflict(transaction.conditions)
+                await self._see_conflict(write.conditions)
                 return False
         await self._until(lambda: self.image.revision >= result.revision, CATCH_UP_TIMEOUT_S)
         return True
 
     async def _see_conflict(self, conditions: Sequence[Condition]) -> None:
-        """Wait until the image shows why a transaction failed: deciding again before that would only fail again."""
+        """Wait until the image shows why a write failed: deciding again before that would only fail again."""
         try:
             await self._until(lambda: not all(self.image.holds(condition) for condition in conditions), CONFLICT_WAIT_S)
         except RequestError:
@@ -278,10 +278,10 @@ class ClusterMetadata:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _name_cluster(self, image: ClusterImage) -> Sequence[Transaction]:
+    def _name_cluster(self, image: ClusterImage) -> Sequence[ConditionalWrite]:
         if image.cluster_id:
             return []
-        return [Transaction((absent(CLUSTER_ID),), (Put(CLUSTER_ID, _short(self._entropy.uuid()).encode()),))]
+        return [ConditionalWrite((absent(CLUSTER_ID),), (Put(CLUSTER_ID, _short(self._entropy.uuid()).encode()),))]
 
 
 def _existing(image: ClusterImage, name: str) -> Topic:

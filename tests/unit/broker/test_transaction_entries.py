@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.broker.coordinators.transactions.entries import TransactionEntryCodec
-from headrace.coordination.transaction.state import Tombstone, Transaction, TransactionState
+from headrace.coordination.transaction.state import Tombstone, TransactionEntry, TransactionState
 from headrace.model.identity import TopicPartition
 from headrace.wire.codec import WireError
 from headrace.wire.entries import transaction as wire
 
 CODEC = TransactionEntryCodec()
 
-PREPARED = Transaction(
+PREPARED = TransactionEntry(
     transactional_id="orders-1",
     producer_id=4001,
     previous_producer_id=4001,
@@ -25,10 +25,10 @@ PREPARED = Transaction(
     last_update_ms=1_700_000_000_456,
     client_version=2,
 )
-EMPTY = Transaction(
+EMPTY = TransactionEntry(
     transactional_id="orders-1", producer_id=4001, producer_epoch=0, timeout_ms=60_000, last_update_ms=1_700_000_000_456
 )
-COMPLETE = Transaction(
+COMPLETE = TransactionEntry(
     transactional_id="orders-1",
     producer_id=4001,
     producer_epoch=0,
@@ -48,7 +48,7 @@ KAFKAS_OLDER_BYTES = "00000000000000000fa100070000ea600200000001000562696c6c7300
 
 
 @pytest.mark.parametrize("transaction", KAFKAS_BYTES, ids=lambda each: each.state.label)
-def test_a_transaction_is_written_and_read_as_kafka_does(transaction: Transaction) -> None:
+def test_a_transaction_is_written_and_read_as_kafka_does(transaction: TransactionEntry) -> None:
     key, value = CODEC.encode(transaction)
 
     assert key.hex() == KEY
@@ -60,7 +60,7 @@ def test_a_transaction_is_written_and_read_as_kafka_does(transaction: Transactio
 def test_an_entry_of_the_older_version_is_read() -> None:
     read = CODEC.decode(bytes.fromhex(KEY), bytes.fromhex(KAFKAS_OLDER_BYTES))
 
-    assert isinstance(read, Transaction)
+    assert isinstance(read, TransactionEntry)
     assert (read.producer_id, read.producer_epoch, read.state) == (4001, 7, TransactionState.PREPARE_COMMIT)
     assert read.partitions == PREPARED.partitions
     assert (read.previous_producer_id, read.next_producer_id, read.client_version) == (-1, -1, 0)
@@ -90,7 +90,7 @@ def test_tagged_fields_of_a_newer_kafka_are_skipped() -> None:
 
 @given(
     transaction=st.builds(
-        Transaction,
+        TransactionEntry,
         transactional_id=st.text(min_size=1, max_size=20),
         producer_id=st.integers(0, 2**63 - 1),
         producer_epoch=st.integers(0, 2**15 - 1),
@@ -104,7 +104,7 @@ def test_tagged_fields_of_a_newer_kafka_are_skipped() -> None:
         client_version=st.integers(0, 2),
     )
 )
-def test_what_is_written_is_read_again(transaction: Transaction) -> None:
+def test_what_is_written_is_read_again(transaction: TransactionEntry) -> None:
     key, value = CODEC.encode(transaction)
 
     assert CODEC.decode(key, value) == transaction

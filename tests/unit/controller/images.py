@@ -5,6 +5,7 @@ from uuid import UUID
 
 from headrace.controller.entries import (
     BrokerRegistration,
+    ConditionalWrite,
     Delete,
     DeletePrefix,
     Event,
@@ -13,7 +14,6 @@ from headrace.controller.entries import (
     PartitionState,
     Put,
     TopicEntry,
-    Transaction,
     admitted_key,
     broker_key,
     encode_number,
@@ -50,11 +50,11 @@ def put(image: ClusterImage, key: str, value: bytes) -> None:
     image.apply(Event(key, KeyValue(key, value, created, revision), revision))
 
 
-def carry_out(image: ClusterImage, transactions: Iterable[Transaction]) -> None:
+def carry_out(image: ClusterImage, writes: Iterable[ConditionalWrite]) -> None:
     """What a store would do, when every condition holds."""
-    for transaction in transactions:
-        assert all(image.holds(condition) for condition in transaction.conditions), transaction.conditions
-        for operation in transaction.operations:
+    for write in writes:
+        assert all(image.holds(condition) for condition in write.conditions), write.conditions
+        for operation in write.operations:
             _apply(image, operation)
 
 

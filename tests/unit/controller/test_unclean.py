@@ -1,9 +1,9 @@
-"""Unclean elections are counted in the transaction that makes them, and none is lost when two are made at once."""
+"""Unclean elections are counted in the write that makes them, and none is lost when two are made at once."""
 
 import asyncio
 
 from headrace.controller.election import Cleanliness, Elected
-from headrace.controller.entries import PartitionState, Put, Transaction
+from headrace.controller.entries import ConditionalWrite, PartitionState, Put
 from headrace.controller.image import ClusterImage
 from headrace.controller.unclean import PartitionElected, counted
 from headrace.metadata.memory import MemoryStore
@@ -11,9 +11,9 @@ from headrace.metadata.memory import MemoryStore
 LED_BY_2 = PartitionState(replicas=(1, 2), leader=2, isr=(2,))
 
 
-def election(image: ClusterImage, index: int) -> Transaction:
+def election(image: ClusterImage, index: int) -> ConditionalWrite:
     decided = PartitionElected("t", index, Elected(LED_BY_2, Cleanliness.UNCLEAN))
-    return counted(image, Transaction((), (Put(f"leader-{index}", b"2"),)), [decided], 1000 + index)
+    return counted(image, ConditionalWrite((), (Put(f"leader-{index}", b"2"),)), [decided], 1000 + index)
 
 
 def test_of_two_elections_at_once_the_slower_is_decided_again_and_both_count() -> None:
@@ -24,8 +24,8 @@ def test_of_two_elections_at_once_the_slower_is_decided_again_and_both_count() -
             listing = await store.list("")
             return ClusterImage.from_items([item for item in listing.items if "leader" not in item.key], listing.revision)
 
-        async def succeeds(transaction: Transaction) -> bool:
-            return (await store.transact(transaction.conditions, transaction.operations)).succeeded
+        async def succeeds(write: ConditionalWrite) -> bool:
+            return (await store.transact(write.conditions, write.operations)).succeeded
 
         for count in (1, 3):  # the first ever, and one after others
             seen_by_both = await image()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from headrace.controller.election import Elected, ElectionRules
-from headrace.controller.entries import Compare, PartitionState, Put, Transaction, partition_key
+from headrace.controller.entries import Compare, ConditionalWrite, PartitionState, Put, partition_key
 from headrace.controller.image import ClusterImage
 from headrace.controller.unclean import PartitionElected, counted, unclean_ones
 from headrace.host.clock import Clock
@@ -13,8 +13,6 @@ from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 
 logger = logging.getLogger(__name__)
-
-Decide = Callable[[ClusterImage, PartitionState, ElectionRules], Elected]
 
 
 class PartitionChanges:
@@ -25,24 +23,26 @@ class PartitionChanges:
         self._config_of = config_of
         self._clock = clock
 
-    async def change(self, name: str, index: int, decide: Decide) -> None:
-        """Write what `decide` makes of a partition; it is asked again when somebody else was faster.  Raises RequestError."""
+    async def change(
+        self, name: str, index: int, elect: Callable[[ClusterImage, PartitionState, ElectionRules], Elected]
+    ) -> None:
+        """Write what `elect` makes of a partition; it is asked again when somebody else was faster.  Raises RequestError."""
         decided: list[PartitionElected] = []
 
-        def transactions(image: ClusterImage) -> Sequence[Transaction]:
+        def writes(image: ClusterImage) -> Sequence[ConditionalWrite]:
             state = image.partition(name, index)
             if state is None:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}.")
-            elected = decide(image, state, ElectionRules.of(self._config_of(name)))
+            elected = elect(image, state, ElectionRules.of(self._config_of(name)))
             decided.clear()
             if elected.state == state:
                 return []
             decided.append(PartitionElected(name, index, elected))
             key = partition_key(image.topics[name].topic_id, index)
-            change = Transaction((Compare(key, image.mod_revision(key)),), (Put(key, elected.state.to_value()),))
+            change = ConditionalWrite((Compare(key, image.mod_revision(key)),), (Put(key, elected.state.to_value()),))
             return [counted(image, change, decided, self._clock.wall_ms())]
 
-        await self._cluster.submit(transactions)
+        await self._cluster.submit(writes)
         tell_unclean(unclean_ones(decided))
 
 

@@ -18,10 +18,10 @@ from headrace.controller.entries import (
     BrokerRegistration,
     Compare,
     Condition,
+    ConditionalWrite,
     Operation,
     PartitionState,
     Put,
-    Transaction,
     partition_key,
 )
 from headrace.controller.image import ClusterImage, Topic
@@ -43,14 +43,14 @@ TRANSACTIONS_AT_ONCE = 4
 IMBALANCE_PERCENTAGE = 10
 UNFINISHED_CREATION_S = 60.0
 
-Decide = Callable[[PartitionState, ElectionRules], Elected]
+Elect = Callable[[PartitionState, ElectionRules], Elected]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Some partitions' new states in one transaction, and those of them whose election was unclean."""
+    """Some partitions' new states in one write, and those of them whose election was unclean."""
 
-    transaction: Transaction
+    write: ConditionalWrite
     unclean: list[PartitionElected]
 
 
@@ -190,32 +190,32 @@ class Controller:
     def _partitions(self, concerned: Callable[[PartitionState], bool]) -> list[tuple[Topic, int, PartitionState]]:
         return [(topic, index, state) for topic, index, state in self._cluster.image.partitions() if concerned(state)]
 
-    async def _decide(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> bool:
-        """Write what `decide` makes of each partition; False when somebody changed one meanwhile, and all is to be redone."""
+    async def _decide(self, partitions: Iterable[tuple[Topic, int, PartitionState]], elect: Elect) -> bool:
+        """Write what `elect` makes of each partition; False when somebody changed one meanwhile, and all is to be redone."""
         # A few at a time are decided and written, so that ten thousand partitions are not one long silence.
-        steps = self._steps(partitions, decide)
+        steps = self._steps(partitions, elect)
         while some := _at_once(steps):
             if not all(await asyncio.gather(*(self._write(step) for step in some))):
                 return False
         return True
 
     async def _write(self, step: Step) -> bool:
-        taken = await self._cluster.commit(step.transaction)
+        taken = await self._cluster.commit(step.write)
         if taken:
             tell_unclean(step.unclean)
         return taken
 
-    async def _decide_some(self, partitions: list[tuple[Topic, int, PartitionState]], decide: Decide) -> bool:
+    async def _decide_some(self, partitions: list[tuple[Topic, int, PartitionState]], elect: Elect) -> bool:
         """The same; True when there was something to write."""
-        changing = any(decide(state, self._rules(topic)).state != state for topic, _, state in partitions)
+        changing = any(elect(state, self._rules(topic)).state != state for topic, _, state in partitions)
         if changing:
-            await self._decide(partitions, decide)
+            await self._decide(partitions, elect)
         return changing
 
     def _rules(self, topic: Topic) -> ElectionRules:
         return ElectionRules.of(self._topic_configs.of(topic.name))
 
-    def _steps(self, partitions: Iterable[tuple[Topic, int, PartitionState]], decide: Decide) -> Iterator[Step]:
+    def _steps(self, partitions: Iterable[tuple[Topic, int, PartitionState]], elect: Elect) -> Iterator[Step]:
         image = self._cluster.image
         fence = fencing.written_by_controller(image)
         # One operation and one condition each; room is left for the store's own, for the fence and for the count.
@@ -226,8 +226,8 @@ class Controller:
         rules: dict[str, ElectionRules] = {}
 
         def step() -> Step:
-            transaction = Transaction(tuple(conditions), tuple(operations))
-            return Step(counted(image, transaction, decided, self._clock.wall_ms()), unclean_ones(decided))
+            write = ConditionalWrite(tuple(conditions), tuple(operations))
+            return Step(counted(image, write, decided, self._clock.wall_ms()), unclean_ones(decided))
 
         for topic, index, _ in partitions:
             if topic.topic_id not in image.topics_by_id:
@@ -236,7 +236,7 @@ class Controller:
                 rules[topic.name] = self._rules(topic)
             # As it is now, like the revision below: others may have changed it since this began.
             state = topic.partitions[index]
-            elected = decide(state, rules[topic.name])
+            elected = elect(state, rules[topic.name])
             if elected.state == state:
                 continue
             decided.append(PartitionElected(topic.name, index, elected))

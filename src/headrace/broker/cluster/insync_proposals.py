@@ -1,9 +1,9 @@
 """Proposals of this broker's leaderships to change in-sync sets, written to the store many at a time.
 
-Whoever comes back catches up with all its partitions at once.  A transaction for each of ten thousand would keep the store, and
+Whoever comes back catches up with all its partitions at once.  A write for each of ten thousand would keep the store, and
 everybody who watches it, busy until leases end; so those that gather while one is being written go together in the next.
 
-A proposal counts as under way until the store has surely taken or refused it.  When a transaction of several comes to nothing,
+A proposal counts as under way until the store has surely taken or refused it.  When a write of several comes to nothing,
 one of them may have been overtaken and the others need not wait: each half is decided anew.
 """
 
@@ -17,7 +17,7 @@ from uuid import UUID
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.supervision.supervision import Spawn
 from headrace.controller.election import ElectionRules
-from headrace.controller.entries import PartitionState, Transaction
+from headrace.controller.entries import ConditionalWrite, PartitionState
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
@@ -46,7 +46,7 @@ class Decided:
 
     proposal: Proposal
     after: PartitionState
-    transaction: Transaction
+    write: ConditionalWrite
 
 
 class InSyncProposals:
@@ -103,10 +103,10 @@ class InSyncProposals:
         else:
             decided[0].proposal.leader.on_refused()
 
-    async def _commit(self, transaction: Transaction) -> bool | None:
+    async def _commit(self, write: ConditionalWrite) -> bool | None:
         """Whether the store has taken it; None, after a pause, when that is not known."""
         try:
-            return await self._cluster.commit(transaction)
+            return await self._cluster.commit(write)
         except (StoreUnavailable, RequestError) as error:
             logger.debug("in-sync sets could not be written: %s", error)
         except Exception:
@@ -125,10 +125,10 @@ class InSyncProposals:
                 proposal.leader.on_refused()
 
 
-def _together(decided: Sequence[Decided]) -> Transaction:
-    """All of them in one transaction; what several demand is demanded once."""
-    conditions = dict.fromkeys(condition for each in decided for condition in each.transaction.conditions)
-    return Transaction(tuple(conditions), tuple(operation for each in decided for operation in each.transaction.operations))
+def _together(decided: Sequence[Decided]) -> ConditionalWrite:
+    """All of them in one write; what several demand is demanded once."""
+    conditions = dict.fromkeys(condition for each in decided for condition in each.write.conditions)
+    return ConditionalWrite(tuple(conditions), tuple(operation for each in decided for operation in each.write.operations))
 
 
 def _tell(decided: Sequence[Decided]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.election import ElectionRules
-from headrace.controller.entries import PartitionState, Transaction
+from headrace.controller.entries import ConditionalWrite, PartitionState
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
@@ -49,8 +49,8 @@ async def _change(
     version: int,
 ) -> AlterPartitionResponsePartitionData:
     try:
-        after, transaction = _decide(cluster, config_of, request, topic, wanted, version)
-        if not await cluster.commit(transaction):
+        after, write = _decide(cluster, config_of, request, topic, wanted, version)
+        if not await cluster.commit(write):
             raise RequestError(ErrorCode.INVALID_UPDATE_VERSION)
     except RequestError as error:
         return _answer(wanted.partition_index, error.code, PartitionState(replicas=()))
@@ -65,7 +65,7 @@ def _decide(
     topic: TopicData,
     wanted: PartitionData,
     version: int,
-) -> tuple[PartitionState, Transaction]:
+) -> tuple[PartitionState, ConditionalWrite]:
     image = cluster.image
     known = image.topics_by_id.get(topic.topic_id) if version >= TOPIC_IDS_FROM else image.topics.get(topic.topic_name)
     if known is None:

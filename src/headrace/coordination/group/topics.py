@@ -7,7 +7,7 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class CatalogTopic:
     """One topic as assignors see it."""
 
     name: str
@@ -20,18 +20,18 @@ class Topic:
 class TopicCatalog:
     """All topics at one version of the cluster's metadata.  Never changes: news come as a new catalog."""
 
-    def __init__(self, topics: Iterable[Topic] = (), *, version: int = 0, version_with_new_topics: int = 0) -> None:
-        self._by_name: Mapping[str, Topic] = {topic.name: topic for topic in topics}
-        self._by_id: Mapping[UUID, Topic] = {topic.topic_id: topic for topic in self._by_name.values()}
+    def __init__(self, topics: Iterable[CatalogTopic] = (), *, version: int = 0, version_with_new_topics: int = 0) -> None:
+        self._by_name: Mapping[str, CatalogTopic] = {topic.name: topic for topic in topics}
+        self._by_id: Mapping[UUID, CatalogTopic] = {topic.topic_id: topic for topic in self._by_name.values()}
         self.version = version
         # The last version that brought a topic: patterns resolved at an older one may match more today.
         self.version_with_new_topics = version_with_new_topics
         self._hashes: dict[str, int] = {}
 
-    def named(self, name: str) -> Topic | None:
+    def named(self, name: str) -> CatalogTopic | None:
         return self._by_name.get(name)
 
-    def identified(self, topic_id: UUID) -> Topic | None:
+    def identified(self, topic_id: UUID) -> CatalogTopic | None:
         return self._by_id.get(topic_id)
 
     def names(self) -> Iterable[str]:
@@ -41,7 +41,7 @@ class TopicCatalog:
         """The ids of those topics that exist."""
         return frozenset(topic.topic_id for name in names if (topic := self._by_name.get(name)) is not None)
 
-    def updated(self, changed: Mapping[str, Topic | None], *, version: int) -> "TopicCatalog":
+    def updated(self, changed: Mapping[str, CatalogTopic | None], *, version: int) -> "TopicCatalog":
         """The catalog at a later version, in which these topics are new, different, or (None) gone."""
         by_name = {**self._by_name, **changed}
         brings_topics = any(topic is not None and self._by_id.get(topic.topic_id) is None for topic in changed.values())
@@ -69,7 +69,7 @@ class TopicCatalog:
         return self._hashes[name]
 
 
-def _hash_of(topic: Topic | None) -> int:
+def _hash_of(topic: CatalogTopic | None) -> int:
     if topic is None:
         return 0
     racks = repr(topic.racks).encode()

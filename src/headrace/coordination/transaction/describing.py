@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from headrace.coordination.group.pattern import InvalidPattern, Pattern
 from headrace.coordination.transaction.requests import Description, Listed, ListFilter
-from headrace.coordination.transaction.state import Transaction, TransactionState
+from headrace.coordination.transaction.state import TransactionEntry, TransactionState
 from headrace.model.errors import ErrorCode, RequestError
 
 _LABELS = frozenset(state.label for state in TransactionState)
 
 
-def described(transactional_id: str, transaction: Transaction | None) -> Description:
+def described(transactional_id: str, transaction: TransactionEntry | None) -> Description:
     """One transaction in full."""
     if not transactional_id:
         return Description(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
@@ -32,7 +32,7 @@ def unknown_states(filtered: ListFilter) -> tuple[str, ...]:
     return tuple(sorted(filtered.states - _LABELS))
 
 
-def listed(transactions: Iterable[Transaction], filtered: ListFilter, now_ms: int) -> Iterator[Listed]:
+def listed(transactions: Iterable[TransactionEntry], filtered: ListFilter, now_ms: int) -> Iterator[Listed]:
     """Those that pass every part of the filter.  Raises RequestError when the pattern is none."""
     pattern = _pattern(filtered.transactional_id_pattern)
     for transaction in transactions:
@@ -54,5 +54,6 @@ def _pattern(text: str | None) -> Pattern | None:
         return Pattern(text)
     except InvalidPattern as error:
         raise RequestError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"Transaction ID pattern `{text}` is not a valid regular expression: {error}."
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"Transaction ID pattern `{text}` is not a valid regular expression: {error}.",
         ) from error

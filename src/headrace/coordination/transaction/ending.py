@@ -15,7 +15,7 @@ from headrace.coordination.transaction.requests import EndTransaction
 from headrace.coordination.transaction.state import (
     EPOCH_BUMP_VERSION,
     PRODUCER_EPOCH_EXHAUSTED,
-    Transaction,
+    TransactionEntry,
     TransactionState,
 )
 from headrace.coordination.transaction.transitions import decided
@@ -23,14 +23,16 @@ from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_PRODUCER_ID
 
 
-def ended(transaction: Transaction, request: EndTransaction, take_id: TakeProducerId, now_ms: int) -> Transaction | None:
+def ended(
+    transaction: TransactionEntry, request: EndTransaction, take_id: TakeProducerId, now_ms: int
+) -> TransactionEntry | None:
     """The decision to write, or None when it was taken before and the reply got lost.  Raises RequestError."""
     if request.client_version >= EPOCH_BUMP_VERSION:
         return _ended_with_epoch_bump(transaction, request, take_id, now_ms)
     return _ended_in_place(transaction, request, now_ms)
 
 
-def _ended_in_place(transaction: Transaction, request: EndTransaction, now_ms: int) -> Transaction | None:
+def _ended_in_place(transaction: TransactionEntry, request: EndTransaction, now_ms: int) -> TransactionEntry | None:
     if transaction.producer_id != request.producer.producer_id:
         raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer.epoch:
@@ -45,8 +47,8 @@ def _ended_in_place(transaction: Transaction, request: EndTransaction, now_ms: i
 
 
 def _ended_with_epoch_bump(
-    transaction: Transaction, request: EndTransaction, take_id: TakeProducerId, now_ms: int
-) -> Transaction | None:
+    transaction: TransactionEntry, request: EndTransaction, take_id: TakeProducerId, now_ms: int
+) -> TransactionEntry | None:
     if transaction.prepared:
         # Before any check of identity: the producer may already use the next producer id, which is not in place yet.
         raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -66,13 +68,13 @@ def _ended_with_epoch_bump(
     return decided(transaction, request.committed, request.client_version, next_producer_id, now_ms)
 
 
-def _repeats_over_next_epoch(transaction: Transaction, request: EndTransaction) -> bool:
+def _repeats_over_next_epoch(transaction: TransactionEntry, request: EndTransaction) -> bool:
     """The end bumped the epoch and the producer never heard of it.  Only an end of version 2 does that: after one of an older
     client the epoch before belongs to a producer that was fenced."""
     return _ended_with_bump(transaction) and transaction.producer_epoch == request.producer.epoch + 1
 
 
-def _repeats_over_new_producer_id(transaction: Transaction, request: EndTransaction) -> bool:
+def _repeats_over_new_producer_id(transaction: TransactionEntry, request: EndTransaction) -> bool:
     """The end used up the last epoch, a new producer id took over, and the producer never heard of it."""
     return (
         _ended_with_bump(transaction)
@@ -82,7 +84,7 @@ def _repeats_over_new_producer_id(transaction: Transaction, request: EndTransact
     )
 
 
-def _ended_with_bump(transaction: Transaction) -> bool:
+def _ended_with_bump(transaction: TransactionEntry) -> bool:
     complete = transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     return complete and transaction.client_version >= EPOCH_BUMP_VERSION
 
@@ -91,7 +93,7 @@ def _completed_state(committed: bool) -> TransactionState:
     return TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
 
 
-def _invalid_state(transaction: Transaction, request: EndTransaction) -> RequestError:
+def _invalid_state(transaction: TransactionEntry, request: EndTransaction) -> RequestError:
     wanted = "committed" if request.committed else "aborted"
     return RequestError(
         ErrorCode.INVALID_TXN_STATE, f"{transaction.transactional_id} is {transaction.state.label} and cannot be {wanted}"

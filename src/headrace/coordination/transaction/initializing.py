@@ -7,7 +7,7 @@ from headrace.coordination.transaction.state import (
     EPOCH_BUMP_VERSION,
     PRODUCER_EPOCH_EXHAUSTED,
     TIMEOUT_NEVER_MS,
-    Transaction,
+    TransactionEntry,
     TransactionState,
 )
 from headrace.coordination.transaction.transitions import (
@@ -23,8 +23,8 @@ TakeProducerId = Callable[[], int]
 
 
 def initialized(
-    found: Transaction | None, request: InitProducerId, settings: TransactionSettings, take_id: TakeProducerId, now_ms: int
-) -> Transaction:
+    found: TransactionEntry | None, request: InitProducerId, settings: TransactionSettings, take_id: TakeProducerId, now_ms: int
+) -> TransactionEntry:
     """The entry to write.  In state Empty it carries the producer's new identity; in PrepareAbort an open transaction is being
     aborted first and the producer asks again.  Raises RequestError when the producer gets neither."""
     timeout_ms = _checked_timeout_ms(request, settings)
@@ -43,8 +43,8 @@ def initialized(
 
 
 def aborted_by_coordinator(
-    transaction: Transaction, settings: TransactionSettings, take_id: TakeProducerId, now_ms: int
-) -> Transaction:
+    transaction: TransactionEntry, settings: TransactionSettings, take_id: TakeProducerId, now_ms: int
+) -> TransactionEntry:
     """Nobody told us to commit and now it is too late: the time-out passed, or a new producer took over."""
     bumps = settings.version >= EPOCH_BUMP_VERSION
     next_producer_id = take_id() if bumps and transaction.epochs_exhausted else NO_PRODUCER_ID
@@ -70,7 +70,7 @@ def _checked_timeout_ms(request: InitProducerId, settings: TransactionSettings) 
     return request.timeout_ms
 
 
-def _may_continue(found: Transaction, expected: ProducerIdentity) -> bool:
+def _may_continue(found: TransactionEntry, expected: ProducerIdentity) -> bool:
     """KIP-360.  The last case is a repeated call, after one that used the epochs up and whose reply was lost."""
     return (
         found.producer_epoch == NO_PRODUCER_EPOCH

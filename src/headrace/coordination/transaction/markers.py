@@ -8,7 +8,7 @@ transaction gets markers of two outcomes, by retries or by a coordinator that st
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.coordination.transaction.state import Transaction
+from headrace.coordination.transaction.state import TransactionEntry
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition
 
@@ -61,7 +61,7 @@ class Marker:
 
 @dataclass(slots=True)
 class _Outstanding:
-    transaction: Transaction
+    transaction: TransactionEntry
     offset: int  # of the entry that holds the decision
     partitions: set[TopicPartition]
     in_flight: bool = False
@@ -77,7 +77,7 @@ class MarkerBook:
     def __len__(self) -> int:
         return len(self._outstanding)
 
-    def follow(self, transaction: Transaction, offset: int) -> None:
+    def follow(self, transaction: TransactionEntry, offset: int) -> None:
         """Take note of a replayed entry: markers start with a decision and end with anything else."""
         if transaction.prepared:
             self._outstanding[transaction.transactional_id] = _Outstanding(transaction, offset, set(transaction.partitions))
@@ -98,7 +98,7 @@ class MarkerBook:
             due.append(_marker(transactional_id, outstanding))
         return tuple(due)
 
-    def note(self, marker: Marker, results: Mapping[TopicPartition, ErrorCode], now_ms: int) -> Transaction | None:
+    def note(self, marker: Marker, results: Mapping[TopicPartition, ErrorCode], now_ms: int) -> TransactionEntry | None:
         """Note the leaders' answers; the transaction comes back when its last marker stands."""
         outstanding = self._outstanding.get(marker.transactional_id)
         if outstanding is None or outstanding.transaction.identity != marker.producer or not outstanding.in_flight:

@@ -26,7 +26,7 @@ from headrace.coordination.transaction.requests import (
     TransactionSettings,
     VerifyPartitions,
 )
-from headrace.coordination.transaction.state import EPOCH_BUMP_VERSION, Entry, Tombstone, Transaction, TransactionState
+from headrace.coordination.transaction.state import EPOCH_BUMP_VERSION, Entry, Tombstone, TransactionEntry, TransactionState
 from headrace.coordination.transaction.timeouts import Deadlines, deadline_ms
 from headrace.coordination.transaction.transitions import completed, with_partitions
 from headrace.model.errors import ErrorCode, RequestError
@@ -43,7 +43,7 @@ class TransactionShard:
         self.settings = settings
         self.markers = MarkerBook()
         self._producer_ids = producer_ids
-        self._transactions: dict[str, Transaction] = {}
+        self._transactions: dict[str, TransactionEntry] = {}
         self._deadlines = Deadlines()
         self._now = Moment(0, 0.0)
         # None while the log is replayed.
@@ -53,10 +53,10 @@ class TransactionShard:
     def __len__(self) -> int:
         return len(self._transactions)
 
-    def __iter__(self) -> Iterator[Transaction]:
+    def __iter__(self) -> Iterator[TransactionEntry]:
         return iter(self._transactions.values())
 
-    def get(self, transactional_id: str) -> Transaction | None:
+    def get(self, transactional_id: str) -> TransactionEntry | None:
         """What is known of one transactional id."""
         return self._transactions.get(transactional_id)
 
@@ -120,7 +120,7 @@ class TransactionShard:
         """ListTransactions; raises RequestError when the pattern is none."""
         return [*listed(self._transactions.values(), filtered, now.wall_ms)]
 
-    def _found(self, transactional_id: str) -> Transaction:
+    def _found(self, transactional_id: str) -> TransactionEntry:
         if not transactional_id:
             raise RequestError(ErrorCode.INVALID_REQUEST)
         found = self._transactions.get(transactional_id)
@@ -128,7 +128,7 @@ class TransactionShard:
             raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return found
 
-    def _owned(self, transactional_id: str, producer: ProducerIdentity, *, prepared_first: bool) -> Transaction:
+    def _owned(self, transactional_id: str, producer: ProducerIdentity, *, prepared_first: bool) -> TransactionEntry:
         found = self._found(transactional_id)
         if prepared_first and found.prepared:
             # Before any check of identity: the producer may already use the next producer id, which is not in place yet.
@@ -163,7 +163,7 @@ class TransactionShard:
             self._set_deadline(transaction)
         return Decision()
 
-    def _set_deadline(self, transaction: Transaction) -> None:
+    def _set_deadline(self, transaction: TransactionEntry) -> None:
         deadline = deadline_ms(transaction, self.settings, self._serving_since_ms, self._now.wall_ms)
         self._deadlines.put(transaction.transactional_id, deadline)
 

@@ -1,6 +1,6 @@
 """What the coordinator knows of one transactional id, and which states may follow which.
 
-A `Transaction` is a value: every change makes a new one, and the new one is the entry written to `__transaction_state`.
+A `TransactionEntry` is a value: every change makes a new one, and the new one is the entry written to `__transaction_state`.
 Always: an Empty transaction has no partitions; a Prepare state has one outcome, and only its own Complete state follows it.
 """
 
@@ -66,7 +66,7 @@ PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class TransactionEntry:
     """The newest entry of one transactional id."""
 
     transactional_id: str
@@ -104,7 +104,7 @@ class Transaction:
         assert self.prepared, f"{self.transactional_id} is {self.state.label}: it has no outcome yet"
         return self.state is TransactionState.PREPARE_COMMIT
 
-    def moved_to(self, state: TransactionState, **changes: Any) -> "Transaction":
+    def moved_to(self, state: TransactionState, **changes: Any) -> "TransactionEntry":
         """The same transactional id one state further; a step that is not in the table is our mistake."""
         assert state in TRANSITIONS[self.state], f"{self.transactional_id}: {self.state.label} cannot become {state.label}"
         return replace(self, state=state, previous_producer_id=self.producer_id, **changes)
@@ -117,4 +117,4 @@ class Tombstone:
     transactional_id: str
 
 
-Entry = Transaction | Tombstone
+Entry = TransactionEntry | Tombstone

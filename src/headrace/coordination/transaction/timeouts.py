@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from headrace.coordination.moment import counted_from
 from headrace.coordination.transaction.requests import TransactionSettings
-from headrace.coordination.transaction.state import IDLE, TIMEOUT_NEVER_MS, Transaction, TransactionState
+from headrace.coordination.transaction.state import IDLE, TIMEOUT_NEVER_MS, TransactionEntry, TransactionState
 
 
 def deadline_ms(
-    transaction: Transaction, settings: TransactionSettings, serving_since_ms: int | None = None, now_ms: int = 0
+    transaction: TransactionEntry, settings: TransactionSettings, serving_since_ms: int | None = None, now_ms: int = 0
 ) -> int | None:
     """The first millisecond at which time alone changes this transaction."""
     if transaction.state is TransactionState.ONGOING:

@@ -10,21 +10,21 @@ from headrace.coordination.transaction.state import (
     EPOCH_BUMP_VERSION,
     IDLE,
     PRODUCER_EPOCH_MAX,
-    Transaction,
+    TransactionEntry,
     TransactionState,
 )
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 
-def unused(transactional_id: str, producer_id: int, timeout_ms: int) -> Transaction:
+def unused(transactional_id: str, producer_id: int, timeout_ms: int) -> TransactionEntry:
     """A transactional id seen for the first time: its first epoch bump gives epoch 0."""
-    return Transaction(
+    return TransactionEntry(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=NO_PRODUCER_EPOCH, timeout_ms=timeout_ms
     )
 
 
-def with_next_epoch(transaction: Transaction, expected_epoch: int | None, timeout_ms: int, now_ms: int) -> Transaction:
+def with_next_epoch(transaction: TransactionEntry, expected_epoch: int | None, timeout_ms: int, now_ms: int) -> TransactionEntry:
     """InitProducerId: fence whoever used this transactional id before, or (KIP-360) let the same producer go on."""
     current = transaction.producer_epoch
     epoch: int
@@ -45,16 +45,16 @@ def with_next_epoch(transaction: Transaction, expected_epoch: int | None, timeou
 
 
 def with_new_producer_id(
-    transaction: Transaction, producer_id: int, expected_epoch: int | None, timeout_ms: int, now_ms: int
-) -> Transaction:
+    transaction: TransactionEntry, producer_id: int, expected_epoch: int | None, timeout_ms: int, now_ms: int
+) -> TransactionEntry:
     """InitProducerId when the epochs of the old producer id are used up."""
     last_epoch = NO_PRODUCER_EPOCH if expected_epoch is None else transaction.producer_epoch
     return _emptied(transaction, timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last_epoch)
 
 
 def with_partitions(
-    transaction: Transaction, partitions: Iterable[TopicPartition], client_version: int, now_ms: int
-) -> Transaction:
+    transaction: TransactionEntry, partitions: Iterable[TopicPartition], client_version: int, now_ms: int
+) -> TransactionEntry:
     """The transaction begins with its first partition and grows with each further one."""
     return transaction.moved_to(
         TransactionState.ONGOING,
@@ -65,7 +65,9 @@ def with_partitions(
     )
 
 
-def decided(transaction: Transaction, committed: bool, client_version: int, next_producer_id: int, now_ms: int) -> Transaction:
+def decided(
+    transaction: TransactionEntry, committed: bool, client_version: int, next_producer_id: int, now_ms: int
+) -> TransactionEntry:
     """The one place where a transaction gets its outcome."""
     epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
     if client_version >= EPOCH_BUMP_VERSION:
@@ -83,7 +85,9 @@ def decided(transaction: Transaction, committed: bool, client_version: int, next
     )
 
 
-def fenced_and_aborted(transaction: Transaction, server_version: int, next_producer_id: int, now_ms: int) -> Transaction:
+def fenced_and_aborted(
+    transaction: TransactionEntry, server_version: int, next_producer_id: int, now_ms: int
+) -> TransactionEntry:
     """The coordinator gives up on an open transaction: its producer is fenced and everything it wrote is aborted."""
     fencing = transaction.moved_to(TransactionState.PREPARE_EPOCH_FENCE)
     if server_version < EPOCH_BUMP_VERSION:
@@ -93,7 +97,7 @@ def fenced_and_aborted(transaction: Transaction, server_version: int, next_produ
     return decided(fencing, False, server_version, next_producer_id, now_ms)
 
 
-def completed(transaction: Transaction, now_ms: int) -> Transaction:
+def completed(transaction: TransactionEntry, now_ms: int) -> TransactionEntry:
     """All markers stand in their partitions.  A producer id whose epochs are used up hands over to the next."""
     state = TransactionState.COMPLETE_COMMIT if transaction.committing else TransactionState.COMPLETE_ABORT
     rotates = transaction.client_version >= EPOCH_BUMP_VERSION and transaction.next_producer_id != NO_PRODUCER_ID
@@ -107,7 +111,7 @@ def completed(transaction: Transaction, now_ms: int) -> Transaction:
     )
 
 
-def _emptied(transaction: Transaction, timeout_ms: int, now_ms: int, **identity: int) -> Transaction:
+def _emptied(transaction: TransactionEntry, timeout_ms: int, now_ms: int, **identity: int) -> TransactionEntry:
     return transaction.moved_to(
         TransactionState.EMPTY,
         timeout_ms=timeout_ms,

@@ -25,7 +25,7 @@ from headrace.coordination.group.requests import (
 )
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.shard import GroupShard
-from headrace.coordination.group.topics import Topic, TopicCatalog
+from headrace.coordination.group.topics import CatalogTopic, TopicCatalog
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
@@ -40,7 +40,7 @@ def topic_id(name: str) -> UUID:
 
 
 def catalog(*, version: int = 1, **partition_counts: int) -> TopicCatalog:
-    topics = (Topic(name, topic_id(name), count) for name, count in partition_counts.items())
+    topics = (CatalogTopic(name, topic_id(name), count) for name, count in partition_counts.items())
     return TopicCatalog(topics, version=version, version_with_new_topics=version)
 
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.coordination.group.entries import LegacyTopicsEntry, MemberState
 from headrace.coordination.group.requests import Commit, ConsumerHeartbeatReply, FetchOffsets, Leave, Leaver, OffsetQuery
 from headrace.coordination.group.settings import GroupSettings
-from headrace.coordination.group.topics import Topic, TopicCatalog
+from headrace.coordination.group.topics import CatalogTopic, TopicCatalog
 from headrace.model.errors import ErrorCode, RequestError
 from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, topic_id
 
@@ -454,7 +454,7 @@ def test_a_pattern_forgets_topics_that_are_gone_at_the_interval_that_is_set() ->
     for name, each in settings.items():
         driver = Driver(each, catalog(t=1, u=1))
         driver.consumer_join("a", topic_names=None, topic_regex="[tu]")
-        driver.set_topics(TopicCatalog([Topic("t", T, 1)], version=2), set(), {"u": U})
+        driver.set_topics(TopicCatalog([CatalogTopic("t", T, 1)], version=2), set(), {"u": U})
         driver.pass_time(20_001)
         driver.consumer_beat("a", driver.consumer().members["a"].epoch)
         found[name] = driver.consumer().regexes["[tu]"].topics

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.coordination.transaction.markers import RETRY_BACKOFF_MS
 from headrace.coordination.transaction.requests import ListFilter, TransactionSettings
-from headrace.coordination.transaction.state import TRANSITIONS, Tombstone, Transaction, TransactionState
+from headrace.coordination.transaction.state import TRANSITIONS, Tombstone, TransactionEntry, TransactionState
 from headrace.coordination.transaction.timeouts import Deadlines
 from headrace.model.errors import ErrorCode, RequestError
 from tests.unit.coordination.transaction.transaction_desk import BILLS, OFFSETS, ORDERS, TIMEOUT_MS, Desk
@@ -489,7 +489,7 @@ def test_state_labels_are_the_protocols(desk: Desk) -> None:
 
 def test_a_step_outside_the_table_is_our_mistake() -> None:
     for state, allowed in TRANSITIONS.items():
-        transaction = Transaction(transactional_id="t", producer_id=1, producer_epoch=0, timeout_ms=1, state=state)
+        transaction = TransactionEntry(transactional_id="t", producer_id=1, producer_epoch=0, timeout_ms=1, state=state)
         for target in TransactionState:
             if target in allowed:
                 assert transaction.moved_to(target).state == target

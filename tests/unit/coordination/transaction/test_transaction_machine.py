@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.coordination.transaction.state import Transaction, TransactionState
+from headrace.coordination.transaction.state import TransactionEntry, TransactionState
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition
 from tests.unit.coordination.transaction.transaction_desk import BILLS, OFFSETS, ORDERS, TIMEOUT_MS, Desk
@@ -44,8 +44,8 @@ class Transactions(RuleBasedStateMachine):
             self.desk.at_epoch(32764)
 
     @property
-    def decisions(self) -> list[Transaction]:
-        return [entry for entry in self.desk.log if isinstance(entry, Transaction) and entry.prepared]
+    def decisions(self) -> list[TransactionEntry]:
+        return [entry for entry in self.desk.log if isinstance(entry, TransactionEntry) and entry.prepared]
 
     # --- requests
 
@@ -181,7 +181,7 @@ class Transactions(RuleBasedStateMachine):
             return
         epochs: dict[int, int] = {}
         for entry in self.desk.log:
-            assert isinstance(entry, Transaction)
+            assert isinstance(entry, TransactionEntry)
             assert entry.producer_epoch >= epochs.get(entry.producer_id, -1)
             epochs[entry.producer_id] = entry.producer_epoch
 

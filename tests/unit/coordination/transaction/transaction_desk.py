@@ -15,7 +15,7 @@ from headrace.coordination.transaction.requests import (
     VerifyPartitions,
 )
 from headrace.coordination.transaction.shard import TransactionShard
-from headrace.coordination.transaction.state import Entry, Transaction, TransactionState
+from headrace.coordination.transaction.state import Entry, TransactionEntry, TransactionState
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition
 
@@ -52,7 +52,7 @@ class Desk:
         self.shard = TransactionShard(self.settings, self.producer_ids)
         for offset, entry in enumerate(self.log):
             # The written form has no field for the last epoch.
-            read = replace(entry, last_producer_epoch=-1) if isinstance(entry, Transaction) else entry
+            read = replace(entry, last_producer_epoch=-1) if isinstance(entry, TransactionEntry) else entry
             self.shard.replay(read, offset)
         self.carry_out(self.shard.on_loaded(self.moment))
 
@@ -126,7 +126,7 @@ class Desk:
     # --- looking
 
     @property
-    def transaction(self) -> Transaction:
+    def transaction(self) -> TransactionEntry:
         found = self.shard.get("t")
         assert found is not None
         return found
@@ -145,7 +145,7 @@ class Desk:
     def at_epoch(self, epoch: int) -> tuple[int, int]:
         """A producer that has used up that many epochs."""
         identified = self.init()
-        aged = Transaction(
+        aged = TransactionEntry(
             transactional_id="t",
             producer_id=identified.producer_id,
             producer_epoch=epoch,

@@ -15,11 +15,11 @@ from headrace.broker.coordinators.roles import RoleFollower
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.supervision.supervision import Scope
-from headrace.controller import image as cluster_image
 from headrace.controller.changes import Change, GroupConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
+from headrace.controller.image import Topic
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.shard import GroupShard
-from headrace.coordination.group.topics import Topic, TopicCatalog
+from headrace.coordination.group.topics import CatalogTopic, TopicCatalog
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.metadata.cluster import ClusterMetadata
@@ -72,7 +72,7 @@ class GroupCoordinator:
     # --- following the cluster --------------------------------------------------------------------------------------------
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
-        changed: dict[str, Topic | None] = {}
+        changed: dict[str, CatalogTopic | None] = {}
         gone: dict[str, UUID] = {}
         for change in changes:
             match change:
@@ -87,7 +87,7 @@ class GroupCoordinator:
         if changed:
             self._take_topics(changed, gone)
 
-    def _take_topics(self, changed: Mapping[str, Topic | None], gone: Mapping[str, UUID]) -> None:
+    def _take_topics(self, changed: Mapping[str, CatalogTopic | None], gone: Mapping[str, UUID]) -> None:
         self._catalog = self._catalog.updated(changed, version=self._cluster.image.revision)
         for led in self.shards.loaded():
             led.take_news(led.shard.on_topics(self._catalog, changed.keys(), gone))
@@ -116,5 +116,5 @@ class GroupCoordinator:
             self._own_settings[group_id] = with_own(self._settings, texts)
 
 
-def _topic(topic: cluster_image.Topic) -> Topic:
-    return Topic(topic.name, topic.topic_id, topic.partition_count)
+def _topic(topic: Topic) -> CatalogTopic:
+    return CatalogTopic(topic.name, topic.topic_id, topic.partition_count)

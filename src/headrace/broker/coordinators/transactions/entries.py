@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from headrace.coordination.transaction.state import Entry, Tombstone, Transaction, TransactionState
+from headrace.coordination.transaction.state import Entry, Tombstone, TransactionEntry, TransactionState
 from headrace.model.identity import TopicPartition
 from headrace.wire.entries import transaction as wire
 
@@ -24,7 +24,7 @@ class TransactionEntryCodec:
         return _transaction(transactional_id, wire.read_value(value))
 
 
-def _value(transaction: Transaction) -> wire.TransactionLogValue:
+def _value(transaction: TransactionEntry) -> wire.TransactionLogValue:
     return wire.TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
@@ -47,11 +47,11 @@ def by_topic(partitions: Iterable[TopicPartition]) -> tuple[wire.PartitionsSchem
     return tuple(wire.PartitionsSchema(topic=topic, partition_ids=tuple(ids)) for topic, ids in topics.items())
 
 
-def _transaction(transactional_id: str, value: wire.TransactionLogValue) -> Transaction:
+def _transaction(transactional_id: str, value: wire.TransactionLogValue) -> TransactionEntry:
     partitions = frozenset(
         TopicPartition(topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
     )
-    return Transaction(
+    return TransactionEntry(
         transactional_id=transactional_id,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
