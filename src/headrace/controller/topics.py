@@ -5,8 +5,9 @@ topic, which anybody may clean up.  Names and settings are checked by the caller
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from headrace.controller.entries import (
@@ -48,18 +49,34 @@ class TopicSpec:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
+Placing = Callable[[], list[tuple[int, ...]]]
+"""Answers the replicas of each new partition."""
+
+Computation = Callable[[], list[ConditionalWrite]]
+"""What is left to compute once the image has been read: it goes by copies, so it may run beside the event loop."""
+
+
 def create_topic(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATIONS_MAX) -> list[ConditionalWrite]:
     """Raises RequestError when the topic is there already or cannot be placed."""
+    return creation(image, spec, operations_max)()
+
+
+def creation(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATIONS_MAX) -> Computation:
+    """Make a topic.  Both this and what it returns raise RequestError."""
     if spec.name in image.topics:
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
-    replicas = _replicas_of_new_topic(image, spec)
-    entry = TopicEntry(topic_id=spec.topic_id, partition_count=len(replicas), configs=spec.configs)
-    key = topic_key(spec.name)
-    puts = [_put_new_partition(image, spec.topic_id, index, brokers) for index, brokers in enumerate(replicas)]
-    commit = Put(key, entry.to_value())
-    if len(puts) < operations_max:
-        return [ConditionalWrite((absent(key),), (*puts, commit))]
-    return _create_in_steps(spec.topic_id, key, puts, commit, operations_max)
+    placing = _placing_of_new_topic(image, spec)
+    states = _NewPartitions(image, spec.topic_id)
+
+    def writes() -> list[ConditionalWrite]:
+        puts = states.puts(placing(), first_index=0)
+        key = topic_key(spec.name)
+        commit = Put(key, TopicEntry(topic_id=spec.topic_id, partition_count=len(puts), configs=spec.configs).to_value())
+        if len(puts) < operations_max:
+            return [ConditionalWrite((absent(key),), (*puts, commit))]
+        return _create_in_steps(spec.topic_id, key, puts, commit, operations_max)
+
+    return writes
 
 
 def _create_in_steps(topic_id: UUID, key: str, puts: list[Put], commit: Put, operations_max: int) -> list[ConditionalWrite]:
@@ -70,12 +87,12 @@ def _create_in_steps(topic_id: UUID, key: str, puts: list[Put], commit: Put, ope
     return [begin, *steps, ConditionalWrite((absent(key), Exists(mark)), (Delete(mark), commit))]
 
 
-def _replicas_of_new_topic(image: ClusterImage, spec: TopicSpec) -> list[tuple[int, ...]]:
+def _placing_of_new_topic(image: ClusterImage, spec: TopicSpec) -> Placing:
     if spec.assignments is not None:
-        return _check_assignments(image, spec.assignments, first_index=0)
+        return _given(_check_assignments(image, spec.assignments, first_index=0))
     if not 1 <= spec.partition_count <= PARTITIONS_MAX:
         raise RequestError(ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be from 1 to {PARTITIONS_MAX}.")
-    return _place(image, spec.name, range(spec.partition_count), spec.replication_factor)
+    return _placing(image, spec.name, range(spec.partition_count), spec.replication_factor)
 
 
 def delete_topic(image: ClusterImage, topic: Topic) -> ConditionalWrite:
@@ -104,23 +121,39 @@ def create_partitions(
     operations_max: int = OPERATIONS_MAX,
 ) -> list[ConditionalWrite]:
     """Grow a topic to `new_count` partitions, with replicas for each new one when they are given."""
+    return growth(image, name, new_count, assignments, operations_max)()
+
+
+def growth(
+    image: ClusterImage,
+    name: str,
+    new_count: int,
+    assignments: list[tuple[int, ...]] | None = None,
+    operations_max: int = OPERATIONS_MAX,
+) -> Computation:
+    """Make a topic larger.  Both this and what it returns raise RequestError."""
     topic = image.topics.get(name)
     if topic is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
     old_count = topic.partition_count
     _check_new_count(topic, new_count, assignments)
     if assignments is not None:
-        replicas = _check_assignments(image, dict(enumerate(assignments, old_count)), first_index=old_count)
+        placing = _given(_check_assignments(image, dict(enumerate(assignments, old_count)), first_index=old_count))
     else:
-        replicas = _place(image, name, range(old_count, new_count), topic.replication_factor)
-    puts = [_put_new_partition(image, topic.topic_id, index, brokers) for index, brokers in enumerate(replicas, old_count)]
+        placing = _placing(image, name, range(old_count, new_count), topic.replication_factor)
+    states = _NewPartitions(image, topic.topic_id)
     entry = TopicEntry(topic_id=topic.topic_id, partition_count=new_count, configs=topic.configs)
     key = topic_key(name)
     # Each step holds only while nobody else has changed the topic: two who grow it at once must not overwrite each other.
     unchanged = (Compare(key, image.mod_revision(key)),)
-    steps = [ConditionalWrite(unchanged, tuple(chunk)) for chunk in _chunks(puts, operations_max - 1)]
-    last = steps.pop()
-    return [*steps, ConditionalWrite(unchanged, (*last.operations, Put(key, entry.to_value())))]
+
+    def writes() -> list[ConditionalWrite]:
+        puts = states.puts(placing(), first_index=old_count)
+        steps = [ConditionalWrite(unchanged, tuple(chunk)) for chunk in _chunks(puts, operations_max - 1)]
+        last = steps.pop()
+        return [*steps, ConditionalWrite(unchanged, (*last.operations, Put(key, entry.to_value())))]
+
+    return writes
 
 
 def _partitions(count: int) -> str:
@@ -171,23 +204,39 @@ def loads(image: ClusterImage) -> tuple[Counter[int], Counter[int]]:
     return replica_load, leader_load
 
 
-def _place(image: ClusterImage, name: str, indexes: range, replication_factor: int) -> list[tuple[int, ...]]:
+def _placing(image: ClusterImage, name: str, indexes: range, replication_factor: int) -> Placing:
     replica_load, leader_load = loads(image)
     racks = {broker.broker_id: broker.rack for broker in image.brokers.values() if not broker.shutting_down}
-    return place(name, indexes, replication_factor, racks or _all_racks(image), replica_load, leader_load)
+    return partial(place, name, indexes, replication_factor, racks or _all_racks(image), replica_load, leader_load)
+
+
+def _given(replicas: list[tuple[int, ...]]) -> Placing:
+    return lambda: replicas
 
 
 def _all_racks(image: ClusterImage) -> dict[int, str | None]:
     return {broker.broker_id: broker.rack for broker in image.brokers.values()}
 
 
-def _put_new_partition(image: ClusterImage, topic_id: UUID, index: int, replicas: tuple[int, ...]) -> Put:
-    alive = tuple(broker for broker in replicas if image.is_alive(broker))
-    willing = [broker for broker in alive if not image.brokers[broker].shutting_down] or list(alive)
-    leader = willing[0] if willing else NO_BROKER
-    # A new partition is empty, so every replica that lives is in sync from the start.
-    state = PartitionState(replicas=replicas, leader=leader, isr=alive)
-    return Put(partition_key(topic_id, index), state.to_value())
+class _NewPartitions:
+    """What the first state of a partition goes by."""
+
+    def __init__(self, image: ClusterImage, topic_id: UUID) -> None:
+        self._topic_id = topic_id
+        self._alive = frozenset(image.brokers)
+        self._willing = frozenset(broker for broker in self._alive if not image.brokers[broker].shutting_down)
+
+    def puts(self, replicas: Iterable[tuple[int, ...]], first_index: int) -> list[Put]:
+        return [
+            Put(partition_key(self._topic_id, index), self._state(brokers).to_value())
+            for index, brokers in enumerate(replicas, first_index)
+        ]
+
+    def _state(self, replicas: tuple[int, ...]) -> PartitionState:
+        alive = tuple(broker for broker in replicas if broker in self._alive)
+        willing = [broker for broker in alive if broker in self._willing] or list(alive)
+        # A new partition is empty, so every replica that lives is in sync from the start.
+        return PartitionState(replicas=replicas, leader=willing[0] if willing else NO_BROKER, isr=alive)
 
 
 def _check_assignments(

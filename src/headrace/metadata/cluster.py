@@ -38,6 +38,8 @@ ATTEMPTS_MAX = 20
 CATCH_UP_TIMEOUT_S = 30.0
 CONFLICT_WAIT_S = 1.0
 RELIST_PAUSE_S = 0.5
+# Placed and written down in one step of the event loop.
+PARTITIONS_PER_TURN = 1000
 
 Listener = Callable[[Sequence[Change]], None]
 Plan = Callable[[ClusterImage], Sequence[ConditionalWrite]]
@@ -97,7 +99,8 @@ class ClusterMetadata:
 
     async def create_topic(self, spec: topics.TopicSpec) -> UUID:
         """Make a topic; answer its id.  Raises RequestError."""
-        await self._submit(lambda image: topics.create_topic(image, spec, self.store.operations_max))
+        count = spec.partition_count if spec.assignments is None else len(spec.assignments)
+        await self._submit_new_partitions(count, lambda image: topics.creation(image, spec, self.store.operations_max))
         return spec.topic_id
 
     def new_topic_id(self) -> UUID:
@@ -117,7 +120,19 @@ class ClusterMetadata:
 
     async def create_partitions(self, name: str, new_count: int, assignments: list[tuple[int, ...]] | None = None) -> None:
         operations_max = self.store.operations_max
-        await self._submit(lambda image: topics.create_partitions(image, name, new_count, assignments, operations_max))
+        await self._submit_new_partitions(
+            new_count, lambda image: topics.growth(image, name, new_count, assignments, operations_max)
+        )
+
+    async def _submit_new_partitions(self, count: int, begin: Callable[[ClusterImage], topics.Computation]) -> None:
+        """Many are placed in a thread: it takes a second for ten thousand, and a broker's lease must be renewed meanwhile."""
+        if count <= PARTITIONS_PER_TURN:
+            await self._submit(lambda image: begin(image)())
+            return
+        for _ in range(ATTEMPTS_MAX):
+            if await self._commit_all(await asyncio.get_running_loop().run_in_executor(None, begin(self.image))):
+                return
+        raise _contended()
 
     async def alter_topic_configs(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
         """Replace a topic's settings by what `change` makes of them.  It may be called again when somebody else was faster."""
@@ -175,7 +190,7 @@ class ClusterMetadata:
             writes = plan(self.image)
             if await self._commit_all(writes):
                 return
-        raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "The cluster's metadata is contended; try again.")
+        raise _contended()
 
     async def _commit_all(self, writes: Sequence[ConditionalWrite]) -> bool:
         result = TransactionResult(True, 0)
@@ -187,6 +202,8 @@ class ClusterMetadata:
             if not result.succeeded:
                 await self._see_conflict(write.conditions)
                 return False
+            # Not every store waits for something: whoever follows it hears of one step before the next is made.
+            await asyncio.sleep(0)
         await self._until(lambda: self.image.revision >= result.revision, CATCH_UP_TIMEOUT_S)
         return True
 
@@ -293,6 +310,10 @@ def _existing(image: ClusterImage, name: str) -> Topic:
 
 def _own_configs(image: ClusterImage, broker_id: int | None) -> Mapping[str, str]:
     return image.default_broker_configs if broker_id is None else image.broker_configs.get(broker_id, {})
+
+
+def _contended() -> RequestError:
+    return RequestError(ErrorCode.REQUEST_TIMED_OUT, "The cluster's metadata is contended; try again.")
 
 
 def _short(identifier: UUID) -> str:
