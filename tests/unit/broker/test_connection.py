@@ -134,3 +134,36 @@ def test_a_connection_that_is_idle_takes_less_than_a_kibibyte(loop: asyncio.Abst
         tracemalloc.stop()
 
     assert taken < 100 * 1024
+
+
+def test_those_who_stop_amid_large_requests_while_others_wait_are_cut_together(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one after the other it could only be seen by letting each have the turn and wait for more."""
+    now = 1000.0
+    monkeypatch.setattr(loop, "time", lambda: now)
+    config = {"headrace.connections.bytes.max": str(1 << 20), "headrace.connection.slow.ms": "10000"}
+    server = Server(BrokerConfig(config), skip, loop)
+    connections = [Connection(server) for _ in range(6)]
+    # What each has sent: the broker has not read all of it, as there is no room.
+    sent = {connection: struct.pack(">i", 900_000) + bytes(600_000) for connection in connections}
+    sockets = {connection: Socket() for connection in connections}
+    for connection, socket in sockets.items():
+        socket.connect(connection)
+    cut: list[int] = []
+    for _ in range(30):
+        for _ in range(10):
+            for connection, socket in sockets.items():
+                sent[connection] = sent[connection][socket.offer(connection, sent[connection]) :]
+            one_turn(loop)
+        now += 1.0
+        server._sweep()
+        gone = [connection for connection in sockets if not connection.is_open]
+        for connection in gone:
+            del sockets[connection]
+            connection.connection_lost(None)
+        if gone:
+            cut.append(len(gone))
+
+    assert cut == [1, 5]
+    assert (server.memory.held, server.memory.is_short) == (0, False)

@@ -180,6 +180,11 @@ class Connection(asyncio.BufferedProtocol):
         """Nothing under way, and no frame begun."""
         return not self._replies and not self._frames and not self._splitter.buffered_bytes
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the request that it sends has not arrived."""
+        return self._splitter.missing_bytes
+
     def offence(self, now: float, *, others_wait: bool) -> str | None:
         """Why this connection must not be kept; asked now and then."""
         if self._write_paused:

@@ -7,7 +7,8 @@ socket).  A connection has a `Share`; it tells the share what it holds (`settle`
   the memory, n of them an (n+1)th each.  A part is kept for small requests and replies: they may fill it whatever the large
   ones hold, even beyond the bound, and they wait in a line of their own.
 - Half-received requests cannot wait for each other: those that are refused stand in a line, and one at a time has the turn, which
-  lets it go beyond the bound until its request is complete.  So at most one request's size is held beyond the bound.
+  lets it go beyond the bound until its request is complete.  So at most one request's size is held beyond the bound.  Where those
+  who have the turn stop, the server may give it to more at a time, as long as that holds of the largest request there may be.
 - A reply that is not made yet holds nothing.  It waits in a line until there is `enough` for it, and those who wait are given
   equal parts.  Followers come first, then connections that have taken a reply before, then those of which nothing is known.
 - Readers that take nothing cannot starve the others: one reply at a time has the turn to be made although there is no room, and
@@ -59,7 +60,7 @@ class MemoryAccount:
         self._enough = min(ENOUGH_BYTES, max(1, limit // 8))
         self._call_soon = call_soon
         self._serving = False
-        self._turn: Share | None = None
+        self._turns: set[Share] = set()
         self._receivers: OrderedDict[Share, _Place] = OrderedDict()
         self._small_receivers: OrderedDict[Share, _Place] = OrderedDict()
         self._starters: dict[Share, Callable[[], None]] = {}
@@ -84,7 +85,7 @@ class MemoryAccount:
     # -- requests that arrive
 
     def may_receive(self, share: "Share", more: int) -> bool:
-        if self._turn is share:
+        if share in self._turns:
             return True
         mine, left = share.held + more, self.limit - self.held - more
         left_to_requests = self.requests_limit - self.requests - more
@@ -101,9 +102,9 @@ class MemoryAccount:
     def line_up_to_receive(self, share: "Share", more: int, on_room: Callable[[], None]) -> bool:
         """Take a place in the line; True when the turn is free and goes to this one."""
         share.is_in_line = True
-        if self._turn is None:
+        if not self._turns:
             self._leave_receivers(share)
-            self._turn = share
+            self._turns.add(share)
             return True
         small = self.is_small(share.held + more)
         if share not in (line := self._small_receivers if small else self._receivers):
@@ -118,12 +119,20 @@ class MemoryAccount:
     def stop_receiving(self, share: "Share") -> None:
         share.is_in_line = False
         self._leave_receivers(share)
-        if self._turn is share:
-            self._turn = None
+        if share in self._turns:
+            self._turns.discard(share)
             self.serve_soon()
 
     def has_turn(self, share: "Share") -> bool:
-        return self._turn is share
+        return share in self._turns
+
+    def give_turn(self, share: "Share") -> None:
+        """Let one more of those in line go beyond the bound."""
+        place = self._receivers.get(share) or self._small_receivers.get(share)
+        if place is not None:
+            self._leave_receivers(share)
+            self._turns.add(share)
+            place.on_room()
 
     # -- requests that wait to be started
 
@@ -188,8 +197,8 @@ class MemoryAccount:
         for line in (self._small_receivers, self._receivers):
             while line:
                 share, place = next(iter(line.items()))
-                if self._turn is None:
-                    self._turn = share
+                if not self._turns:
+                    self._turns.add(share)
                 elif not self.may_receive(share, place.wanted):
                     break
                 del line[share]
@@ -288,6 +297,10 @@ class Share:
     @property
     def has_turn(self) -> bool:
         return self._account.has_turn(self)
+
+    def take_turn(self) -> None:
+        """Go beyond the bound, though others do, too."""
+        self._account.give_turn(self)
 
     @property
     def has_reply_turn(self) -> bool:

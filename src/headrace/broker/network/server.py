@@ -99,8 +99,24 @@ class Server:
         now = self.loop.time()
         others_wait = self.memory.is_short
         self.memory.pass_reply_turns_on()
+        has_stopped = False
         for connection in list(self.connections):
             if (offence := connection.offence(now, others_wait=others_wait)) is not None:
+                has_stopped = has_stopped or connection.share.has_turn
                 connection.close(offence)
             elif now - connection.last_active > self._idle_seconds and connection.is_idle:
                 connection.close_quietly()
+        if has_stopped:
+            self._let_several_on()
+
+    def _let_several_on(self) -> None:
+        """One that had the turn amid its request stopped, and was cut.  Whether the next ones would go on can only be seen by
+        reading what the kernel holds of theirs: that is tried of many at once, or else each would cost the others its time."""
+        left = self.frame_bytes_max
+        open_ones = [connection for connection in self.connections if connection.is_open]
+        for connection in sorted(open_ones, key=lambda connection: not connection.share.has_turn):
+            share = connection.share
+            if share.is_in_line and connection.missing_bytes <= left:
+                left -= connection.missing_bytes
+                if not share.has_turn:
+                    share.take_turn()
