@@ -34,7 +34,7 @@ SPECULATION = {
 }
 
 
-@udf(BinaryType())
+@udf(returnType=BinaryType(), useArrow=True)
 def slowly(value: bytearray) -> bytearray:
     """A pause for each row, so that there is a middle of a batch to be killed in."""
     task = TaskContext.get()

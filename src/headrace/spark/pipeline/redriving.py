@@ -47,7 +47,7 @@ def _fate(counts: Mapping[str, int]) -> Column:
         known = origin is not None and partition is not None and 0 <= partition < counts.get(origin, 0)
         return no_way_back(origin or "", counts), partition if known else None
 
-    decision: Any = F.udf(decide, FATE)
+    decision: Any = F.udf(decide, FATE, useArrow=True)
     column: Column = decision(ORIGIN, ORIGIN_PARTITION, PARKED)
     return column
 
