@@ -11,8 +11,13 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 DECISIONS = ("replication", "controller", "coordination", "security")
 
-# Rooms that stand before anybody moves in: the broker does not ask them yet.  One that it does ask has to leave this list.
-NOT_YET_USED = ("headrace/security/authentication", "headrace/security/authorization")
+# Rooms, and modules, that stand before anybody moves in: the broker does not ask them yet.  One that it does ask has to leave this list.
+NOT_YET_USED = (
+    "headrace/controller/access/acls",
+    "headrace/controller/access/scram_credentials",
+    "headrace/security/authentication",
+    "headrace/security/authorization",
+)
 
 
 def modules_of_decisions() -> list[Path]:
@@ -80,14 +85,15 @@ def is_not_yet_used(path: Path) -> bool:
 
 @pytest.mark.parametrize("room", NOT_YET_USED)
 def test_a_room_that_is_not_used_yet_is_there_and_has_no_caller(room: str) -> None:
+    module = room.replace("/", ".")
     users = [
         path
         for path in SOURCE.rglob("*.py")
         if not is_not_yet_used(path)
-        and any(name.startswith(f"{room.replace('/', '.')}.") for name in used_in(ast.parse(path.read_text())))
+        and any(name.startswith((f"{module}.", f"{module}:")) for name in used_in(ast.parse(path.read_text())))
     ]
 
-    assert (SOURCE / room).is_dir()
+    assert (SOURCE / room).is_dir() or (SOURCE / f"{room}.py").exists()
     assert not users, "it has callers: take it off the list"
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.model.access.acls import AclRule
+from headrace.model.access.scram import ScramMechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,22 @@ class QuotaChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AclChanged:
+    """A rule was made (before is None) or removed (after is None)."""
+
+    before: AclRule | None
+    after: AclRule | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialChanged:
+    """What is kept of a user's password was set or removed."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerChanged:
     controller_id: int
     controller_epoch: int
@@ -101,5 +119,7 @@ Change = (
     | BrokerConfigsChanged
     | GroupConfigsChanged
     | QuotaChanged
+    | AclChanged
+    | ScramCredentialChanged
     | ControllerChanged
 )

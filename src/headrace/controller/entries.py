@@ -13,6 +13,7 @@ Every value is a JSON object.  A key names one thing, so that two brokers that c
     configs/broker/<id>        settings of one broker, or of all under `default`
     configs/group/<id>         settings of one group; its id is percent-encoded
     quotas/<entity>            limits of a user, client id or topic
+    acls/…, scram/…            who may do what, and what is kept of passwords: see access/entries.py
     producer-ids               the next block of producer ids
     unclean-elections          how many there were, and the last one
     cluster-id                 the cluster's name for itself

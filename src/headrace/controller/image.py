@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from headrace.controller.access.entries import (
+    ACLS,
+    SCRAM_CREDENTIALS,
+    SCRAM_SEED,
+    decode_credential,
+    decode_rule,
+    decode_seed,
+    parse_scram_key,
+)
 from headrace.controller.changes import (
+    AclChanged,
     BrokerAdmitted,
     BrokerChanged,
     BrokerConfigsChanged,
@@ -17,6 +27,7 @@ from headrace.controller.changes import (
     GroupConfigsChanged,
     PartitionChanged,
     QuotaChanged,
+    ScramCredentialChanged,
     TopicConfigsChanged,
     TopicCreated,
     TopicDeleted,
@@ -51,6 +62,8 @@ from headrace.controller.entries import (
     decode_number,
     group_of_config_key,
 )
+from headrace.model.access.acls import AclRule
+from headrace.model.access.scram import ScramCredential, ScramMechanism
 from headrace.model.identity import NO_BROKER
 
 
@@ -89,6 +102,9 @@ class ClusterImage:
     default_broker_configs: dict[str, str] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # only of groups that have some
     quotas: dict[str, dict[str, str]] = field(default_factory=dict)  # the entity's key -> limits
+    acls: dict[str, AclRule] = field(default_factory=dict)  # the rule's key -> the rule
+    scram_credentials: dict[tuple[str, ScramMechanism], ScramCredential] = field(default_factory=dict)
+    scram_seed: bytes = b""
     unclean_elections: UncleanElections = field(default_factory=UncleanElections)
     creations: set[UUID] = field(default_factory=set)  # large topics being written now
     _stored: dict[str, tuple[int, int]] = field(default_factory=dict)  # key -> (create revision, mod revision)
@@ -197,6 +213,10 @@ class ClusterImage:
             return self._on_group_configs(group_of_config_key(key), value)
         elif key.startswith(QUOTAS):
             return self._on_quota(key[len(QUOTAS) :], value)
+        elif key.startswith((ACLS, SCRAM_CREDENTIALS)):
+            return self._on_acl(key, value) if key.startswith(ACLS) else self._on_scram_credential(key, value)
+        elif key == SCRAM_SEED and value is not None:
+            self.scram_seed = decode_seed(value)
         elif key == CONTROLLER:
             self.controller_id = NO_BROKER if value is None else decode_number(value)
             return [ControllerChanged(self.controller_id, self.controller_epoch)]
@@ -309,6 +329,20 @@ class ClusterImage:
             self.quotas[entity] = decode_configs(value)
         return [QuotaChanged(entity)]
 
+    # The image as it is when asked: a renewed one is another object.
 
-# The image as it is when asked: a renewed one is another object.
+    def _on_acl(self, key: str, value: bytes | None) -> list[Change]:
+        before = self.acls.pop(key, None)
+        if value is not None:
+            self.acls[key] = decode_rule(value)
+        return [AclChanged(before, self.acls.get(key))]
+
+    def _on_scram_credential(self, key: str, value: bytes | None) -> list[Change]:
+        user, mechanism = parse_scram_key(key)
+        self.scram_credentials.pop((user, mechanism), None)
+        if value is not None:
+            self.scram_credentials[user, mechanism] = decode_credential(value)
+        return [ScramCredentialChanged(user, mechanism)]
+
+
 CurrentImage = Callable[[], ClusterImage]
