@@ -45,7 +45,7 @@ def test_a_cut_is_one_way_and_healing_mends_it() -> None:
         finally:
             for ear in ears:
                 ear.kill()
-                ear.wait()
+                ear.communicate()
 
 
 def test_an_open_connection_is_cut_too() -> None:
@@ -66,7 +66,7 @@ def test_an_open_connection_is_cut_too() -> None:
             connection.close()
         finally:
             client.kill()
-            client.wait()
+            client.communicate()
 
 
 def test_nothing_is_left_behind() -> None:

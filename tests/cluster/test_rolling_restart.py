@@ -1,7 +1,6 @@
 """A rolling restart that goes by `/ready` alone: whoever is told to go on may go on."""
 
 import json
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,6 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from headrace.testing.cluster import ProcessCluster
 from headrace.testing.etcd import etcd_program, free_port
 from headrace.testing.histories import create_topic, wait_for_in_sync
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.etcd,
@@ -40,12 +40,15 @@ def ready(port: int) -> tuple[int, dict[str, Any]]:
 
 def wait_until_ready(port: int) -> list[int]:
     """How many replicas were behind, each time `/ready` said no."""
-    deadline = time.monotonic() + SECONDS_MAX
     behind = []
-    while (answer := ready(port))[0] != 200:
-        assert time.monotonic() < deadline, answer
-        behind.append(answer[1].get("replicas_behind", 0))
-        time.sleep(0.02)
+
+    def is_ready() -> bool:
+        status, body = ready(port)
+        if status != 200:
+            behind.append(body.get("replicas_behind", 0))
+        return status == 200
+
+    until(is_ready, lambda: f"the broker is ready: {ready(port)}", SECONDS_MAX, every_s=0.02)
     return behind
 
 

@@ -1,6 +1,5 @@
 """Topics of which compaction and expiry have left little: long stretches of batches without records, also at the end."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.host.disk import SystemDisk
 from headrace.log.segments.scanning import Scanner
 from headrace.testing import Broker
+from tests.support.waiting import until
 
 SETTINGS = {"log.cleaner.backoff.ms": "50", "log.segment.delete.delay.ms": "0"}
 COMPACTED = {
@@ -103,10 +103,7 @@ def _empty_batches(directory: Path) -> int:
 
 
 def _wait(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, "the topic was not cleaned in time"
-        time.sleep(0.05)
+    until(holds, "the topic is cleaned", WAIT_S, every_s=0.05)
 
 
 def visible_keys(topic: str) -> list[str]:

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
+from tests.support.waiting import until
+
 PROGRAM = Path(__file__).parent / "group_member_process.py"
 WAIT_S = 30.0
 
@@ -49,14 +51,17 @@ class MemberProcess:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            event = json.loads(line)
-            match event["event"]:
-                case "assigned":
-                    self.owned |= set(event["partitions"])
-                case "revoked" | "lost":
-                    self.owned -= set(event["partitions"])
-            self.events.append(event)
+        with self._process.stdout as lines:
+            for line in lines:
+                self._note(json.loads(line))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "assigned":
+                self.owned |= set(event["partitions"])
+            case "revoked" | "lost":
+                self.owned -= set(event["partitions"])
+        self.events.append(event)
 
     def __enter__(self) -> Self:
         return self
@@ -88,9 +93,7 @@ class MemberProcess:
 def wait_for(condition: Callable[[], bool], seconds: float = WAIT_S, what: Callable[[], object] = lambda: "") -> float:
     """How long it took until the condition held; fails when it never did."""
     started = time.monotonic()
-    while not condition():
-        assert time.monotonic() - started < seconds, f"not within {seconds} s: {what()}"
-        time.sleep(0.01)
+    until(condition, what, seconds, every_s=0.01)
     return time.monotonic() - started
 
 

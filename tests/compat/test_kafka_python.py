@@ -1,6 +1,5 @@
 """kafka-python, written without librdkafka: what goes in comes out, and what it administers it can read back."""
 
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -11,6 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 
 from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
+from tests.support.waiting import until
 
 WAIT_S = 15
 CODEC_PACKAGES = {"snappy": "snappy", "lz4": "lz4", "zstd": "zstandard"}
@@ -140,12 +140,7 @@ def test_altered_settings_and_added_partitions_are_read_back(admin: KafkaAdminCl
 
 def partition_count_reaches(admin: KafkaAdminClient, topic: str, count: int) -> bool:
     """Kafka answers before every broker knows of new partitions."""
-    deadline = time.monotonic() + WAIT_S
-    while len(admin.describe_topics([topic])[0]["partitions"]) != count:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+    return until(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == count, seconds=WAIT_S, every_s=0.05)
 
 
 def test_deleted_records_and_deleted_topics_are_gone(bootstrap: str, admin: KafkaAdminClient, topic: str) -> None:

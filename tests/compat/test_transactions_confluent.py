@@ -1,6 +1,5 @@
 """Transactions with confluent-kafka (librdkafka)."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
+from tests.support.waiting import until
 
 PARTITIONS = 3
 
@@ -139,8 +139,7 @@ def test_a_transaction_past_its_timeout_cannot_be_committed(bootstrap: str, topi
     producer.flush(WAIT_S)
     with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": f"reader-{topic}"})) as reader:
         # The marker with which the coordinator aborts takes the offset after the record.
-        while reader.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)[1] < 2:
-            time.sleep(0.05)
+        until(lambda: reader.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)[1] == 2)
     with pytest.raises(KafkaException):
         producer.commit_transaction(WAIT_S)
 

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
 from tests.support.process import BrokerProcess
+from tests.support.waiting import until
 
 ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "6"))
 RECORDS = 400 * ROUNDS
@@ -77,6 +78,12 @@ def consumed(bootstrap: str, source: str) -> int:
         watcher.close()
 
 
+def is_all_consumed(bootstrap: str, source: str, workers: list[Worker]) -> bool:
+    for worker in workers:
+        worker.keep_running()
+    return consumed(bootstrap, source) >= RECORDS
+
+
 def wreak_havoc(broker: BrokerProcess, workers: list[Worker], chance: random.Random) -> None:
     for number in range(ROUNDS):
         time.sleep(chance.uniform(0.4, 1.6))
@@ -101,13 +108,12 @@ def test_the_output_is_exactly_the_image_of_the_input_whoever_is_killed(tmp_path
             for worker in workers:
                 worker.keep_running()
             wreak_havoc(broker, workers, random.Random(seed))
-            deadline = time.monotonic() + FINISH_SECONDS_MAX
-            while (done := consumed(broker.bootstrap, source)) < RECORDS:
-                log = (tmp_path / "workers.log").read_text()
-                assert time.monotonic() < deadline, f"{done} of {RECORDS} done (seed {seed}):\n{log}"
-                for worker in workers:
-                    worker.keep_running()
-                time.sleep(0.2)
+            until(
+                lambda: is_all_consumed(broker.bootstrap, source, workers),
+                lambda: f"all {RECORDS} are done (seed {seed}):\n{(tmp_path / 'workers.log').read_text()}",
+                FINISH_SECONDS_MAX,
+                every_s=0.2,
+            )
         finally:
             for worker in workers:
                 worker.stop()

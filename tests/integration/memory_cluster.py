@@ -21,7 +21,9 @@ from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.support.waiting import until_async
 
 TIMEOUT_S = 20.0
 PRODUCE_VERSION = 9
@@ -121,9 +123,16 @@ class MemoryCluster:
         return data
 
     async def until(self, holds: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not holds():
-                await asyncio.sleep(0.005)
+        await until_async(holds, seconds=timeout_s)
+
+
+async def has_coordinator(cluster: MemoryCluster, request: FindCoordinatorRequest) -> None:
+    """Return when the coordinator that is asked for serves."""
+
+    async def is_found() -> bool:
+        return (await cluster.call(1, request, 3)).error_code == ErrorCode.NONE
+
+    await until_async(is_found, "there is a coordinator")
 
 
 def play(story: Callable[[], Awaitable[None]]) -> None:

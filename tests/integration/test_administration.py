@@ -1,6 +1,5 @@
 """Topics, settings and offsets administered over the wire."""
 
-import time
 from typing import Any
 
 import pytest
@@ -39,6 +38,7 @@ from headrace.wire.messages.offset_for_leader_epoch import (
 from headrace.wire.schema import ZERO_UUID
 from tests.integration.test_fetch_and_produce import append, base_offsets, create, fetch
 from tests.support.raw import RawClient, batch, produce
+from tests.support.waiting import until
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -312,11 +312,8 @@ def test_retention_by_time_and_size_removes_whole_segments_in_the_background(top
         create(raw, topic, retention_ms="-1", retention_bytes="2000", internal_segment_bytes="1000")
         for _ in range(20):
             append(raw, topic, b"x" * 400)
-        deadline = time.monotonic() + 10
-        while offsets(raw, topic, -2).offset == 0 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        start = until(lambda: offsets(raw, topic, -2).offset, "a segment is removed")
 
-        start = offsets(raw, topic, -2).offset
         assert 0 < start < 20
         assert base_offsets(raw.call(fetch(topic, start), 12).responses[0].partitions[0])[0] == start
 

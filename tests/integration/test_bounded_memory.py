@@ -5,7 +5,6 @@ import resource
 import socket
 import struct
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawClient, ask_until_created, batch, frame, produce
+from tests.support.waiting import stays, until
 
 MIB = 1024 * 1024
 API_VERSIONS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
@@ -34,13 +34,6 @@ def fill(broker: BrokerProcess, batches: int, size: int = 1_000_000) -> None:
         ask_until_created(client, "t")
         for _ in range(batches):
             client.call(produce("t", batch(b"x" * size)), 9)
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)
 
 
 def peak_bytes(broker: BrokerProcess) -> int:
@@ -98,10 +91,9 @@ def test_a_consumer_that_never_reads_its_replies_is_not_read_from(tmp_path: Path
         greedy = RawClient(broker.bootstrap, timeout=1)
         for _ in range(100):
             greedy.send_request(FETCH_50_MIB, 12)
-        time.sleep(1.0)
 
         # One reply, and not a second one before it has left.
-        assert broker.memory_bytes() - before < 80 * MIB
+        stays(lambda: broker.memory_bytes() - before < 80 * MIB, 1.0)
         with RawClient(broker.bootstrap) as other:
             assert other.call(API_VERSIONS, 3).error_code == 0
         greedy.socket.close()
@@ -115,7 +107,7 @@ def test_fifty_readers_that_never_read_share_a_bounded_room_and_give_it_back(tmp
         for reader in readers:
             reader.send_request(FETCH_50_MIB, 12)
         with RawClient(broker.bootstrap) as honest:
-            wait_until(lambda: broker.memory_bytes() > before + 50 * MIB)
+            until(lambda: broker.memory_bytes() > before + 50 * MIB)
             # Small requests go on, so do writes, and a reader gets a smaller reply.
             assert honest.call(API_VERSIONS, 3).error_code == 0
             assert honest.call(produce("t", batch(b"x" * 1_000_000)), 9).responses[0].partition_responses[0].error_code == 0
@@ -124,7 +116,7 @@ def test_fifty_readers_that_never_read_share_a_bounded_room_and_give_it_back(tmp
         assert peak_bytes(broker) < 200 * MIB
         for reader in readers:
             reader.socket.close()
-        wait_until(lambda: broker.memory_bytes() < before + 20 * MIB)
+        until(lambda: broker.memory_bytes() < before + 20 * MIB)
 
 
 def test_readers_that_take_nothing_are_cut_when_an_honest_one_waits_for_memory(tmp_path: Path) -> None:
@@ -169,8 +161,8 @@ def test_a_slow_reader_is_not_cut_while_nobody_waits(tmp_path: Path) -> None:
         fill(broker, batches=20)
         reader = reader_with_a_small_window(broker)
         reader.send_request(FETCH_50_MIB, 12)
-        time.sleep(3)
 
+        stays(lambda: "more slowly" not in broker.output(), 2.0)
         assert len(reader.receive()) > 20_000_000
 
 
@@ -201,7 +193,7 @@ def test_large_requests_that_stop_half_way_lock_no_small_one_out_and_are_cut_soo
             assert honest.call(produce("t", batch(b"x" * 150_000)), 9).responses[0].partition_responses[0].error_code == 0
 
         # The first has the turn and stopped by itself; the others wait for it.
-        wait_until(lambda: "while it stopped for 0.9 s amid a large request" in broker.output())
+        until(lambda: "while it stopped for 0.9 s amid a large request" in broker.output())
         for client in clients:
             client.socket.close()
 
@@ -213,12 +205,13 @@ def test_who_waits_for_memory_amid_a_request_and_sends_nothing_is_cut_without_ha
         with_turn.send(struct.pack(">i", 90 * MIB) + b"\0" * (20 * MIB))
         for client in waiting:
             client.send(struct.pack(">i", 90 * MIB) + b"\0" * 140_000)  # more than half of what a small one may hold
-        # All the while, the one with the turn goes on.
-        deadline = time.monotonic() + 10
-        while broker.output().count("it sent a request more slowly than") < 3:
-            assert time.monotonic() < deadline
+
+        def are_cut() -> bool:
+            # All the while, the one with the turn goes on.
             with_turn.send(b"\0" * 10_000)
-            time.sleep(0.1)
+            return broker.output().count("it sent a request more slowly than") == 3
+
+        until(are_cut, "the three that wait are cut", every_s=0.1)
 
         assert "amid a large request" not in broker.output()
         with_turn.socket.close()
@@ -253,7 +246,7 @@ def test_many_half_sent_requests_all_complete_in_a_small_room(tmp_path: Path) ->
         for client in clients:
             client.socket.setblocking(False)
         sent = [0] * len(clients)
-        wait_until(lambda: send_parts(clients, whole, sent), 30)
+        until(lambda: send_parts(clients, whole, sent))
 
         for client in clients:
             client.socket.settimeout(30)

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing import Broker
+from tests.support.waiting import until
 
 QUICK = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "50", "log.segment.delete.delay.ms": "0"}
 COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
@@ -48,15 +49,6 @@ def read(broker: Broker, topic: str) -> list[tuple[str, str | None]]:
         consumer.close()
 
 
-def until(holds: object, seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if holds():  # type: ignore[operator]
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_compacted_topic_keeps_the_last_value_of_each_key_in_every_codec(tmp_path: Path, codec: str) -> None:
     with Broker(data=tmp_path / "data", settings=QUICK) as broker:
@@ -64,7 +56,7 @@ def test_a_compacted_topic_keeps_the_last_value_of_each_key_in_every_codec(tmp_p
         write(broker, "t", [(f"k{n % 5}", f"v{n}-{'x' * 50}") for n in range(100)], codec)
         write(broker, "t", [("last", "y" * 500), ("last", "z" * 500), ("last", "!" * 500)], codec)
 
-        assert until(lambda: len(read(broker, "t")) < 30)
+        until(lambda: len(read(broker, "t")) < 30)
         latest = dict(read(broker, "t"))
         assert {key: latest[key] for key in ("k0", "k4")} == {"k0": f"v95-{'x' * 50}", "k4": f"v99-{'x' * 50}"}
         broker.restart()
@@ -87,7 +79,7 @@ def test_a_tombstone_removes_its_key_and_then_goes_itself(tmp_path: Path) -> Non
             write(broker, "t", [("filler", "x" * 300), ("filler", "x" * 300)])
             return "gone" not in dict(read(broker, "t"))
 
-        assert until(push)
+        until(push)
         assert dict(read(broker, "t"))["stays"] == "value"
 
 
@@ -98,12 +90,12 @@ def test_expired_records_are_cleaned_from_topics_that_enable_it(tmp_path: Path) 
         write(broker, "t", [("long", "x" * 100)])
         write(broker, "t", [("filler", "x" * 200), ("filler", "x" * 200)])
 
-        assert until(lambda: "short" not in dict(read(broker, "t")))
+        until(lambda: "short" not in dict(read(broker, "t")))
         assert "long" in dict(read(broker, "t"))
         # What comes after the first pass expires like what came before it.
         write(broker, "t", [("next", "x" * 100)], headers={"headrace-ttl-ms": b"200"})
         write(broker, "t", [("filler", "x" * 200), ("filler", "x" * 200)])
-        assert until(lambda: "next" not in dict(read(broker, "t")))
+        until(lambda: "next" not in dict(read(broker, "t")))
         assert "long" in dict(read(broker, "t"))
 
 
@@ -111,10 +103,10 @@ def test_in_memory_a_short_time_to_live_does_not_wait_for_a_long_one() -> None:
     with Broker(settings=QUICK) as broker:
         make(broker, "t", headrace_ttl_enable="true")
         write(broker, "t", [("day", "x")], headers={"headrace-ttl-ms": b"86400000"})
-        assert until(lambda: "day" in dict(read(broker, "t")))
+        until(lambda: "day" in dict(read(broker, "t")))
         write(broker, "t", [("short", "x")], headers={"headrace-ttl-ms": b"200"})
 
-        assert until(lambda: "short" not in dict(read(broker, "t")))
+        until(lambda: "short" not in dict(read(broker, "t")))
         assert "day" in dict(read(broker, "t"))
 
 
@@ -125,9 +117,9 @@ def test_with_default_intervals_expired_records_are_gone_within_seconds(memory: 
         write(broker, "t", [("day", "x")], headers={"headrace-ttl-ms": b"86400000"})
         write(broker, "t", [("short", "x"), ("short", "y")], headers={"headrace-ttl-ms": b"200"})
 
-        assert until(lambda: read(broker, "t") == [("day", "x")])
+        until(lambda: read(broker, "t") == [("day", "x")])
         write(broker, "t", [("next", "x")], headers={"headrace-ttl-ms": b"200"})
-        assert until(lambda: read(broker, "t") == [("day", "x")])
+        until(lambda: read(broker, "t") == [("day", "x")])
 
 
 @pytest.mark.parametrize("memory", [True, False])
@@ -163,7 +155,7 @@ def test_expiry_and_compaction_under_load_lose_nothing_that_should_stay(tmp_path
             assert expected.items() <= found.items()
             return found == expected and len(read(broker, "t")) < number / 2
 
-        assert until(is_as_expected, 30)
+        until(is_as_expected)
 
 
 def test_rounds_of_cleaning_at_the_same_time_do_not_end_each_others_worker(

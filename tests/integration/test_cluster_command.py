@@ -16,6 +16,7 @@ import pytest
 
 from headrace.testing.etcd import etcd_program
 from tests.support.process import free_port
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.slow]
 
@@ -38,6 +39,11 @@ def running_below(directory: Path) -> list[str]:
         with suppress(OSError):
             commands.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return [command for command in commands if str(directory) in command]
+
+
+def has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    process.send_signal(signal.SIGHUP)
+    return process.poll() is not None
 
 
 def status(bootstrap: str) -> dict[str, Any]:
@@ -63,10 +69,7 @@ def started(tmp_path: Path) -> Iterator[tuple[Path, str, list[subprocess.Popen[b
             process.send_signal(signal.SIGTERM)
             process.wait(60)
         # As when its terminal is closed: everything that it started ends with it, however often it is told.
-        processes[0].send_signal(signal.SIGHUP)
-        while processes[0].poll() is None:
-            processes[0].send_signal(signal.SIGHUP)
-            time.sleep(0.05)
+        until(lambda: has_ended(processes[0]), "the cluster ends", every_s=0.05)
         log.close()
         assert not running_below(directory)
 

@@ -10,8 +10,9 @@ from headrace.testing import Broker
 from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.integration.test_request_limits import create
-from tests.integration.test_settings_have_effects import alter, until
+from tests.integration.test_settings_have_effects import alter
 from tests.support.raw import RawClient, batch, produce
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(("delay_ms", "stays"), [(3_600_000, True), (1, False)])

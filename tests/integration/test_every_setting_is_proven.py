@@ -286,7 +286,7 @@ def test_every_setting_has_a_proof_or_is_marked_as_of_no_effect() -> None:
     assert not PROOFS.keys() - TABLE.keys()
 
 
-@pytest.mark.parametrize("name", rows(handed_on=False))
+@pytest.mark.parametrize("name", list(rows(handed_on=False)))
 def test_the_test_that_is_named_exists_and_gives_the_setting_another_value(name: str) -> None:
     proof = PROOFS[name]
 
@@ -294,7 +294,7 @@ def test_the_test_that_is_named_exists_and_gives_the_setting_another_value(name:
     assert sets(proof.path, proof.test, TABLE[name], proof.field or name.replace(".", "_"))
 
 
-@pytest.mark.parametrize("name", rows(handed_on=True))
+@pytest.mark.parametrize("name", list(rows(handed_on=True)))
 def test_a_setting_is_handed_on_under_the_name_that_its_test_uses(name: str) -> None:
     proof = PROOFS[name]
     assert proof.handed_on is not None

@@ -16,6 +16,7 @@ from headrace.wire.messages.fetch import FETCH, FetchPartition, FetchRequest, Fe
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.messages.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.raw import RawClient, ask_until_created, batch, produce
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_a_long_poll_returns_as_soon_as_there_is_enough(client: RawClient, broke
     create(client, topic)
 
     def append_soon() -> None:
-        time.sleep(0.1)
+        until(lambda: broker.run(lambda real: bool(real.replicas.find(topic, 0).readers)), "somebody waits")
         with RawClient(broker.bootstrap) as other:
             append(other, topic, b"news")
 

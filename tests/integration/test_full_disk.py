@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,16 +37,10 @@ from tests.integration.test_fetch_and_produce import append, create
 from tests.integration.test_health import ask, settings
 from tests.support.process import BrokerProcess, free_port
 from tests.support.raw import RawClient, batch, produce
+from tests.support.waiting import until
 
 SECONDS_MAX = 20.0
 MIB = 1024 * 1024
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def attempt(client: RawClient, topic: str, size: int = 1000) -> PartitionProduceResponse:

@@ -1,6 +1,5 @@
 """A group's coordinator moves with its partition's leader, and the group with it: members, generation and offsets."""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,34 +20,34 @@ from headrace.wire.messages.offset_commit import (
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from headrace.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.integration.memory_cluster import MemoryCluster, play
+from tests.support.waiting import until_async
 
 SETTINGS = {"offsets.topic.num.partitions": "2", "group.initial.rebalance.delay.ms": "0"}
 GROUP = "readers"
+NOT_YET = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 async def coordinator(cluster: MemoryCluster, asked: int) -> int:
     """The coordinator by one broker's account, once there is one."""
-    while True:
+
+    async def find() -> Any:
         found = await cluster.call(asked, FindCoordinatorRequest(key=GROUP), 3)
-        if found.error_code == ErrorCode.NONE and found.node_id in cluster.brokers:
-            return int(found.node_id)
-        await asyncio.sleep(0.02)
+        return found if found.error_code == ErrorCode.NONE and found.node_id in cluster.brokers else None
+
+    return int((await until_async(find, "there is a coordinator")).node_id)
 
 
 async def ask(cluster: MemoryCluster, request: Any, version: int) -> Any:
     """Ask as a client does: find the coordinator, and look again when it has moved or is loading."""
-    while True:
+
+    async def ask_once() -> Any:
         reply = await cluster.call(await coordinator(cluster, next(iter(cluster.brokers))), request, version)
         code = reply.groups[0].error_code if hasattr(reply, "groups") else getattr(reply, "error_code", None)
         if code is None:
             code = reply.topics[0].partitions[0].error_code
-        if code not in (
-            ErrorCode.NOT_COORDINATOR,
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ):
-            return reply
-        await asyncio.sleep(0.02)
+        return None if code in NOT_YET else reply
+
+    return await until_async(ask_once, "the group's coordinator answers")
 
 
 def commit(offset: int) -> OffsetCommitRequest:

@@ -65,7 +65,7 @@ def test_members_go_on_with_what_they_have_when_the_broker_comes_back(
             broker.kill() if end == "killed" else broker.stop()
             broker.start()
             producer = SteadyProducer(broker.bootstrap, topic, PARTITIONS, per_second=50)
-            time.sleep(2)
+            wait_for(lambda: len(producer.acknowledged) >= 50)
             sent = {number for *_, number in producer.stop()}
             wait_for(lambda: sent <= {number for member in members for *_, number in member.handled()})
 

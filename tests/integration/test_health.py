@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,6 +17,7 @@ from headrace.broker.parts import Host
 from headrace.host.disk import SystemDisk
 from headrace.testing import Broker
 from tests.support.process import free_port
+from tests.support.waiting import until, until_async
 
 SECONDS_MAX = 20.0
 
@@ -28,6 +28,11 @@ def ask(port: int, path: str) -> tuple[int, dict[str, Any]]:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refusal:
         return refusal.code, json.load(refusal)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def settings(port: int) -> dict[str, str]:
@@ -62,10 +67,8 @@ def test_one_whose_disk_is_gone_is_not_ready_and_says_so(tmp_path: Path) -> None
     port = free_port()
     with Broker(data=tmp_path / "data", settings=settings(port)):
         shutil.rmtree(tmp_path / "data")
-        deadline = time.monotonic() + SECONDS_MAX
-        while (answer := ask(port, "/ready"))[0] == 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: ask(port, "/ready")[0] != 200)
+        answer = ask(port, "/ready")
 
     assert answer[1]["state"] == "DEGRADED"
     assert "is gone" in answer[1]["reasons"][0]
@@ -78,8 +81,7 @@ class HeldDisk(SystemDisk):
         self._directory = directory
 
     def list_names(self, path: Path) -> list[str]:
-        while not (self._directory / "go").exists():
-            time.sleep(0.01)
+        until((self._directory / "go").exists)
         return super().list_names(path)
 
 
@@ -89,8 +91,7 @@ def test_one_that_still_opens_its_logs_is_alive_but_not_ready(tmp_path: Path) ->
     async def story() -> None:
         broker = Broker(data=tmp_path / "data", settings=settings(port), host=Host(disk=HeldDisk(tmp_path)))
         starting = asyncio.create_task(asyncio.to_thread(broker.__enter__))
-        while socket.socket().connect_ex(("127.0.0.1", port)):
-            await asyncio.sleep(0.01)
+        await until_async(lambda: answers(port), "the broker's health is served")
         alive, ready = await asyncio.to_thread(ask, port, "/live"), await asyncio.to_thread(ask, port, "/ready")
         (tmp_path / "go").touch()
         await starting

@@ -12,7 +12,7 @@ from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition
 from headrace.model.names import TRANSACTION_STATE
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
-from tests.integration.memory_cluster import MemoryCluster, play
+from tests.integration.memory_cluster import MemoryCluster, has_coordinator, play
 
 PRODUCER = ProducerIdentity(7, 0)
 T = TopicPartition("t", 0)
@@ -31,8 +31,7 @@ async def cluster_with_a_held_partition(cluster: MemoryCluster) -> int:
     leader = cluster.image.topics["t"].partitions[0].leader
     await cluster.until(lambda: bool(cluster.brokers[leader].parts.replicas.of_topic("t")))
     cluster.brokers[leader].parts.replicas.find("t", 0).advance = lambda: None  # type: ignore[method-assign]
-    while (await cluster.call(1, FindCoordinatorRequest(key="x", key_type=1), 3)).error_code != ErrorCode.NONE:
-        await asyncio.sleep(0.01)
+    await has_coordinator(cluster, FindCoordinatorRequest(key="x", key_type=1))
     await cluster.until(lambda: all(TRANSACTION_STATE in broker.image.topics for broker in cluster.brokers.values()))
     return leader
 

@@ -17,6 +17,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing import Broker
 from tests.integration.test_fetch_and_produce import append, base_offsets, create, fetch
 from tests.support.raw import RawClient
+from tests.support.waiting import until
 
 SECONDS_MAX = 20.0
 LONG_MS = 15_000
@@ -53,12 +54,9 @@ def broker(tmp_path: Path, disk: GatedDisk) -> Iterator[Broker]:
         disk.gate.set()
 
 
-def until(broker: Broker, holds: Callable[[Any], bool]) -> None:
+def until_partition(broker: Broker, holds: Callable[[Any], bool]) -> None:
     """Until something holds of the partition."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not broker.run(lambda real: holds(real.parts.replicas.find(PARTITION.topic, PARTITION.partition))):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: broker.run(lambda real: holds(real.parts.replicas.find(PARTITION.topic, PARTITION.partition))))
 
 
 @pytest.mark.parametrize("min_bytes", [1, 60])
@@ -77,9 +75,9 @@ def test_what_was_written_before_the_fetch_and_flushed_after_it_is_read_at_once(
         create(client, "t")
         disk.gate.clear()
         writing = pool.submit(write)
-        until(broker, lambda partition: partition.log.end_offset == 1)
+        until_partition(broker, lambda partition: partition.log.end_offset == 1)
         reading = pool.submit(read)
-        until(broker, lambda partition: bool(partition.readers))
+        until_partition(broker, lambda partition: bool(partition.readers))
         started = time.monotonic()
         disk.gate.set()
         data = reading.result(SECONDS_MAX)

@@ -1,6 +1,5 @@
 """A broker whose lease has ended, and which has not noticed yet."""
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from headrace.metadata.memory import MemoryStore
 from tests.integration.memory_cluster import MemoryCluster, play
+from tests.support.waiting import stays_async
 
 
 def test_it_leaves_the_store_alone_until_it_is_registered_again() -> None:
@@ -26,11 +26,9 @@ def test_it_leaves_the_store_alone_until_it_is_registered_again() -> None:
 
             MemoryStore.transact = count  # type: ignore[method-assign, assignment]
             try:
-                await asyncio.sleep(0.3)
+                await stays_async(lambda: asked <= 3, 0.3, lambda: f"at most three questions to the store: {asked}")
             finally:
                 MemoryStore.transact = transact  # type: ignore[method-assign]
-
-            assert asked <= 3
 
     play(story)
 

@@ -1,6 +1,5 @@
 """Followers fetch in sessions: idle partitions cost nothing, and nothing is forgotten for being idle."""
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from headrace.wire.messages.delete_records import DeleteRecordsPartition, Delete
 from headrace.wire.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.raw import batch
+from tests.support.waiting import stays_async
 
 FETCH_VERSION = 17
 
@@ -137,10 +137,9 @@ def test_a_leader_that_stopped_and_went_on_knows_how_far_its_followers_are() -> 
             assert not partition.is_leader
             leader.parts.replicas.may_lead = may_lead
             leader.parts.replicas._assume_role(partition)
-            await asyncio.sleep(1.5)
 
-            # The in-sync set was not even doubted.
-            assert cluster.image.topics["t"].partitions[0] == before
+            # The in-sync set is not even doubted.
+            await stays_async(lambda: cluster.image.topics["t"].partitions[0] == before, 1.5)
             response = await cluster.produce(leader.broker_id, "t", "b")
             assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 

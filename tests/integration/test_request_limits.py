@@ -1,7 +1,6 @@
 """What a client may not ask of a broker: to touch the broker's own topics, or to create partitions without end."""
 
 import gc
-import time
 import weakref
 from collections.abc import Iterator
 from uuid import UUID
@@ -31,6 +30,7 @@ from headrace.wire.messages.join_group import JoinGroupRequest, JoinGroupRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.support.raw import RawClient, batch
+from tests.support.waiting import until
 
 LIMIT = 60
 UNKNOWN = UUID(int=7)
@@ -198,9 +198,7 @@ def test_memory_is_given_back_once_when_many_partitions_have_gone(monkeypatch: p
 
         delete(client, "many")
 
-        deadline = time.monotonic() + 10
-        while not given_back and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: given_back)
     assert given_back == [1]
 
 

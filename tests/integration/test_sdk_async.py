@@ -26,6 +26,7 @@ from headrace import (
 )
 from headrace.client.deadletter import redrive
 from headrace.testing import Api, Broker
+from tests.support.waiting import until_async
 
 NOWHERE = "127.0.0.1:1"
 
@@ -35,13 +36,6 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         await asyncio.wait_for(main, 60)
 
     asyncio.run(timed())
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < deadline, "it did not come to pass in time"
-        await asyncio.sleep(0.02)
 
 
 async def send(bootstrap: str, topic: str, values: list[str], keys: list[str] | None = None) -> None:
@@ -250,7 +244,7 @@ def test_push_runs_coroutines_beside_each_other_and_in_order_per_key(bootstrap: 
             AsyncConsumer[str, str](topic, bootstrap=bootstrap, group=topic, keys=str, values=str) as consumer,
             consumer.on_message(handle, workers=5),
         ):
-            await until(lambda: done(seen, 200))
+            await until_async(lambda: done(seen, 200))
         assert all(seen[f"k{key}"] == list(range(key, 200, 5)) for key in range(5))
         assert most == 5
         assert await committed(bootstrap, topic)() == 200
@@ -277,7 +271,7 @@ def test_push_tries_again_and_parks(bootstrap: str, topic: str) -> None:
             AsyncConsumer[bytes, str](topic, bootstrap=bootstrap, group=topic, values=str, commit_interval=0.1) as consumer,
             consumer.on_message(handle, workers=2, dead_letters=DeadLetters(backoff=0.05)),
         ):
-            await until(all_committed)
+            await until_async(all_committed)
         assert attempts == {"good": 1, "flaky": 3, "bad": 1}
 
     async def all_committed() -> bool:

@@ -25,6 +25,7 @@ from headrace import (
     WrongState,
 )
 from headrace.client.producer.transaction import Transactions
+from tests.support.waiting import until
 
 NOWHERE = "127.0.0.1:1"
 
@@ -170,9 +171,7 @@ def test_a_delivery_callback_that_would_wait_for_itself_is_told_so(bootstrap: st
                 caught.append(error)
 
         producer.send(topic, "a").add_done_callback(waits)
-        deadline = time.monotonic() + 10
-        while not caught and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: caught)
 
     assert "cannot wait for another delivery" in str(caught[0])
 
@@ -231,8 +230,7 @@ def test_another_thread_gets_its_turn_while_one_reads(bootstrap: str, topic: str
     with Consumer(topic, bootstrap=bootstrap, group=topic, commit_interval=100) as consumer:
         reading = threading.Thread(target=lambda: list(consumer.records(timeout=4)))
         reading.start()
-        while not consumer.positions():
-            time.sleep(0.01)
+        until(consumer.positions)
         begin = time.monotonic()
         consumer.commit()
         assert consumer.lag() == {TopicPartition(topic, 0): 0}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace import Admin, Consumer, DecodeFailed, InvalidArgument, Producer, Record, TopicNotFound, TopicPartition
+from tests.support.waiting import until
 
 
 def fill(bootstrap: str, topic: str, values: Iterable[Any], partitions: int = 1, **options: Any) -> None:
@@ -103,12 +104,9 @@ def test_commits_happen_in_the_background(bootstrap: str, topic: str) -> None:
     with Consumer(topic, bootstrap=bootstrap, group=topic, commit_interval=0.1) as consumer, Admin(bootstrap) as admin:
         for _ in range(4):
             consumer.poll(20)
-        deadline = time.monotonic() + 10
-        while (committed := admin.committed(topic).get(TopicPartition(topic, 0))) != 3 and time.monotonic() < deadline:
-            time.sleep(0.05)
 
         # The fourth is out: whoever asked for it has finished three.
-        assert committed == 3
+        until(lambda: admin.committed(topic).get(TopicPartition(topic, 0)) == 3, lambda: f"three: {admin.committed(topic)}")
 
 
 def test_commit_by_hand_covers_what_was_handed_out(bootstrap: str, topic: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,13 +11,7 @@ from typer.testing import CliRunner
 from headrace import Admin, Consumer, DeadLetters, InvalidArgument, Producer, Record, Reject
 from headrace.cli.topics.dead_letter import app
 from headrace.client.deadletter import redrive
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass in time"
-        time.sleep(0.01)
+from tests.support.waiting import stays, until
 
 
 def reader(bootstrap: str, topic: str, **options: Any) -> Consumer[str, str]:
@@ -156,8 +149,7 @@ def test_while_the_dead_letter_topic_is_away_the_record_waits_and_the_others_go_
         consumer.on_message(handle, dead_letters=DeadLetters(producer=away)) as subscription,
     ):
         until(lambda: len(seen) == 20)
-        time.sleep(1)
-        assert committed(bootstrap, topic) == 0
+        stays(lambda: committed(bootstrap, topic) == 0, 1.0)
         subscription.stop(5)
     away.close()
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from headrace import Admin, Consumer, DeadLetters, DecodeFailed, InvalidArgument, Producer, Record, exactly_once
 from headrace.client.deadletter import redrive
 from headrace.client.exactly_once.offset_table import Overtaken
+from tests.support.waiting import until
 
 WALLET = Path(__file__).with_name("sdk_wallet.py")
 ENTRIES = 10
@@ -300,6 +300,14 @@ def postgres_program(name: str) -> str:
     return found or pytest.skip(f"PostgreSQL is not installed: no {name} (Debian: apt install postgresql)")
 
 
+def serves(psycopg: Any, where: str) -> bool:
+    try:
+        psycopg.connect(where).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     """A PostgreSQL of our own, where one is installed."""
@@ -322,15 +330,8 @@ def postgres() -> Iterator[str]:
         command = [program, "-D", data, "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user)
         try:
-            deadline = time.monotonic() + 30
-            while True:
-                try:
-                    psycopg.connect(where).close()
-                    break
-                except psycopg.OperationalError:
-                    assert server.poll() is None, "PostgreSQL did not start"
-                    assert time.monotonic() < deadline, "PostgreSQL does not answer"
-                    time.sleep(0.05)
+            until(lambda: server.poll() is not None or serves(psycopg, where), "PostgreSQL answers")
+            assert server.poll() is None, "PostgreSQL did not start"
             yield where
         finally:
             server.terminate()

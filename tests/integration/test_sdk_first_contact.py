@@ -24,6 +24,7 @@ from headrace import (
     TopicPartition,
 )
 from headrace.testing import Api, Broker, ErrorCode
+from tests.support.waiting import stays
 
 
 @pytest.fixture
@@ -163,8 +164,7 @@ def test_a_broker_that_was_reached_once_is_waited_for(own: Broker) -> None:
         producer.send("orders", "a").result(10)
         own.stop()
         waiting = producer.send("orders", "b")
-        time.sleep(1)
-        assert not waiting.done()
+        stays(lambda: not waiting.done(), 1.0)
         own.start()
         assert waiting.result(20).offset is not None
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from headrace import (
 )
 from headrace.client.consumer.feed import feed_of
 from headrace.testing import Api, Broker, ErrorCode
+from tests.support.waiting import stays, until, until_async
 
 
 @pytest.fixture
@@ -37,13 +38,6 @@ def own() -> Iterator[Broker]:
     """A broker that only this test breaks."""
     with Broker() as broker:
         yield broker
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass in time"
-        time.sleep(0.01)
 
 
 def fill(bootstrap: str, topic: str, values: list[str]) -> None:
@@ -112,8 +106,7 @@ def test_a_record_whose_callback_returns_a_future_is_finished_when_that_is(boots
 
     with grouped(bootstrap, topic) as consumer, consumer.on_message(handle):
         until(lambda: len(futures) == 1)
-        time.sleep(0.3)
-        assert committed(bootstrap, topic) == 0
+        stays(lambda: committed(bootstrap, topic) == 0, 0.3)
         futures[0].set_result(None)
         until(lambda: committed(bootstrap, topic) == 1)
 
@@ -173,8 +166,7 @@ def test_async_push_awaits_what_its_callback_returned(bootstrap: str, topic: str
             AsyncConsumer(topic, bootstrap=bootstrap, group=topic, commit_interval=0.05) as consumer,
             consumer.on_message(forgets_to_await),
         ):
-            while len(seen) < 2:
-                await asyncio.sleep(0.01)
+            await until_async(lambda: len(seen) == 2)
 
     asyncio.run(run())
     assert seen == [b"a", b"b"]

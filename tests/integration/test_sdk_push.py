@@ -3,19 +3,13 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from headrace import Admin, Consumer, InvalidArgument, Producer, Record, StillRunning, TopicPartition
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass in time"
-        time.sleep(0.01)
+from headrace.testing import Broker
+from tests.support.waiting import stays, until
 
 
 def send(bootstrap: str, topic: str, pairs: list[tuple[str | None, str]], partitions: int = 1) -> None:
@@ -100,8 +94,7 @@ def test_nothing_behind_an_unfinished_record_is_committed(bootstrap: str, topic:
 
     with reader(bootstrap, topic) as consumer, consumer.on_message(handle, workers=4):
         until(lambda: len(done) == 49)
-        time.sleep(0.5)
-        assert committed(bootstrap, topic) == 0
+        stays(lambda: committed(bootstrap, topic) == 0, 0.5)
         release.set()
         until(lambda: committed(bootstrap, topic) == 50)
 
@@ -116,9 +109,8 @@ def test_no_more_wait_than_was_allowed(bootstrap: str, topic: str) -> None:
 
     with reader(bootstrap, topic) as consumer, consumer.on_message(handle, workers=2, pending_max=10) as subscription:
         until(lambda: len(started) == 2)
-        time.sleep(2.5)  # long enough for the background thread to stand in for the reader
-        assert len(subscription._work._lanes) <= 10
-        assert len(started) == 2
+        # Long enough for the background thread to stand in for the reader.
+        stays(lambda: len(subscription._work._lanes) <= 10 and len(started) == 2, 2.5)
         release.set()
         until(lambda: len(started) == 300)
 
@@ -250,17 +242,18 @@ def test_a_rebalance_waits_for_running_callbacks_and_hands_out_nothing_twice(boo
     assert sorted(seen, key=int) == [str(number) for number in range(400)]
 
 
-def test_long_callbacks_do_not_cost_the_membership(bootstrap: str, topic: str) -> None:
+def test_long_callbacks_do_not_cost_the_membership(broker: Broker, topic: str) -> None:
+    bootstrap = broker.bootstrap  # ours, which allows so short a session
     send(bootstrap, topic, [("k", "slow"), ("k", "next")])
     lost: list[Any] = []
     seen: list[str] = []
 
     def handle(record: Record[str, str]) -> None:
         if record.value == "slow":
-            time.sleep(8)
+            time.sleep(4)
         seen.append(record.value)
 
-    options = {"on_revoked": lost.append, "librdkafka": {"max.poll.interval.ms": 6000}}
+    options = {"on_revoked": lost.append, "session_timeout": 2, "librdkafka": {"max.poll.interval.ms": 2500}}
     with reader(bootstrap, topic, **options) as consumer, consumer.on_message(handle, pending_max=1):
         until(lambda: seen == ["slow", "next"])
         assert lost == []

@@ -6,8 +6,7 @@ import importlib
 import json
 import re
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +38,7 @@ from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetComm
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_request_limits import create
 from tests.support.raw import RawClient, ask_until_created, batch, produce
+from tests.support.waiting import until
 
 TESTS = Path(__file__).parents[1]
 
@@ -69,13 +69,6 @@ def alter(client: RawClient, name: str, value: str, of: tuple[int, str] = (4, ""
     config = AlterableConfig(name=name, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=of[0], resource_name=of[1], configs=(config,))
     return int(client.call(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False), 1).responses[0].error_code)
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def test_the_cleaner_rests_for_as_long_as_it_is_told_at_run_time() -> None:
@@ -254,7 +247,7 @@ def test_etcd_is_asked_where_it_is_by_whom_and_for_what_is_set() -> None:
     asked: list[tuple[str, dict[str, str]]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError):
+        with closing(writer), suppress(asyncio.IncompleteReadError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 size = re.search(r"content-length: (\d+)", head, re.I)
@@ -331,10 +324,9 @@ def is_written_behind(requests: list[tuple[Any, int]], settings: dict[str, Any])
             client.send_request(request, version)
             time.sleep(0.02)
         client.send_request(produce("t", batch(b"behind")), 9)
-        deadline = time.monotonic() + 0.5
-        while not (is_written := broker.run(end_offset) == 2) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return is_written
+        with suppress(AssertionError):
+            until(lambda: broker.run(end_offset) == 2, seconds=0.5)
+        return broker.run(end_offset) == 2
 
 
 def end_offset(real: RealBroker) -> int:

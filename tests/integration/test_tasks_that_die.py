@@ -24,7 +24,7 @@ from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from tests.integration.memory_cluster import MemoryCluster
+from tests.integration.memory_cluster import MemoryCluster, has_coordinator
 
 # What a running broker has.  A kind that is not here has no test: say what its rule is.
 RULES = {
@@ -84,9 +84,7 @@ async def busy_cluster() -> AsyncIterator[MemoryCluster]:
 
 async def coordinated(cluster: MemoryCluster) -> None:
     """Return when the group's coordinator serves."""
-    request = FindCoordinatorRequest(key="g", key_type=0)
-    while (await cluster.call(1, request, 3)).error_code != ErrorCode.NONE:
-        await asyncio.sleep(0.01)
+    await has_coordinator(cluster, FindCoordinatorRequest(key="g", key_type=0))
     await cluster.until(lambda: len(cluster.image.topics[CONSUMER_OFFSETS].partitions[0].isr) == 2)
 
 

@@ -1,6 +1,5 @@
 """Transactions as a broker answers them on a socket, request by request."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from headrace.testing import Broker
 from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.wire.messages.list_transactions import ListTransactionsRequest
 from tests.integration.transaction_wire import Teller
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -36,10 +36,7 @@ def other(partition: TopicPartition) -> TopicPartition:
 
 def eventually(look: Callable[[], Any], wanted: Any, seconds: float = 5.0) -> None:
     """Markers follow the answer to EndTxn a moment later."""
-    deadline = time.monotonic() + seconds
-    while (found := look()) != wanted:
-        assert time.monotonic() < deadline, f"{found} is not {wanted}"
-        time.sleep(0.005)
+    until(lambda: look() == wanted, lambda: f"{look()} is {wanted}", seconds)
 
 
 def values(data: Any) -> list[bytes]:

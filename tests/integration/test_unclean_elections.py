@@ -19,6 +19,7 @@ from headrace.wire.messages.create_topics import (
 )
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.integration.memory_cluster import MemoryCluster, SharedStore, play
+from tests.support.waiting import stays_async
 
 
 class ForgetfulStore(SharedStore):
@@ -112,9 +113,8 @@ def test_where_the_topic_does_not_allow_one_there_is_none() -> None:
             await create(cluster, "false", 1)
             await lose_both(cluster)
             await cluster.until(lambda: cluster.image.is_admitted(1))
-            await asyncio.sleep(0.05)
 
-            assert cluster.image.topics["t"].partitions[0].leader == -1
+            await stays_async(lambda: cluster.image.topics["t"].partitions[0].leader == -1, 0.05)
             assert cluster.image.unclean_elections == UncleanElections()
 
     play(story)

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker
+from tests.support.waiting import stays, until
 
 
 def error_of(action: Callable[[], Any]) -> str:
@@ -156,8 +157,7 @@ def test_a_broker_that_goes_away_and_comes_back_is_waited_for(spark: SparkSessio
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
         _until(lambda: seen == [b"before"])
         broker.stop()
-        time.sleep(5)
-        assert query.isActive
+        stays(lambda: query.isActive, 5.0)
         broker.start()
         _send(broker.bootstrap, b"after")
         _until(lambda: seen == [b"before", b"after"])
@@ -173,7 +173,4 @@ def _send(bootstrap: str, value: bytes) -> None:
 
 
 def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
+    until(reached, seconds=60, every_s=0.1)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import Producer
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, Transaction, committed_messages
+from tests.support.waiting import until
 
 NOW = int(time.time() * 1000)
 
@@ -238,7 +239,7 @@ class TestFilters:
         stamped = make_topic(1, message_timestamp_type="LogAppendTime")
         produce(stamped, [b"early"] * 3)
         middle = datetime.now(UTC)
-        time.sleep(0.02)
+        until(lambda: datetime.now(UTC) >= middle + timedelta(milliseconds=2), "the next millisecond")
         produce(stamped, [b"late"] * 3)
         bound = datetime.fromtimestamp(NOW / 1000 + 5, UTC)
 
@@ -294,12 +295,11 @@ def _write_compacted(bootstrap: str) -> None:
 
 def _wait_for_compaction(bootstrap: str) -> list[int]:
     """The offsets that are left when at least half of them are gone and the cleaner has come to rest."""
-    deadline = time.monotonic() + 60
-    before: list[int] = []
-    while True:
-        kept = [message.offset() for message in committed_messages(bootstrap, "compacted")]
-        if len(kept) <= 9 and kept == before:
-            return kept
-        assert time.monotonic() < deadline, f"nothing was compacted: {kept}"
-        before = kept
-        time.sleep(2.0)
+    seen: list[list[int]] = [[]]
+
+    def is_at_rest() -> bool:
+        seen.append([message.offset() for message in committed_messages(bootstrap, "compacted")])
+        return len(seen[-1]) <= 9 and seen[-1] == seen[-2]
+
+    until(is_at_rest, lambda: f"half of it is compacted: {seen[-1]}", 60, every_s=2.0)
+    return seen[-1]

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from io import StringIO
@@ -15,6 +14,7 @@ import pytest
 
 from headrace.spark.demo.view import FIXED_LINES, Seen, render
 from tests.spark.conftest import committed_messages
+from tests.support.waiting import until
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
 
@@ -97,8 +97,8 @@ def _kill(pid: int) -> None:
 
 
 def _until(reached: Callable[[], bool], process: "subprocess.Popen[bytes] | None") -> None:
-    deadline = time.monotonic() + (5 if process is None else 150)
-    while not reached():
+    def is_reached() -> bool:
         assert process is None or process.poll() is None, "the demo ended by itself"
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.3)
+        return reached()
+
+    until(is_reached, seconds=5 if process is None else 150, every_s=0.3)

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.spark.conftest import committed_messages
 from tests.support.process import BrokerProcess
+from tests.support.waiting import until
 
 ROWS = 9000
 PARTITIONS = 2
@@ -36,8 +37,8 @@ class Job:
         self._log = checkpoint.with_suffix(".log")
 
     def start(self) -> None:
-        log = self._log.open("ab")
-        self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log, start_new_session=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log, start_new_session=True)
 
     def kill(self) -> None:
         """Driver, Java and workers at once, as when the machine goes down."""
@@ -49,15 +50,17 @@ class Job:
 
     def kill_amid_a_batch(self) -> None:
         """Hold it still, look whether a batch has begun that is not done, and let it run on for a moment if not."""
-        assert self._process is not None
-        while True:
-            os.killpg(self._process.pid, signal.SIGSTOP)
-            if self._last("offsets") > self._last("commits"):
-                break
-            os.killpg(self._process.pid, signal.SIGCONT)
-            time.sleep(0.05)
-            assert self.running, "the query ended before it was killed"
+        until(self._stands_still_amid_a_batch, "a batch has begun and is not done", 120, every_s=0.05)
         self.kill()
+
+    def _stands_still_amid_a_batch(self) -> bool:
+        assert self._process is not None
+        assert self.running, "the query ended before it was killed"
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        is_amid = self._last("offsets") > self._last("commits")
+        if not is_amid:
+            os.killpg(self._process.pid, signal.SIGCONT)
+        return is_amid
 
     def _last(self, what: str) -> int:
         names = (path.name for path in (self._checkpoint / self.query / what).glob("*"))
@@ -136,11 +139,11 @@ def written(bootstrap: str, sink: str) -> int:
 
 
 def wait_until_written(bootstrap: str, sink: str, rows: int, job: Job) -> None:
-    deadline = time.monotonic() + 120
-    while written(bootstrap, sink) < rows:
+    def is_written() -> bool:
         assert job.running, "the query ended before it was killed"
-        assert time.monotonic() < deadline, "the query writes nothing"
-        time.sleep(0.05)
+        return written(bootstrap, sink) >= rows
+
+    until(is_written, f"{rows} rows are written", 120, every_s=0.05)
 
 
 def assert_every_row_once(bootstrap: str, sink: str) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.spark.test_exactly_once_under_fire import PARTITIONS, ROWS, Job
+from tests.support.waiting import until
 
 HOURS = 4  # so many folders, and with two tasks twice as many files to be moved in each commit
 HOUR_MS = 3_600_000
@@ -48,11 +49,11 @@ class FilesJob(Job):
         return any(self.files.glob("_headrace/merges/*.json"))
 
     def wait_until(self, reached: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 240
-        while not reached():
+        def is_reached() -> bool:
             assert self.running, f"the pipeline ended too early: {self.said()}"
-            assert time.monotonic() < deadline, f"it never came to that: {self.said()}"
-            time.sleep(0.003)
+            return reached()
+
+        until(is_reached, lambda: f"the moment to kill it: {self.said()}", 240, every_s=0.003)
 
     def kill_when(self, reached: Callable[[], bool]) -> None:
         """Hold it still at the moment wanted, look whether it still is the moment, and let it run on if not."""

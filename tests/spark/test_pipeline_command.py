@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 import uuid
 import zipfile
@@ -32,6 +31,7 @@ from headrace.spark.pipeline.session import retrying
 from tests.spark.conftest import RecordWriter, TopicMaker
 from tests.spark.pipelines import Pipelines
 from tests.support.process import free_port
+from tests.support.waiting import until
 
 HEADRACE = str(Path(sys.executable).with_name("headrace"))
 MINIMAL = """
@@ -498,8 +498,8 @@ def _output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def _until(reached: Callable[[], bool], process: Process) -> None:
-    deadline = time.monotonic() + 100
-    while not reached():
+    def is_reached() -> bool:
         assert process.alive, process.said()
-        assert time.monotonic() < deadline, process.said()
-        time.sleep(0.2)
+        return reached()
+
+    until(is_reached, process.said, 100, every_s=0.2)

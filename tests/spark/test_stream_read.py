@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, Transaction
+from tests.support.waiting import stays, until
 
 
 class Run:
@@ -78,12 +79,10 @@ def test_few_records_wait_for_more_but_not_for_ever(
     topic = make_topic()
     query = run.start(read_stream(topic, minOffsetsPerTrigger="5", maxTriggerDelay="3s"), processingTime="0 seconds")
     produce(topic, [b"x"] * 2)
-    time.sleep(1.0)
-    waited = dict(run.batches)
+    stays(lambda: not run.batches, 1.0)
     produce(topic, [b"x"] * 3)
     query.processAllAvailable()
 
-    assert waited == {}
     assert len(run.values) == 5
     produce(topic, [b"y"])
     _until(lambda: len(run.values) == 6)
@@ -244,15 +243,15 @@ def _with_aged_out_records(
 
 def _create_again(make_topic: TopicMaker, topic: str) -> None:
     """A deleted topic's name is free after a moment."""
-    deadline = time.monotonic() + 20
-    while True:
+
+    def is_created() -> bool:
         try:
             make_topic(name=topic)
-            return
-        except Exception:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+        except KafkaException:
+            return False
+        return True
+
+    until(is_created, f"{topic} is created again")
 
 
 def _committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
@@ -263,10 +262,7 @@ def _committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[
 
 
 def _until(reached: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
+    until(reached, seconds=seconds, every_s=0.1)
 
 
 def test_the_source_is_found_without_registration(spark: SparkSession, bootstrap: str, make_topic: TopicMaker) -> None:

@@ -6,7 +6,6 @@ Each fault is a context manager: it is there inside the block and gone, with its
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Self
 
 from headrace.testing.cluster import ProcessCluster
 from headrace.testing.network import Network, why_no_network
+from tests.support.waiting import until
 
 SMALL_DISK = 3  # the machine whose disk can be filled
 SMALL_DISK_BYTES = 512 * 1024 * 1024  # so much that the loads before do not fill it by themselves
@@ -147,13 +147,11 @@ def small_disk(path: Path) -> Iterator[Path]:
 
 
 def _unmount(path: Path) -> None:
-    deadline = time.monotonic() + 10
     # Its last user may need a moment to be gone.
-    while subprocess.run(["umount", str(path)], capture_output=True).returncode:
-        if time.monotonic() > deadline:
-            subprocess.run(["umount", "--lazy", str(path)], check=True)
-            break
-        time.sleep(0.1)
+    try:
+        until(lambda: subprocess.run(["umount", str(path)], capture_output=True).returncode == 0, seconds=10, every_s=0.1)
+    except AssertionError:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
     shutil.rmtree(path, ignore_errors=True)
 
 

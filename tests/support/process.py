@@ -6,11 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tests.support.waiting import until
 
 READY_SECONDS_MAX = 60.0
 
@@ -55,13 +56,13 @@ class BrokerProcess:
         """Return when the broker answers."""
         where = ["--memory"] if self.data is None else ["--data", str(self.data)]
         environment = {"HEADRACE_" + name.upper().replace(".", "_"): value for name, value in self._settings.items()}
-        output = subprocess.DEVNULL if self.data is None else self.log_path.open("ab")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "headrace", "serve", *where, "--listen", self.bootstrap, *self._arguments],
-            env={**os.environ, **environment},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        with open(os.devnull if self.data is None else self.log_path, "ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "headrace", "serve", *where, "--listen", self.bootstrap, *self._arguments],
+                env={**os.environ, **environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
         try:
             self._wait_until_ready()
         except BaseException:
@@ -70,17 +71,15 @@ class BrokerProcess:
             raise
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                assert self._process is not None
-                if self._process.poll() is not None:
-                    raise RuntimeError(f"the broker ended at its start:\n{self.output()}") from None
-                time.sleep(0.01)
-        raise TimeoutError(f"the broker did not answer in {READY_SECONDS_MAX} s:\n{self.output()}")
+        until(self._answers, lambda: f"the broker answers:\n{self.output()}", READY_SECONDS_MAX, every_s=0.01)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise RuntimeError(f"the broker ended at its start:\n{self.output()}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
 
     def kill(self) -> None:
         """kill -9."""

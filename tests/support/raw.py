@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from headrace.wire.framing import RequestHeader, read_response_header, request_f
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.wire.pieces import pieces_of
+from tests.support.waiting import until
 
 
 class RawClient:
@@ -72,11 +72,12 @@ class RawClient:
 
 def ask_until_created(client: RawClient, topic: str) -> Any:
     """Name a topic until it exists, as clients do; what Metadata says of it then."""
-    deadline = time.monotonic() + 20
-    while (answer := client.call(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 12).topics[0]).error_code:
-        assert time.monotonic() < deadline, f"{topic} was not created"
-        time.sleep(0.005)
-    return answer
+
+    def ask() -> Any:
+        answer = client.call(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 12).topics[0]
+        return None if answer.error_code else answer
+
+    return until(ask, f"{topic} is created")
 
 
 def frame(request: Any, version: int, correlation_id: int = 1, client_id: str = "raw") -> bytes:

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.waiting import until
+
 ENDS_SECONDS_MAX = 60.0
 SHOWS_SECONDS_MAX = 120.0  # Spark takes its time to start on a busy machine
 LOOK_S = 0.02
@@ -133,12 +135,14 @@ class Going:
         return self._shown.read_text(errors="replace")
 
     def wait_until(self, shows: str, feed: Callable[[], None]) -> None:
-        deadline = time.monotonic() + SHOWS_SECONDS_MAX
-        while shows not in self.output():
+        def is_shown() -> bool:
+            if shows in self.output():
+                return True
             assert self._process.poll() is None, f"{self._where}: it ended by itself\n{self.output()}"
-            assert time.monotonic() < deadline, f"{self._where}: it never showed {shows!r}\n{self.output()}"
             feed()
-            time.sleep(LOOK_S)
+            return False
+
+        until(is_shown, lambda: f"{self._where} shows {shows!r}\n{self.output()}", SHOWS_SECONDS_MAX, every_s=LOOK_S)
 
     def interrupt(self) -> None:
         """Ctrl-C has to end it, and well."""

@@ -18,6 +18,7 @@ from headrace.host.clock import SystemClock
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import ProducerIdentity
 from headrace.records.batch import iterate_batches, stamp
+from tests.support.waiting import stays_async, until_async
 
 PRODUCER = ProducerIdentity(7, 1)
 END = TransactionEnd(producer=PRODUCER, committed=True, coordinator_epoch=3)
@@ -243,9 +244,7 @@ def test_a_reply_waits_until_all_that_was_written_is_committed() -> None:
         shards, _ = await serving(log)
         first = asyncio.ensure_future(keep(shards, "a"))
         reader = asyncio.ensure_future(keep(shards))
-        await asyncio.sleep(0.01)
-        assert not first.done()
-        assert not reader.done()
+        await stays_async(lambda: not first.done() and not reader.done(), 0.01)
 
         log.commit()
 
@@ -349,8 +348,7 @@ def test_a_parked_request_is_answered_by_a_later_deadline_and_dropped_when_its_c
         await asyncio.sleep(0)
         gone.cancel()
         assert await park(shards, 5) == "woken"
-        while shard.ticks < 2:
-            await asyncio.sleep(0.001)
+        await until_async(lambda: shard.ticks >= 2)
 
         assert [entry for entry, _, _ in shard.kept] == ["tick 1", "tick 2"]
 
@@ -363,9 +361,8 @@ def test_deadlines_of_a_shard_that_is_gone_do_not_fire() -> None:
         shard.deadlines.append(shards.now().after_ms(1))
         shards.serving(0).take_news(Decision())
         shards.resign(0)
-        await asyncio.sleep(0.01)
 
-        assert shard.ticks == 0
+        await stays_async(lambda: shard.ticks == 0, 0.01)
 
     run(story)
 
@@ -412,8 +409,7 @@ def test_news_of_commits_reaches_the_shell() -> None:
         await shards.wait_loaded(0)
         assert committed == [0]
         writing = asyncio.ensure_future(keep(shards, "a"))
-        await asyncio.sleep(0.01)
-        assert committed == [0]
+        await stays_async(lambda: committed == [0], 0.01)
 
         log.commit()
         await writing
@@ -430,10 +426,11 @@ def test_a_log_that_cannot_be_read_leaves_its_shard_unserved_but_others_alone() 
         broken.data, broken.end_offset = b"\0" * 100, 3
         shards, _ = await serving(ListLog())
         shards.lead(1, broken)
-        await asyncio.sleep(0.01)
 
-        asking = shards.ask("1", Ledger.keep, ())
-        assert await code_of(asking) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        async def is_unserved() -> bool:
+            return await code_of(shards.ask("1", Ledger.keep, ())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+        await stays_async(is_unserved, 0.01)
         assert await keep(shards) == "kept 0"
 
     run(story)
@@ -501,8 +498,7 @@ def test_writes_that_cannot_be_confirmed_for_want_of_replicas_are_noticed_when_t
         assert not committed
         log.failure = None
         log.commit()
-        while not committed:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: committed)
 
     run(story)
 

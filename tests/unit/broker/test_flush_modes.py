@@ -23,6 +23,7 @@ from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.testing.disk import SimulatedDisk
+from tests.support.waiting import until_async
 
 DIRECTORY = Path("/data/t-0")
 HOUR_MS = 3_600_000
@@ -141,8 +142,7 @@ def test_modes_are_switched_under_load_and_a_power_failure_takes_nothing_that_wa
         promised = max(promised, log.end_offset)
         partition.reconfigure(config("interval", flush_ms=1))
         partition.append(build_batch([Record(0, 1, b"k", b"v")]))
-        while log.unflushed_messages:
-            await asyncio.sleep(0.001)
+        await until_async(lambda: not log.unflushed_messages)
         promised = log.end_offset
         partition.reconfigure(config("os"))
         partition.append(build_batch([Record(0, 1, b"k", b"not promised")]))

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.broker.partitions.flushing import Flusher
 from headrace.model.errors import StorageError
+from tests.support.waiting import until_async
 
 
 class FakeLog:
@@ -68,7 +69,7 @@ def test_what_is_appended_during_a_flush_is_in_the_next_and_never_two_at_once() 
         for _ in range(30):
             log.appended += 1
             flusher.request(log)
-            await asyncio.sleep(0.001)
+            await until_async(lambda: log.at_once, "a flush is under way")
         await flusher.drain()
 
         assert log.flushed == 30

@@ -1,9 +1,9 @@
 """Turns: one at a time, and nobody waits for ever."""
 
 import threading
-import time
 
 from headrace.client.fair_lock import Turns
+from tests.support.waiting import until
 
 
 def test_whoever_waits_is_next_even_when_the_other_comes_back_at_once() -> None:
@@ -12,7 +12,7 @@ def test_whoever_waits_is_next_even_when_the_other_comes_back_at_once() -> None:
     def hog() -> None:
         while not stop.is_set():
             with turns:
-                time.sleep(0.01)
+                until(lambda: turns._next.locked() or stop.is_set(), "the other one waits")
 
     def waits() -> None:
         with turns:
@@ -38,7 +38,7 @@ def test_a_thread_may_take_its_turn_again_while_another_waits() -> None:
     with turns:
         other = threading.Thread(target=waits)
         other.start()
-        time.sleep(0.05)
+        until(turns._next.locked, "the other one waits")
         with turns:
             assert turns.mine
         assert turns.mine

@@ -13,6 +13,7 @@ import pytest
 
 from headrace.host.worker import WorkerLost, WorkerProcess
 from headrace.log.results import CorruptBatch
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -71,6 +72,14 @@ def test_a_worker_that_stands_still_is_ended_when_its_time_is_over(worker: Worke
     worker.end()
 
 
+def has_ended(process_id: int) -> bool:
+    try:
+        # Empty for a zombie whose new parent has not looked yet.
+        return not Path(f"/proc/{process_id}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return True
+
+
 def test_a_worker_ends_with_its_owner(tmp_path: Path) -> None:
     script = tmp_path / "owner.py"
     script.write_text(
@@ -86,13 +95,7 @@ def test_a_worker_ends_with_its_owner(tmp_path: Path) -> None:
     owner.wait()
     owner.stdout.close()
 
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and Path(f"/proc/{process_id}/cmdline").exists():
-        if not Path(f"/proc/{process_id}/cmdline").read_bytes():
-            break  # a zombie whose new parent has not looked yet
-        time.sleep(0.01)
-    else:
-        assert not Path(f"/proc/{process_id}/cmdline").exists()
+    until(lambda: has_ended(process_id), "the worker ends")
 
 
 def test_damage_found_there_can_be_told_here(worker: WorkerProcess) -> None:

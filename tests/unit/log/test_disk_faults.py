@@ -6,7 +6,6 @@ import contextlib
 import errno
 import random
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from headrace.log.log import Log
 from headrace.model.errors import NoRoom, StorageError
 from headrace.model.topic_settings import LogConfig
 from headrace.testing.disk import Action, SimulatedCrash, SimulatedDisk
+from tests.support.waiting import until
 from tests.unit.log.storing import (
     DIRECTORY,
     TIME,
@@ -383,8 +383,7 @@ def test_a_flush_does_not_wait_for_a_checkpoint() -> None:
     log.sync()
     with ThreadPoolExecutor(2) as threads:
         checkpoint = threads.submit(log.checkpoint)
-        while not disk.is_waited_for:
-            time.sleep(0.001)
+        until(lambda: disk.is_waited_for)
         produce(log, b"more")
         try:
             assert threads.submit(log.sync).result(30) == 2

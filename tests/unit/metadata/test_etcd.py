@@ -5,6 +5,7 @@ import base64
 import json
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,10 @@ def test_members_that_are_slow_are_not_given_up(etcd: EtcdCluster) -> None:
 
     async def run() -> None:
         async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay_s: float) -> None:
-            while data := await source.read(65_536):
-                await asyncio.sleep(delay_s)
-                target.write(data)
-            target.close()
+            with closing(target):
+                while data := await source.read(65_536):
+                    await asyncio.sleep(delay_s)
+                    target.write(data)
 
         async def delayed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             answers, requests = await asyncio.open_connection("127.0.0.1", int(etcd.endpoints[0].rpartition(":")[2]))

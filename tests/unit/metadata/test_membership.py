@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from headrace.metadata.membership import BrokerMembership, NodeIdTaken
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import StoreUnavailable, TransactionResult
 from headrace.testing.tasks import keep
+from tests.support.waiting import stays_async, until_async
 
 TTL_S = 0.4
 
@@ -93,11 +95,8 @@ def test_a_lease_is_kept_as_long_as_the_store_answers() -> None:
     async def run() -> None:
         store, lost = MemoryStore(), list[float]()
         view, membership = await member(store, 1, lost)
-        await asyncio.sleep(3 * TTL_S)
 
-        assert membership.is_valid
-        assert 1 in view.image.brokers
-        assert lost == []
+        await stays_async(lambda: membership.is_valid and 1 in view.image.brokers and not lost, 3 * TTL_S)
         await membership.leave()
         await view.wait_until(lambda image: 1 not in image.brokers, 5)
         await view.close()
@@ -125,9 +124,7 @@ def test_a_broker_that_is_cut_off_fences_itself_before_the_others_see_it_go() ->
         assert not membership.is_valid
         cut.is_cut = False
         await others_view.wait_until(lambda image: 1 in image.brokers, 5)
-        async with asyncio.timeout(5):
-            while not regained:
-                await asyncio.sleep(0.01)
+        await until_async(lambda: regained)
         assert regained == [True]
         assert membership.epoch > first_epoch
         for each in (membership, other):
@@ -145,15 +142,15 @@ def test_a_broker_whose_lease_did_not_end_after_all_goes_on_in_the_same_life() -
         view, membership = await member(cut, 1, lost, regained)
         epoch, lease = membership.epoch, membership.lease
         cut.is_cut = True
-        async with asyncio.timeout(5):
-            while not lost:
-                # The store counts anew, as etcd does when its leader changes, and does not let the lease end.
-                await whole.keep_alive(lease)
-                await asyncio.sleep(0.01)
-            cut.is_cut = False
-            while not regained:
-                await whole.keep_alive(lease)
-                await asyncio.sleep(0.01)
+
+        async def has_come(news: list[Any]) -> list[Any]:
+            # The store counts anew, as etcd does when its leader changes, and does not let the lease end.
+            await whole.keep_alive(lease)
+            return news
+
+        await until_async(lambda: has_come(lost))
+        cut.is_cut = False
+        await until_async(lambda: has_come(regained))
 
         assert regained == [True]
         assert (membership.epoch, membership.lease) == (epoch, lease)
@@ -177,9 +174,8 @@ def test_an_answer_that_nobody_understands_does_not_end_the_renewals() -> None:
             return await sound(lease)
 
         cut.keep_alive = confused  # type: ignore[method-assign]
-        await asyncio.sleep(3 * TTL_S)
 
-        assert membership.is_valid
+        await stays_async(lambda: membership.is_valid, 3 * TTL_S)
         await membership.leave()
         await view.close()
 
@@ -194,9 +190,8 @@ def test_a_second_process_with_the_same_id_waits_until_the_first_is_gone() -> No
         await other_view.start(keep)
         second = BrokerMembership(other_view, BrokerRegistration(broker_id=1), on_lost=lambda: None, lease_ttl_s=TTL_S)
         joining = asyncio.ensure_future(second.join(keep))
-        await asyncio.sleep(2 * TTL_S)
 
-        assert not joining.done()
+        await stays_async(lambda: not joining.done(), 2 * TTL_S)
         await first.leave()
         await asyncio.wait_for(joining, 5)
         assert second.epoch > first.epoch
