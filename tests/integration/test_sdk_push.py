@@ -21,9 +21,8 @@ def send(bootstrap: str, topic: str, pairs: list[tuple[str | None, str]], partit
 
 
 def reader(bootstrap: str, topic: str, **options: Any) -> Consumer[str, str]:
-    return Consumer(
-        topic, bootstrap=bootstrap, group=topic, keys=str, values=str, commit_interval=0.1, session_timeout=6, **options
-    )
+    given: dict[str, Any] = {"commit_interval": 0.1, "session_timeout": 6} | options
+    return Consumer(topic, bootstrap=bootstrap, group=topic, keys=str, values=str, **given)
 
 
 def committed(bootstrap: str, topic: str) -> int:

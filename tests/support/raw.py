@@ -31,6 +31,11 @@ class RawClient:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.socket.close()
 
+    def __del__(self) -> None:
+        """Many a test keeps dozens open for as long as it takes, and has nothing to do with them in the end."""
+        if hasattr(self, "socket"):
+            self.socket.close()
+
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
