@@ -1,8 +1,13 @@
 """Tests wait for what they await, and do not sleep.  Where time itself is the subject, it says so here, with the reason."""
 
 import ast
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import stays, stays_async, until, until_async
 
 TESTS = Path(__file__).parents[1]
 
@@ -76,3 +81,22 @@ def is_sleep(call: ast.Call) -> bool:
     """Whether it takes time: `asyncio.sleep(0)` only lets others go first."""
     called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return called == "sleep" and not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0)
+
+
+def test_a_wait_in_vain_says_what_was_awaited() -> None:
+    with pytest.raises(AssertionError, match=r"^not within 0\.01 s: a reply$"):
+        until(lambda: False, "a reply", 0.01)
+    with pytest.raises(AssertionError, match=r"^not within 0\.01 s: .*until_async.lambda: False"):
+        asyncio.run(until_async(lambda: False, seconds=0.01))
+    with pytest.raises(AssertionError, match=r"^no longer: silence$"):
+        stays(lambda: False, 0.01, lambda: "silence")
+
+
+def test_what_is_asked_on_a_loop_may_be_a_coroutine() -> None:
+    answers = iter(["", "yes"])
+
+    async def ask() -> str:
+        return next(answers, "yes")
+
+    assert asyncio.run(until_async(ask)) == "yes"
+    asyncio.run(stays_async(ask, 0.01))
