@@ -115,7 +115,7 @@ def test_a_long_poll_returns_as_soon_as_there_is_enough(client: RawClient, broke
     create(client, topic)
 
     def append_soon() -> None:
-        until(lambda: broker.run(lambda real: bool(real.replicas.find(topic, 0).readers)), "somebody waits")
+        until(lambda: broker.run(lambda real: bool(real.parts.replicas.find(topic, 0).readers)), "somebody waits")
         with RawClient(broker.bootstrap) as other:
             append(other, topic, b"news")
 

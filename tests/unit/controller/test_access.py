@@ -22,7 +22,7 @@ from headrace.controller.access.scram_credentials import (
     create_scram_seed,
 )
 from headrace.controller.changes import AclChanged, ScramCredentialChanged
-from headrace.controller.entries import Event, Put, Transaction
+from headrace.controller.entries import ConditionalWrite, Event, Put
 from headrace.controller.image import ClusterImage
 from headrace.model.access.acls import AclFilter, AclRule, Operation, PatternType, Permission, ResourceType
 from headrace.model.access.principals import Principal, user
@@ -118,7 +118,7 @@ def test_a_change_says_which_rule_came_and_which_went() -> None:
 def altered(image: ClusterImage, *alterations: Alteration) -> dict[str, ErrorCode]:
     """Carry out what can be, and answer as the reply would."""
     results = alter_scram_credentials(image, alterations)
-    carry_out(image, [each for each in results.values() if isinstance(each, Transaction)])
+    carry_out(image, [each for each in results.values() if isinstance(each, ConditionalWrite)])
     return {name: each.code if isinstance(each, RequestError) else ErrorCode.NONE for name, each in results.items()}
 
 
@@ -142,7 +142,7 @@ def test_neither_the_password_nor_what_it_was_salted_to_is_kept() -> None:
 
     (transaction,) = alter_scram_credentials(image, [asked]).values()
 
-    assert isinstance(transaction, Transaction)
+    assert isinstance(transaction, ConditionalWrite)
     (operation,) = transaction.operations
     assert isinstance(operation, Put)
     kept = decode_credential(operation.value)

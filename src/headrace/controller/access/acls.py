@@ -4,25 +4,25 @@ from collections.abc import Iterable
 from typing import Final
 
 from headrace.controller.access.entries import acl_key, encode_rule
-from headrace.controller.entries import Delete, Operation, Put, Transaction
+from headrace.controller.entries import ConditionalWrite, Delete, Operation, Put
 from headrace.controller.image import ClusterImage
 from headrace.model.access.acls import AclFilter, AclRule, check_filter
 
 OPERATIONS_MAX: Final = 100  # a store takes no more at once
 
 
-def create_acls(image: ClusterImage, rules: Iterable[AclRule]) -> list[Transaction]:
+def create_acls(image: ClusterImage, rules: Iterable[AclRule]) -> list[ConditionalWrite]:
     """Make rules, each of which was checked.  One that there is already changes nothing.  No condition is needed: the key is the
     rule, so whoever else makes it makes the same."""
     keys = {acl_key(rule): rule for rule in rules}
-    return _transactions(Put(key, encode_rule(rule)) for key, rule in keys.items() if key not in image.acls)
+    return _writes(Put(key, encode_rule(rule)) for key, rule in keys.items() if key not in image.acls)
 
 
-def delete_acls(image: ClusterImage, wanted: AclFilter) -> tuple[list[AclRule], list[Transaction]]:
+def delete_acls(image: ClusterImage, wanted: AclFilter) -> tuple[list[AclRule], list[ConditionalWrite]]:
     """The rules that a filter finds, and how to remove them.  Raises RequestError."""
     check_filter(wanted)
     found = {key: rule for key, rule in image.acls.items() if wanted.matches(rule)}
-    return list(found.values()), _transactions(Delete(key) for key in found)
+    return list(found.values()), _writes(Delete(key) for key in found)
 
 
 def describe_acls(image: ClusterImage, wanted: AclFilter) -> list[AclRule]:
@@ -34,6 +34,8 @@ def describe_acls(image: ClusterImage, wanted: AclFilter) -> list[AclRule]:
     )
 
 
-def _transactions(operations: Iterable[Operation]) -> list[Transaction]:
+def _writes(operations: Iterable[Operation]) -> list[ConditionalWrite]:
     listed = list(operations)
-    return [Transaction((), tuple(listed[start : start + OPERATIONS_MAX])) for start in range(0, len(listed), OPERATIONS_MAX)]
+    return [
+        ConditionalWrite((), tuple(listed[start : start + OPERATIONS_MAX])) for start in range(0, len(listed), OPERATIONS_MAX)
+    ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.controller.access.entries import SCRAM_SEED, encode_credential, encode_seed, scram_key
-from headrace.controller.entries import Compare, Delete, Operation, Put, Transaction, absent
+from headrace.controller.entries import Compare, ConditionalWrite, Delete, Operation, Put, absent
 from headrace.controller.image import ClusterImage
 from headrace.model.access.principals import PrincipalError, user
 from headrace.model.access.saslprep import check_prepared
@@ -37,7 +37,9 @@ class Deletion:
 Alteration = Upsertion | Deletion
 
 
-def alter_scram_credentials(image: ClusterImage, alterations: Iterable[Alteration]) -> Mapping[str, Transaction | RequestError]:
+def alter_scram_credentials(
+    image: ClusterImage, alterations: Iterable[Alteration]
+) -> Mapping[str, ConditionalWrite | RequestError]:
     """What to do for each user, or what is wrong with what was asked for it: then nothing is done for that user."""
     by_user: dict[str, list[Alteration]] = {}
     for alteration in alterations:
@@ -45,12 +47,12 @@ def alter_scram_credentials(image: ClusterImage, alterations: Iterable[Alteratio
     return {name: _altered(image, each) for name, each in by_user.items()}
 
 
-def create_scram_seed(seed: bytes) -> Transaction:
+def create_scram_seed(seed: bytes) -> ConditionalWrite:
     """For whoever finds none: the first to write it decides for all."""
-    return Transaction((absent(SCRAM_SEED),), (Put(SCRAM_SEED, encode_seed(seed)),))
+    return ConditionalWrite((absent(SCRAM_SEED),), (Put(SCRAM_SEED, encode_seed(seed)),))
 
 
-def _altered(image: ClusterImage, alterations: list[Alteration]) -> Transaction | RequestError:
+def _altered(image: ClusterImage, alterations: list[Alteration]) -> ConditionalWrite | RequestError:
     try:
         if len({alteration.mechanism for alteration in alterations}) < len(alterations):
             message = "A user credential cannot be altered twice in the same request."
@@ -58,7 +60,7 @@ def _altered(image: ClusterImage, alterations: list[Alteration]) -> Transaction 
         parts = [_operation(image, alteration) for alteration in alterations]
     except RequestError as error:
         return error
-    return Transaction(tuple(condition for condition, _ in parts), tuple(operation for _, operation in parts))
+    return ConditionalWrite(tuple(condition for condition, _ in parts), tuple(operation for _, operation in parts))
 
 
 def _operation(image: ClusterImage, alteration: Alteration) -> tuple[Compare, Operation]:
