@@ -214,13 +214,13 @@ class Broker:
 
     async def _listen(self) -> dict[str, Endpoint]:
         """Take every listener's address; what the others are told of them, by name."""
-        told = {}
+        endpoints = {}
         for listener in self.listeners.each:
             bound = self.addresses[listener.name] = await self.server.listen(listener)
             host = listener.advertised.host or await self.loop.run_in_executor(None, name_of_this_machine)
             port = listener.advertised.port or bound.port
-            told[listener.name] = Endpoint(host=host, port=port, security_protocol=listener.security_protocol)
-        return told
+            endpoints[listener.name] = Endpoint(host=host, port=port, security_protocol=listener.security_protocol)
+        return endpoints
 
     # -- changes
 

@@ -24,7 +24,7 @@ class AutoCreation:
         self._spawn = spawn
         self._under_way: set[str] = set()
         # What was last said of a name that could not be created: clients ask many times a second.
-        self._told: dict[str, str] = {}
+        self._last_reason: dict[str, str] = {}
 
     def is_under_way(self, name: str) -> bool:
         """Whether a topic is still being taken up here; who is told of it too soon writes in vain and rests for longer."""
@@ -40,16 +40,16 @@ class AutoCreation:
     async def _create(self, name: str) -> None:
         try:
             await self._topics.ensure(name)
-            self._told.pop(name, None)
+            self._last_reason.pop(name, None)
         except RequestError as error:
-            self._tell(name, error.message or error.code.name)
+            self._log_once(name, error.message or error.code.name)
         finally:
             self._under_way.discard(name)
 
-    def _tell(self, name: str, why: str) -> None:
-        if self._told.get(name) == why:
+    def _log_once(self, name: str, why: str) -> None:
+        if self._last_reason.get(name) == why:
             return
-        if len(self._told) >= NAMES_MAX:
-            self._told.clear()
-        self._told[name] = why
+        if len(self._last_reason) >= NAMES_MAX:
+            self._last_reason.clear()
+        self._last_reason[name] = why
         logger.warning("topic '%s', which a client named, was not created: %s", name, why)

@@ -81,9 +81,9 @@ class _Description:
             case ResourceType.BROKER:
                 require_broker(self.broker_id, resource.resource_name)
                 if keys == (DEGRADED,):
-                    return (_told(DEGRADED, "; ".join(self.health.reasons())),)
+                    return (_read_only(DEGRADED, "; ".join(self.health.reasons())),)
                 if keys == (UNCLEAN_ELECTIONS,):
-                    return (_told(UNCLEAN_ELECTIONS, self.image.unclean_elections.to_value().decode()),)
+                    return (_read_only(UNCLEAN_ELECTIONS, self.image.unclean_elections.to_value().decode()),)
                 if resource.resource_name == "":
                     return describe_all_brokers(sources, keys, synonyms=synonyms, documentation=documentation)
                 return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
@@ -101,7 +101,7 @@ class _Description:
                 raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
 
 
-def _told(name: str, value: str) -> DescribeConfigsResourceResult:
+def _read_only(name: str, value: str) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(name=name, value=value, read_only=True, is_sensitive=False)
 
 

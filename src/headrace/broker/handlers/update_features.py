@@ -23,8 +23,8 @@ def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFea
         message = f"The update failed for all features since the following feature had an error: {error.message}"
         return UpdateFeaturesResponse(error_code=error.code, error_message=message)
     results = tuple(UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE) for update in updates)
-    told = results if context.api_version < FIRST_VERSION_WITHOUT_RESULTS else ()
-    return UpdateFeaturesResponse(error_code=ErrorCode.NONE, results=told)
+    shown = results if context.api_version < FIRST_VERSION_WITHOUT_RESULTS else ()
+    return UpdateFeaturesResponse(error_code=ErrorCode.NONE, results=shown)
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:

@@ -143,13 +143,13 @@ class DiskHealth:
     async def tell(self) -> None:
         """Let the others know, if anything is new.  Numbers change all the time; a disk that stays slow is no news."""
         reasons, membership = self.reasons(), self._membership
-        told = membership.registration.degraded
+        known = membership.registration.degraded
         gives_up = self.lost is not None and not membership.registration.shutting_down
-        if not gives_up and [_kind(reason) for reason in reasons] == [_kind(reason) for reason in told]:
+        if not gives_up and [_kind(reason) for reason in reasons] == [_kind(reason) for reason in known]:
             return
         for reason in reasons:
             logger.warning("this broker is degraded: %s", reason)
-        if told and not reasons:
+        if known and not reasons:
             logger.info("this broker is no longer degraded")
         if self.lost is not None:
             # As before a shutdown: others lead whatever they can, and nothing new comes here.

@@ -70,7 +70,7 @@ class Throttling:
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partition_data)
         now, client_id = self._now(), context.client_id or ""
         wait = self.quotas.on_produced(ANONYMOUS, client_id, sizes, now)
-        return _rest(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
+        return _rest_for(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
 
     def after_fetch(self, results: list[FetchableTopicResponse], context: "RequestContext") -> int:
         """The throttle time in milliseconds for a Fetch reply to a consumer."""
@@ -82,7 +82,7 @@ class Throttling:
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
         now, client_id = self._now(), context.client_id or ""
         wait = self.quotas.on_fetched(ANONYMOUS, client_id, sizes, now)
-        return _rest(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
+        return _rest_for(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
 
     def _name_of(self, topic_id: UUID, name: str) -> str:
         known = self._image().topics_by_id.get(topic_id)
@@ -92,7 +92,7 @@ class Throttling:
         """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
         if self._is_broker(context.client_id):
             return 0
-        return _rest(self.quotas.on_worked(ANONYMOUS, context.client_id or "", seconds, self._now()), context)
+        return _rest_for(self.quotas.on_worked(ANONYMOUS, context.client_id or "", seconds, self._now()), context)
 
     def with_wait(self, response: Any, seconds: float, context: "RequestContext") -> Any:
         """A response that says how long to wait after the work it took, where it has a word for that."""
@@ -165,7 +165,7 @@ class Mutations:
         return replace(response, throttle_time_ms=max(1, round(self._wait * 1000)))  # type: ignore[type-var]
 
 
-def _rest(seconds: float, context: "RequestContext") -> int:
+def _rest_for(seconds: float, context: "RequestContext") -> int:
     if seconds <= 0:
         return 0
     context.connection.rest(seconds)

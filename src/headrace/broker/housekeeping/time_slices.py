@@ -13,7 +13,7 @@ SLICE_S: Final = 0.002
 STEPS_PER_SLICE: Final = 200
 
 
-async def in_turns(loop: asyncio.AbstractEventLoop, clock: Clock, work: Steps[Result]) -> Result:
+async def in_time_slices(loop: asyncio.AbstractEventLoop, clock: Clock, work: Steps[Result]) -> Result:
     """Do it; what fits one slice is done at once."""
     answer: Any = None
     began, steps = clock.monotonic(), 0

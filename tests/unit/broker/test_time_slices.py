@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.housekeeping.housekeeping import Housekeeping
-from headrace.broker.housekeeping.turns import SLICE_S, STEPS_PER_SLICE, in_turns
+from headrace.broker.housekeeping.time_slices import SLICE_S, STEPS_PER_SLICE, in_time_slices
 from headrace.host.clock import SystemClock
 from headrace.log.cleaning.steps import Steps
 from headrace.log.memory.memory_log import MemoryLog
@@ -48,7 +48,7 @@ def seen_between_turns(clock: SteppedClock, work: Steps[str], measure: Callable[
         task = asyncio.ensure_future(others())
         await asyncio.sleep(0)
         try:
-            return await in_turns(asyncio.get_running_loop(), clock, work)
+            return await in_time_slices(asyncio.get_running_loop(), clock, work)
         finally:
             task.cancel()
 
