@@ -29,6 +29,7 @@ from headrace import (
     exactly_once,
 )
 from headrace.client.consumer.feed import feed_of
+from headrace.client.producer.outbox import outbox_of
 from headrace.testing import Api, Broker, ErrorCode
 from tests.support.waiting import stays, until, until_async
 
@@ -410,14 +411,15 @@ def test_a_failure_of_an_async_producer_that_nobody_looks_at_comes_out_of_its_en
 def test_a_record_sent_while_another_thread_closes_is_delivered_or_refused(own: Broker) -> None:
     producer = Producer(own.bootstrap, linger=0)
     checked, closed = threading.Event(), threading.Event()
-    real = producer._check_sendable
+    outbox = outbox_of(producer)
+    real = outbox.check_sendable
 
     def check_and_wait(topic: str) -> None:
         real(topic)
         checked.set()
         closed.wait(10)
 
-    producer._check_sendable = check_and_wait  # type: ignore[method-assign]
+    outbox.check_sendable = check_and_wait  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(producer.send, "orders", "x")
         checked.wait(10)
@@ -425,7 +427,7 @@ def test_a_record_sent_while_another_thread_closes_is_delivered_or_refused(own: 
         closed.set()
         with pytest.raises(Closed):
             sending.result(10)
-    assert len(producer._client) == 0
+    assert len(outbox.client) == 0
 
 
 PROCESS = """

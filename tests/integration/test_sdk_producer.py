@@ -23,6 +23,7 @@ from headrace import (
     Salted,
     Sticky,
 )
+from headrace.client.producer.outbox import outbox_of
 from headrace.client.producer.partitioners import partition_of_key
 from headrace.testing import Api, Broker
 
@@ -189,7 +190,9 @@ def test_a_partition_that_is_not_there_is_named_with_those_that_are(bootstrap: s
     with Producer(bootstrap) as producer:
         for _ in range(2):  # the first asks a broker, the second knows
             with pytest.raises(InvalidArgument, match=f"partition=99 is not accepted for topic '{three}'; accepted: 0 to 2"):
-                getattr(producer, send)(three, [b"v"] if send == "send_many" else b"v", partition=99)
+                getattr(outbox_of(producer) if send == "send_bytes" else producer, send)(
+                    three, [b"v"] if send == "send_many" else b"v", partition=99
+                )
 
 
 def test_a_partition_that_was_added_is_written_to_at_once(bootstrap: str, three: str) -> None:
@@ -205,7 +208,7 @@ def test_a_partitioner_goes_by_what_it_knew_while_nobody_answers(monkeypatch: py
     with Broker() as broker, Producer(broker.bootstrap, partitioner=RoundRobin()) as producer:
         producer.send("t", "v").result(10)
         monkeypatch.setattr("headrace.client.producer.partition_counts.ASK_S", 0.05)
-        monkeypatch.setattr(producer._partition_counts, "_patience", 0.05)
+        monkeypatch.setattr(outbox_of(producer).partition_counts, "_patience", 0.05)
         with broker.faults.on(Api.METADATA, delay=0.5) as late:
             delivery = producer.send("t", "v").result(10)
 

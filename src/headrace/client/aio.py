@@ -23,6 +23,7 @@ from headrace.client.consumer.consumer import Consumer
 from headrace.client.consumer.feed import feed_of
 from headrace.client.errors import BufferFull, Closed, InvalidArgument
 from headrace.client.logs import log
+from headrace.client.producer.outbox import outbox_of
 from headrace.client.producer.producer import Producer
 from headrace.client.producer.receipts import Deliveries, DeliveryFuture
 from headrace.client.producer.transaction import Transaction
@@ -54,6 +55,7 @@ class AsyncProducer:
         if when_full not in ("block", "raise"):
             raise InvalidArgument(f"when_full={when_full!r} is not accepted; accepted: 'block', 'raise'")
         self._producer = Producer(bootstrap, when_full="raise", **settings)
+        self._outbox = outbox_of(self._producer)
         self._blocks = when_full == "block"
         # In a transaction it is the commit that tells of failures.
         self._arrivals: Arrivals[Any] = Arrivals(remembers=settings.get("transactional_id") is None)
@@ -88,9 +90,9 @@ class AsyncProducer:
         """Send many records of one topic, and wait until all are acknowledged."""
         listed, keyed = list(values), None if keys is None else list(keys)
         await self._know_partitions(topic, None)
-        if len(self._producer) + len(listed) > self._producer.buffer_messages:
+        if len(self._producer) + len(listed) > self._outbox.buffer_messages:
             # It will have to wait for room in the middle: not on the loop.
-            return await asyncio.to_thread(lambda: self._producer.send_many_waiting(topic, listed, keyed).result())
+            return await asyncio.to_thread(lambda: self._outbox.send_many(topic, listed, keyed, None, wait=True).result())
         return await await_quietly(self._arrivals.follow(self._producer.send_many(topic, listed, keys=keyed)))
 
     async def flush(self, timeout: Duration | None = None) -> None:
@@ -118,8 +120,8 @@ class AsyncProducer:
             self._arrivals.raise_unseen()
 
     async def _know_partitions(self, topic: str, partition: int | None) -> None:
-        if self._producer.must_ask_first(topic, partition):
-            await asyncio.to_thread(self._producer.ask_first, topic)
+        if self._outbox.must_ask_first(topic, partition):
+            await asyncio.to_thread(self._outbox.ask_first, topic)
 
     async def _when_there_is_room(self, send: Callable[[], T]) -> T:
         while True:

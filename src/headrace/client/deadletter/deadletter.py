@@ -18,6 +18,7 @@ from headrace.client.arguments import as_datetime, seconds, topic_name, whole_nu
 from headrace.client.deadletter.backoff import Backoff, BackoffGiven, backoff
 from headrace.client.errors import DecodeFailed, DeliveryFailed, HeadraceError, InvalidArgument, Reject, WrongState
 from headrace.client.logs import log
+from headrace.client.producer.outbox import outbox_of
 from headrace.client.push.handlers import plain_function_or_none
 from headrace.client.records.record import Delivery, Headers, Record
 
@@ -74,7 +75,7 @@ class DeadLetters:
         self._backoff = _checked_backoff(backoff)
         plain_function_or_none("retry", retry, "the exception")
         self._retry = retry
-        if producer is not None and not hasattr(producer, "send_bytes"):
+        if producer is not None and not hasattr(producer, "_outbox"):
             raise InvalidArgument(f"producer={producer!r} is not accepted; accepted: a Producer, or None")
         self._given_producer = producer
         self._own_producer: Producer | None = None
@@ -109,7 +110,7 @@ class DeadLetters:
         """Send a record to its dead-letter topic; the future says when it is safe there.  `brief` leaves the stack out."""
         headers = record.headers + self._explanation(record, failure, group, brief)
         topic = self.topic_for(record.topic, group)
-        return self._producer(bootstrap).send_bytes(topic, record.raw_value, key=record.raw_key, headers=headers)
+        return outbox_of(self._producer(bootstrap)).send_bytes(topic, record.raw_value, key=record.raw_key, headers=headers)
 
     def park_and_wait(
         self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]

@@ -19,6 +19,7 @@ from headrace.client.deadletter.deadletter import PREFIX
 from headrace.client.deadletter.progress import Progress
 from headrace.client.errors import InvalidArgument, TopicNotFound
 from headrace.client.logs import log
+from headrace.client.producer.outbox import outbox_of
 from headrace.client.producer.producer import Producer
 from headrace.client.producer.transaction import Transaction
 from headrace.client.push.handlers import plain_function_or_none
@@ -332,7 +333,7 @@ def _send_back(producer: Producer, letter: Parked, to: str | None, counts: Mappi
             "does not say where it came from; accepted: a topic name"
         )
     same = to is None and 0 <= letter.origin_partition < counts.get(target, 0)
-    return producer.send_bytes(
+    return outbox_of(producer).send_bytes(
         target,
         letter.record.raw_value,
         key=letter.record.raw_key,
