@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headrace.broker.coordinators.transactions import marker_writes as transaction_partitions
-from headrace.broker.coordinators.transactions.markers import LANE, LATE_LANE
+from headrace.broker.coordinators.transactions.markers import LATE_PURPOSE, PURPOSE
 from headrace.broker.coordinators.transactions.verification import _Question
 from headrace.coordination.transaction.markers import Marker
 from headrace.model.errors import ErrorCode
@@ -64,10 +64,10 @@ def test_a_marker_that_is_late_is_answered_and_sent_again_where_it_delays_no_oth
         async with MemoryCluster(2, SETTINGS) as cluster:
             leader = await cluster_with_a_held_partition(cluster)
             sender = cluster.brokers[3 - leader].parts.transactions.sender
-            assert sender._lane_of(T) == LANE
+            assert sender._purpose_of(T) == PURPOSE
 
             assert await sender._write_everywhere(marker(), 0) == {T: ErrorCode.REQUEST_TIMED_OUT}
-            assert sender._lane_of(T) == LATE_LANE
+            assert sender._purpose_of(T) == LATE_PURPOSE
             # What was sent before may still be lost: that it is in the log settles nothing.
             assert await sender._write_everywhere(marker(), 0) == {T: ErrorCode.REQUEST_TIMED_OUT}
             partition = cluster.brokers[leader].parts.replicas.find("t", 0)

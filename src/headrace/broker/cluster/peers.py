@@ -83,7 +83,8 @@ class PeerConnection(asyncio.BufferedProtocol):
 
 
 class Peers:
-    """Connections to the other brokers, by broker id.  `lane` keeps long polls from delaying anything else."""
+    """Connections to the other brokers, by broker id.  What has a purpose of its own has a connection of its
+    own, so that long polls delay nothing else."""
 
     def __init__(self, client_id: str, resolve: Resolve) -> None:
         self._client_id = client_id
@@ -91,12 +92,12 @@ class Peers:
         self._connections: dict[tuple[int, str], tuple[tuple[str, int], PeerConnection]] = {}
         self._connecting: dict[tuple[int, str], asyncio.Lock] = {}
 
-    async def call(self, broker_id: int, request: Any, version: int, *, timeout: float, lane: str = "") -> Any:
+    async def call(self, broker_id: int, request: Any, version: int, *, timeout: float, purpose: str = "") -> Any:
         """Send a request to a broker and return its reply; PeerUnreachable when there is none in time."""
         connection = None
         try:
             async with asyncio.timeout(timeout):
-                connection = await self._connection(broker_id, lane)
+                connection = await self._connection(broker_id, purpose)
                 return await connection.send(request, version, self._client_id)
         except (TimeoutError, OSError) as error:
             if connection is not None:
@@ -104,11 +105,11 @@ class Peers:
                 connection.close()
             raise PeerUnreachable(f"broker {broker_id} did not answer {type(request).__name__}: {error or 'time-out'}") from error
 
-    async def _connection(self, broker_id: int, lane: str) -> PeerConnection:
+    async def _connection(self, broker_id: int, purpose: str) -> PeerConnection:
         address = self._resolve(broker_id)
         if address is None:
             raise PeerUnreachable(f"broker {broker_id} is not registered")
-        key = (broker_id, lane)
+        key = (broker_id, purpose)
         async with self._connecting.setdefault(key, asyncio.Lock()):
             known = self._connections.get(key)
             if known is not None and known[0] == address and known[1].is_open:

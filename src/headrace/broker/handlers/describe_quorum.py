@@ -85,7 +85,7 @@ async def _state_of(image: CurrentImage, peers: Peers, clock: Clock, own_id: int
     request = ApiVersionsRequest(client_software_name="headrace", client_software_version="1")
     try:
         reply: ApiVersionsResponse = await peers.call(
-            broker_id, request, API_VERSIONS_VERSION, timeout=PEER_SECONDS_MAX, lane="quorum"
+            broker_id, request, API_VERSIONS_VERSION, timeout=PEER_SECONDS_MAX, purpose="quorum"
         )
     except PeerUnreachable:
         return ReplicaState(replica_id=broker_id, log_end_offset=UNKNOWN)

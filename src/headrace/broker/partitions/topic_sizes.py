@@ -17,7 +17,7 @@ from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, Des
 ASK_EVERY_S = 1.0
 ANSWER_S_MAX = 5.0
 DESCRIBE_LOG_DIRS_VERSION = 4
-LANE = "sizes"
+PURPOSE = "sizes"
 
 
 class TopicSizes:
@@ -65,7 +65,7 @@ class TopicSizes:
                     DescribeLogDirsRequest(topics=(wanted,)),
                     DESCRIBE_LOG_DIRS_VERSION,
                     timeout=ANSWER_S_MAX,
-                    lane=LANE,
+                    purpose=PURPOSE,
                 )
             except PeerUnreachable:
                 continue  # what was known of its partitions stays known

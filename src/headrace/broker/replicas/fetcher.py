@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 FETCH_VERSION = 17
 LIST_OFFSETS_VERSION = 7
 LATEST, EARLIEST = -1, -2
-LANE = "replication"
+PURPOSE = "replication"
 ANSWER_SLACK_S = 5.0
 THROTTLE_PAUSE_S = 0.05
 NAMED_MAX = 500  # in one request, so that ten thousand new partitions are not one long silence, here and at the leader
@@ -171,7 +171,7 @@ class Fetcher:
         request = self._request(named, wait_ms)
         self._session.name(named)
         response: FetchResponse = await self._following.peers.call(
-            self._leader, request, FETCH_VERSION, timeout=wait_ms / 1000 + ANSWER_SLACK_S, lane=LANE
+            self._leader, request, FETCH_VERSION, timeout=wait_ms / 1000 + ANSWER_SLACK_S, purpose=PURPOSE
         )
         if response.error_code in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
             self._start_session()
@@ -375,7 +375,7 @@ class Fetcher:
             replica_id=self._following.broker_id, topics=(ListOffsetsTopic(name=partition.identity.topic, partitions=(wanted,)),)
         )
         response: ListOffsetsResponse = await self._following.peers.call(
-            self._leader, request, LIST_OFFSETS_VERSION, timeout=ANSWER_SLACK_S, lane=LANE
+            self._leader, request, LIST_OFFSETS_VERSION, timeout=ANSWER_SLACK_S, purpose=PURPOSE
         )
         answer = response.topics[0].partitions[0]
         return answer.offset if answer.error_code == ErrorCode.NONE else -1

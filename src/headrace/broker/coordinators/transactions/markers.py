@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 WRITE_TXN_MARKERS_VERSION = 2
 REMOTE_TIMEOUT_S = 30.0
-LANES = LANE, LATE_LANE = "markers", "late markers"
+PURPOSES = PURPOSE, LATE_PURPOSE = "markers", "late markers"
 LATE_FOR_S = 30.0
 
 Results = dict[TopicPartition, ErrorCode]
@@ -121,9 +121,9 @@ class MarkerSender:
             elif leader == self._broker_id:
                 attempts.append(self._writer.write(marker.end(coordinator_epoch), partitions))
             else:
-                for lane in LANES:
-                    if mine := [each for each in partitions if self._lane_of(each) == lane]:
-                        attempts.append(self._write_remotely(leader, marker, mine, coordinator_epoch, lane))
+                for purpose in PURPOSES:
+                    if mine := [each for each in partitions if self._purpose_of(each) == purpose]:
+                        attempts.append(self._write_remotely(leader, marker, mine, coordinator_epoch, purpose))
         for answered in await asyncio.gather(*attempts):
             results.update(answered)
         for partition, code in results.items():
@@ -131,13 +131,13 @@ class MarkerSender:
                 self._late[partition] = self._shards.now().monotonic
         return results
 
-    def _lane_of(self, partition: TopicPartition) -> str:
+    def _purpose_of(self, partition: TopicPartition) -> str:
         """Partitions that were late a moment ago have a connection of their own, so that the others need not wait behind them."""
         late = self._late.get(partition)
         if late is not None and self._shards.now().monotonic - late > LATE_FOR_S:
             del self._late[partition]
             late = None
-        return LANE if late is None else LATE_LANE
+        return PURPOSE if late is None else LATE_PURPOSE
 
     def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
         """Partitions by the broker that leads them; None for those that do not exist any more."""
@@ -148,7 +148,7 @@ class MarkerSender:
         return by_leader
 
     async def _write_remotely(
-        self, broker_id: int, marker: Marker, partitions: list[TopicPartition], coordinator_epoch: int, lane: str
+        self, broker_id: int, marker: Marker, partitions: list[TopicPartition], coordinator_epoch: int, purpose: str
     ) -> Results:
         topics = tuple(
             WritableTxnMarkerTopic(name=topic.topic, partition_indexes=topic.partition_ids) for topic in by_topic(partitions)
@@ -167,7 +167,7 @@ class MarkerSender:
         )
         try:
             response: WriteTxnMarkersResponse = await self._peers.call(
-                broker_id, request, WRITE_TXN_MARKERS_VERSION, timeout=REMOTE_TIMEOUT_S, lane=lane
+                broker_id, request, WRITE_TXN_MARKERS_VERSION, timeout=REMOTE_TIMEOUT_S, purpose=purpose
             )
         except PeerUnreachable as error:
             logger.info("markers of %s wait: %s", marker.transactional_id, error)

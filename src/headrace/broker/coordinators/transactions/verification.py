@@ -226,7 +226,7 @@ class TransactionVerification:
             ADD_PARTITIONS_VERSION,
             timeout=REMOTE_TIMEOUT_S,
             # Behind a shard that waits for its replicas, only the questions to that shard wait.
-            lane=f"verification {self._transactions.shards.partition_of(question.transactional_id)}",
+            purpose=f"verification {self._transactions.shards.partition_of(question.transactional_id)}",
         )
         if response.error_code:
             raise RequestError(ErrorCode(response.error_code))
