@@ -1,10 +1,20 @@
-"""Twenty members that come and go at random: a partition never has two owners, and in the end it has one."""
+"""Twenty members that come and go at random: a partition never has two owners, and in the end it has one.
+
+It used to fail now and then on a busy machine, for three reasons that are no more:
+
+- A starved member's session ended, its partitions went to another, and it had not been scheduled to hear of it.  Sessions last
+  longer now than anybody starves.
+- The end was taken for reached when nothing had moved for a while, and only then looked at: a member that is slow to give up a
+  partition looks the same.  Now the even spread itself is awaited, and then that it stays.
+- A member that leaves before it has read the id it was given never joins under it, and the group waits for it until its session
+  ends.  That may happen at the very end, so the wait for the end is several sessions long.
+"""
 
 import os
 import random
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +33,10 @@ PARTITIONS = 24
 CHURN_S = 60.0 if "HEADRACE_TORTURE_ROUNDS" in os.environ else 20.0
 # Everybody leaves politely here, so a session ends only when a thread starves; on a busy machine that takes a while.
 SESSION_MS = 20_000
+SETTLED_WITHIN_S = 6 * SESSION_MS / 1000
+# Three heartbeats of the slower protocol.
+QUIET_S = 1.5
+EVEN_SHARES = [1] * (2 * MEMBERS - PARTITIONS) + [2] * (PARTITIONS - MEMBERS)
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
@@ -81,10 +95,13 @@ class Ownership:
         self._stories[partition].append(f"{self._told_at - self._began:.2f} s {what}")
 
     def is_settled(self) -> bool:
-        """Every partition has an owner, all members have some, and nothing moved for three heartbeats."""
+        """Every partition has an owner, all members have their share, and nothing moved for three heartbeats."""
+        return self.shares() == EVEN_SHARES and time.monotonic() - self._told_at >= QUIET_S
+
+    def shares(self) -> list[int]:
+        """How many partitions each owner has, in rising order."""
         with self._lock:
-            is_whole = len(self.owners) == PARTITIONS and len(set(self.owners.values())) == MEMBERS
-            return is_whole and time.monotonic() - self._told_at >= 1.5
+            return sorted(Counter(self.owners.values()).values())
 
 
 class Member(threading.Thread):
@@ -146,7 +163,7 @@ class Member(threading.Thread):
 # One after the other, and not beside the clusters: sixty clients at once starve each other.
 @pytest.mark.xdist_group("cluster")
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])
 def test_twenty_members_come_and_go_and_no_partition_ever_has_two_owners(
     server: BrokerProcess, topic: str, protocol: str
@@ -161,10 +178,7 @@ def test_twenty_members_come_and_go_and_no_partition_ever_has_two_owners(
     for member in members:
         member.churning.clear()
 
-    wait_for(ownership.is_settled, 60.0, what=lambda: sorted(ownership.owners.items()))
-    shares: dict[str, int] = defaultdict(int)
-    for owner in ownership.owners.values():
-        shares[owner] += 1
+    wait_for(ownership.is_settled, SETTLED_WITHIN_S, what=lambda: (ownership.shares(), ownership.clashes))
     for member in members:
         member.stopping.set()
     for member in members:
@@ -173,4 +187,3 @@ def test_twenty_members_come_and_go_and_no_partition_ever_has_two_owners(
     assert [member.failure for member in members if member.failure is not None] == []
     assert ownership.clashes == []
     assert ownership.changes > MEMBERS
-    assert sorted(shares.values()) == [1] * 16 + [2] * 4
