@@ -41,6 +41,7 @@ ALLOWED = {
     "integration/test_settings_have_effects.py: is_written_behind": PACE,
     "integration/test_slow_disk.py: _watch": HEARTBEAT,
     "spark/exactly_once_job.py: slowly": SLOW,
+    "spark/files_job.py: move": SLOW,
     "spark/files_job.py: slowly": SLOW,
     "spark/test_batch_read.py: _write_compacted": "the segments are rolled by time",
     "spark/test_exactly_once_under_fire.py: test_killed_broker": AWAY,

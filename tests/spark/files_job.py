@@ -18,21 +18,34 @@ from headrace.spark.pipeline.catalog import find_pipeline, load_transform
 from headrace.spark.pipeline.file import load_pipeline_file
 from headrace.spark.pipeline.run import start
 from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
+from headrace.spark.sink import file_sink
+from headrace.spark.sink.file_sink import Folder
 
-BATCH = 1500
+BATCH = 600
 MERGE_AFTER = 3
 PAUSE_SECONDS = 0.001
+MOVE_SECONDS = 0.01
 
 
-@udf(BinaryType())
+@udf(returnType=BinaryType(), useArrow=True)
 def slowly(value: bytearray) -> bytearray:
     """A pause for each row, so that there is a middle of a batch to be killed in."""
     time.sleep(PAUSE_SECONDS)
     return value
 
 
+class SlowFolder(Folder):
+    """A pause around each move, so that there is a middle of a commit and of a merge."""
+
+    def move(self, source: str, target: str) -> None:
+        time.sleep(MOVE_SECONDS)
+        super().move(source, target)
+        time.sleep(MOVE_SECONDS)
+
+
 def main(bootstrap: str, source: str, folder: str, checkpoint: str, master: str = "local[2,8]") -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    file_sink.Folder = SlowFolder  # type: ignore[misc]
     changed = {"source.subscribe": source, "source.maxOffsetsPerTrigger": str(BATCH), "sinks.files.path": folder}
     changed |= {"sinks.files.merge_after": str(MERGE_AFTER), "checkpoint": checkpoint, "trigger.available_now": "true"}
     pipeline = load_pipeline_file(find_pipeline("archive"), changed, bootstrap)
@@ -42,8 +55,10 @@ def main(bootstrap: str, source: str, folder: str, checkpoint: str, master: str 
         return archive.transform(frame.withColumn("value", slowly("value")), settings)
 
     builder = SparkSession.builder.master(master)
-    memory = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
-    for name, value in (SETTINGS | LOCAL_SETTINGS | memory | {"spark.log.level": "OFF", "spark.task.maxFailures": "8"}).items():
+    small = {"spark.driver.memory": "512m", "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+    java = {"spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")}
+    lasting = {"spark.log.level": "OFF", "spark.task.maxFailures": "8"}
+    for name, value in (SETTINGS | LOCAL_SETTINGS | small | java | lasting).items():
         builder = builder.config(name, value)
     running = start(builder.getOrCreate(), pipeline, replace(archive, transform=transform))
     print("started", flush=True)

@@ -1,4 +1,4 @@
-"""Topic to files, exactly once, with kill -9 of Python workers and of the driver, amid a commit and amid a merge."""
+"""Topic to files, exactly once, with kill -9 of an executor amid a write and of the driver amid a commit and amid a merge."""
 
 import os
 import signal
@@ -13,10 +13,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.spark.test_exactly_once_under_fire import PARTITIONS, ROWS, Job
+from tests.spark.test_exactly_once_under_fire import PARTITIONS, Job
 from tests.support.waiting import until
 
-HOURS = 4  # so many folders, and with two tasks twice as many files to be moved in each commit
+ROWS = 3000
+HOURS = 2  # so many folders, and with two tasks twice as many files to be moved in each commit
+ONE_EXECUTOR = "local-cluster[1,2,512]"
 HOUR_MS = 3_600_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.spark_processes]
@@ -47,6 +49,10 @@ class FilesJob(Job):
     def merges(self) -> bool:
         """A merged file takes the place of several."""
         return any(self.files.glob("_headrace/merges/*.json"))
+
+    def executors(self) -> list[int]:
+        """The processes in which Spark runs tasks, where that is not the driver's own."""
+        return list(self.members(lambda command: b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in command))
 
     def wait_until(self, reached: Callable[[], bool]) -> None:
         def is_reached() -> bool:
@@ -96,20 +102,25 @@ def kill_all(processes: list[int]) -> int:
     return len(processes)
 
 
-def test_killed_python_workers_and_a_driver_killed_amid_a_commit_and_amid_a_merge(bootstrap: str, tmp_path: Path) -> None:
-    job = FilesJob(bootstrap, fill_hours(bootstrap), tmp_path)
-    job.start()
+def test_an_executor_killed_amid_a_write_and_a_driver_killed_amid_a_commit_and_amid_a_merge(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    source = fill_hours(bootstrap)
+    job = FilesJob(bootstrap, source, tmp_path, ONE_EXECUTOR)
+    again = FilesJob(bootstrap, source, tmp_path)
     try:
+        job.start()
         job.wait_until(lambda: job.writes)
-        job.wait_until(lambda: kill_all(job.workers()) >= 1)
+        assert kill_all(job.executors()) == 1
         job.kill_when(lambda: job.commits)
         assert job.commits
-        job.start()
-        job.kill_when(lambda: job.merges)
-        assert job.merges
-        job.start()
-        job.finish()
+        again.start()
+        again.kill_when(lambda: again.merges)
+        assert again.merges
+        again.start()
+        again.finish()
     finally:
         job.stop()
+        again.stop()
 
-    assert_every_row_once_in_files(job.files)
+    assert_every_row_once_in_files(again.files)
