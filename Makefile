@@ -29,7 +29,7 @@ run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, 
 	@$(BIN)/headrace serve --listen $(LISTEN) --data $(DATA) $(ARGS)
 
 # Tests of real processes may be tried again, three in a run at most, and are listed in the end: see tests/support/second_tries.py.
-test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node ## Every test
+test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node $(STAMPS)/classes ## Every test
 	@$(PYTEST) -rR $(ARGS)
 
 check: lint ## Format, lint, types, architecture and the quicker unit tests, in a minute
@@ -111,6 +111,11 @@ $(STAMPS)/spark: $(STAMPS)/run
 
 $(STAMPS)/docs: $(STAMPS)/run
 	@$(PIP) -e '.[docs]'
+	@touch $@
+
+# What a Java of Spark loads at its start, ready to be mapped: tests start fifteen of them, and do without where it cannot be made.
+$(STAMPS)/classes: tests/spark/java_archive.py | $(STAMPS)/spark $(STAMPS)/debian
+	@$(BIN)/python -m tests.spark.java_archive 2>$(STAMPS)/classes.log || tail -1 $(STAMPS)/classes.log
 	@touch $@
 
 $(STAMPS)/debian: .ci/debian-packages | $(STAMPS)/run

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
+from tests.spark.java_archive import SHORT_LIVED, java_options
 from tests.spark.pipelines import Pipelines
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -27,8 +28,8 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 HERE = Path(__file__).parent
 
 
-# Java for a minute: compiling thoroughly and collecting in parallel would cost more than they gain.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 
 # When an item is made, not when all are: by then pytest-xdist has looked for groups.
