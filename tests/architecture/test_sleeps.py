@@ -43,8 +43,6 @@ ALLOWED = {
     "spark/exactly_once_job.py: slowly": SLOW,
     "spark/files_job.py: move": SLOW,
     "spark/files_job.py: slowly": SLOW,
-    "spark/test_batch_read.py: _write_compacted": "the segments are rolled by time",
-    "spark/test_exactly_once_under_fire.py: test_killed_broker": AWAY,
     "spark/test_spark_torture.py: test_a_broker_that_is_away_for_half_a_minute_costs_no_row": AWAY,
     "unit/broker/test_flushing.py: sync": SLOW_DISK,
     "unit/metadata/test_etcd.py: pass_on": "a member that answers late",

@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker
-from tests.support.waiting import stays, until
+from tests.support.callers import wait_for_callers
+from tests.support.waiting import until
 
 
 def error_of(action: Callable[[], Any]) -> str:
@@ -157,7 +158,8 @@ def test_a_broker_that_goes_away_and_comes_back_is_waited_for(spark: SparkSessio
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
         _until(lambda: seen == [b"before"])
         broker.stop()
-        stays(lambda: query.isActive, 5.0)
+        wait_for_callers(options["kafka.bootstrap.servers"], 3)
+        assert query.isActive
         broker.start()
         _send(broker.bootstrap, b"after")
         _until(lambda: seen == [b"before", b"after"])

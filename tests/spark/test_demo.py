@@ -39,6 +39,7 @@ def test_the_demo_shows_windows_and_dead_letters_and_ctrl_c_ends_everything_it_s
     finally:
         for pid in {*_descendants(process.pid), process.pid}:
             _kill(pid)
+        process.wait()
 
     assert len(own) == 2, "a broker and Java"
     assert len(started) >= 3, "and Java's Python workers"

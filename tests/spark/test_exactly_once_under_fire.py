@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.spark.conftest import committed_messages
+from tests.support.callers import wait_for_callers
 from tests.support.process import BrokerProcess
 from tests.support.waiting import until
 
@@ -199,7 +199,7 @@ def test_killed_broker(tmp_path: Path, start_job: Callable[[str, str, str], Job]
         for rows in (600, 4000):
             wait_until_written(broker.bootstrap, sink, rows, job)
             broker.kill()
-            time.sleep(1.0)
+            wait_for_callers(broker.bootstrap, 1)
             broker.start()
         job.finish()
 

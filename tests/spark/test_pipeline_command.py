@@ -469,6 +469,7 @@ class Process:
     def __exit__(self, *failure: object) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         self._log.close()
 
     @property

@@ -10,10 +10,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker, Transaction
-from tests.support.waiting import stays, until
+from tests.support.waiting import until
+
+IDLE_INTERVAL = "spark.sql.streaming.noDataProgressEventInterval"
 
 
 class Run:
@@ -40,6 +49,21 @@ class Run:
     @property
     def values(self) -> list[bytes]:
         return [row[3] for number in sorted(self.batches) for row in self.batches[number]]
+
+
+class Looks(StreamingQueryListener):
+    """Counts how often a query looked for records and found nothing to do."""
+
+    in_vain = 0
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None: ...
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        self.in_vain += 1
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...
 
 
 @pytest.fixture
@@ -73,19 +97,37 @@ def test_no_batch_holds_more_offsets_than_allowed(
     assert [len(run.batches[number]) for number in sorted(run.batches)] == [10, 10, 5]
 
 
-def test_few_records_wait_for_more_but_not_for_ever(
-    run: Run, make_topic: TopicMaker, produce: RecordWriter, read_stream: FrameReader
+def test_few_records_wait_for_more(
+    run: Run, spark: SparkSession, make_topic: TopicMaker, produce: RecordWriter, read_stream: FrameReader
 ) -> None:
     topic = make_topic()
-    query = run.start(read_stream(topic, minOffsetsPerTrigger="5", maxTriggerDelay="3s"), processingTime="0 seconds")
-    produce(topic, [b"x"] * 2)
-    stays(lambda: not run.batches, 1.0)
+    looks = Looks()
+    spark.conf.set(IDLE_INTERVAL, "100ms")
+    spark.streams.addListener(looks)
+    try:
+        query = run.start(read_stream(topic, minOffsetsPerTrigger="5", maxTriggerDelay="1h"), processingTime="0 seconds")
+        produce(topic, [b"x"] * 2)
+        before = looks.in_vain
+        _until(lambda: looks.in_vain >= before + 2)  # the one under way may not have seen them
+    finally:
+        spark.streams.removeListener(looks)
+        spark.conf.unset(IDLE_INTERVAL)
+    early = list(run.values)
     produce(topic, [b"x"] * 3)
     query.processAllAvailable()
 
+    assert early == []
     assert len(run.values) == 5
-    produce(topic, [b"y"])
-    _until(lambda: len(run.values) == 6)
+
+
+def test_few_records_do_not_wait_for_ever(
+    run: Run, make_topic: TopicMaker, produce: RecordWriter, read_stream: FrameReader
+) -> None:
+    topic = make_topic()
+    produce(topic, [b"x"])
+    run.start(read_stream(topic, minOffsetsPerTrigger="5", maxTriggerDelay="500ms"), processingTime="0 seconds")
+
+    _until(lambda: run.values == [b"x"])
 
 
 def test_new_partitions_and_topics_of_a_pattern_are_picked_up(
