@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 DECISIONS = ("replication", "controller", "coordination", "security")
 
-# Rooms, and modules, that stand before anybody moves in: the broker does not ask them yet.  One that it does ask leaves this list.
+# Rooms, and modules, that stand before anybody moves in: the broker does not ask yet.  One that it does ask leaves this list.
 NOT_YET_USED = (
     "headrace/controller/access/acls",
     "headrace/controller/access/scram_credentials",
