@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from crc32c import crc32c
 
 from headrace.log.cleaning.rules import rebuild_steps, unpack
-from headrace.log.cleaning.steps import RECORDS_PER_STEP, Steps, finish
+from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, Steps, finish
 from headrace.log.origin import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -107,7 +107,7 @@ def _deep_batch(header: BatchHeader, batch: memoryview, config: LogConfig, now_m
     body = yield from unpack(header, batch)
     items: list[Record] = []
     inspection = _Inspection(header, config, now_ms) if header.attributes & CONTROL_BIT == 0 else None
-    for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+    for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
         if inspection is not None:
             inspection.look_at(records)
         if repacked:

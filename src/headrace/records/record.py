@@ -45,12 +45,13 @@ def parse_records(header: BatchHeader, body: bytes) -> list[Record]:
     return records
 
 
-def parse_in_parts(header: BatchHeader, body: bytes, records_max: int) -> Iterator[list[Record]]:
-    """The same, some at a time, for those who must not be busy for long."""
+def parse_in_parts(header: BatchHeader, body: bytes, records_max: int, bytes_max: int) -> Iterator[list[Record]]:
+    """The same, some at a time, for those who must not be busy for long: so many records, or as many as have so many bytes."""
     _check_count(header, body)
     position, left = 0, header.record_count
+    at_once = max(1, min(records_max, left * bytes_max // (len(body) or 1)))
     while left > 0:
-        records, position = parse_some(header, body, position, min(left, records_max))
+        records, position = parse_some(header, body, position, min(left, at_once))
         left -= len(records)
         yield records
     _check_end(body, position)

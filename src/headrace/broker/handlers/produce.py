@@ -18,7 +18,7 @@ from typing import cast
 from uuid import UUID
 
 from headrace.broker.cluster.leader_hints import LeaderHint, leader_hint
-from headrace.broker.housekeeping.time_slices import in_time_slices
+from headrace.broker.housekeeping.slices import in_slices
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.request_tasks import RequestTasks
@@ -188,7 +188,7 @@ class _Produce:
             partition.require_leader()
             if partition.log.config.needs_deep_validation:
                 now = self._parts.clock.wall_ms()
-                records = await in_time_slices(self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now))
+                records = await in_slices(self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now))
             self._appended(partition, partition.append(records, guard=guard), result)
 
     def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.housekeeping.cleaner import Cleaner
 from headrace.broker.housekeeping.file_removal import FileRemoval
-from headrace.broker.housekeeping.time_slices import in_time_slices
+from headrace.broker.housekeeping.slices import in_slices
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.storage import Storage
 from headrace.broker.supervision.supervision import Rule, Scope, Spawn
@@ -130,7 +130,7 @@ class Housekeeping:
 
     async def _clean_in_memory(self, partition: Partition, steps: Callable[[int, int], Steps[None]]) -> None:
         async with self._memory_turn:
-            await in_time_slices(self._loop, self._clock, steps(self._clock.wall_ms(), partition.high_watermark))
+            await in_slices(self._loop, self._clock, steps(self._clock.wall_ms(), partition.high_watermark))
 
     # -- expiry
 

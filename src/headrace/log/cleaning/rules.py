@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import compress as compress_by
 from typing import Final, NamedTuple
 
-from headrace.log.cleaning.steps import RECORDS_PER_STEP, WHOLE_BYTES_MAX, Steps, finish
+from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, WHOLE_BYTES_MAX, Steps, finish
 from headrace.log.indexes.aborted_index import AbortedEntry
 from headrace.model.time_to_live import TTL_HEADER, expires_at
 from headrace.records.batch import assemble, rebuild_batch, rebuilt_header, write_body
@@ -189,7 +189,7 @@ class BatchCleaner:
         kept: Record | None = None
         latest: Record | None = None
         tombstones = False
-        for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+        for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
             for record in records:
                 stays = self._stays(header, record)
                 verdicts.append(stays)
@@ -264,7 +264,7 @@ def collect_keys(keys: KeyMap, header: BatchHeader, batch: memoryview, first_dir
         return True
     try:
         body = yield from unpack(header, batch)
-        for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+        for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
             for record in records:
                 if record.key is not None and record.offset >= first_dirty and not keys.put(record.key, record.offset):
                     return False
@@ -284,7 +284,7 @@ def first_expiry(header: BatchHeader, batch: memoryview) -> Steps[int | None]:
         if not may_expire(body):
             yield None
             return None
-        for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+        for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
             for record in records:
                 first = earlier(first, expires_at(record.headers, record.timestamp))
             yield None
@@ -320,7 +320,7 @@ def _rebuild_kept(header: BatchHeader, template: BatchHeader, body: bytes, verdi
     """The same for those records of an unpacked body that stay."""
     parts: list[bytes] = []
     position = 0
-    for records in parse_in_parts(header, body, RECORDS_PER_STEP):
+    for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
         stay = verdicts[position : position + len(records)]
         position += len(records)
         parts.append(write_body(template, list(compress_by(records, stay))))

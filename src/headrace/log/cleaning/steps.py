@@ -1,8 +1,8 @@
 """Long work in short steps, so that whoever serves others meanwhile can do it between two turns.
 
-Work is a generator.  It yields None where it may be interrupted, at least every millisecond or so, and a function where it needs
-something computed that cannot be divided (packing, unpacking); it goes on with what that function returns or raises, wherever it
-was run.
+Work is a generator.  It yields None where it may be interrupted, after a fraction of a millisecond: whoever does it looks at the
+clock there.  It yields a function where it needs something computed that cannot be divided (packing, unpacking), and goes on with
+what that function returns or raises, wherever it was run.
 """
 
 from collections.abc import Callable, Generator
@@ -12,10 +12,11 @@ Elsewhere = Callable[[], Any]
 Result = TypeVar("Result")
 Steps = Generator[Elsewhere | None, Any, Result]
 
-# So many take about a millisecond to look at one by one, in Python.
-RECORDS_PER_STEP: Final = 100
-# So many take about a millisecond to walk over without opening them.
-BATCHES_PER_STEP: Final = 2_000
+# So many small records take about a fifth of a millisecond to look at one by one, in Python, and so many bytes of large ones.
+RECORDS_PER_STEP: Final = 25
+BYTES_PER_STEP: Final = 256 * 1024
+# So many take about as long to walk over without opening them.
+BATCHES_PER_STEP: Final = 500
 # What is smaller is packed and unpacked at once.
 WHOLE_BYTES_MAX: Final = 16 * 1024
 

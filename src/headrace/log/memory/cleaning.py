@@ -156,7 +156,8 @@ class MemoryCleaning:
             yield None
         if not self._is_over:
             log.next_expiry_ms = next_expiry_ms
-            log.batches.note_compacted(bound)
+        while not self._is_over and not log.batches.note_compacted(bound, BATCHES_PER_STEP):
+            yield None
         yield from keys.let_go()
 
     def _collect_keys(self, keys: KeyMap) -> Steps[None]:

@@ -15,8 +15,9 @@ from headrace.log.state import LogState
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.records.header import read_header
 
-# Dropped batches leave the list in bulk, so that dropping one costs nothing to speak of.
+# Dropped batches leave the list in bulk, so that dropping one costs nothing to speak of; but not so many at once that it does.
 _SHRINK_AT: Final = 1024
+_SHRINK_SHARE: Final = 64
 
 
 class HeldBatch:
@@ -106,7 +107,7 @@ class HeldBatches:
         batch.data, batch.records = b"", 0
         self._head += 1
         self._state.start_offset = max(self._state.start_offset, min(batch.next_offset, self._state.end_offset))
-        if self._head >= _SHRINK_AT and self._head * 2 >= len(self.all):
+        if self._head >= _SHRINK_AT and self._head * _SHRINK_SHARE >= len(self.all):
             del self.all[: self._head]
             self._head = 0
 
@@ -145,10 +146,16 @@ class HeldBatches:
             batch.max_timestamp = header.max_timestamp
         batch.data, batch.records = data, records
 
-    def note_compacted(self, bound: int) -> None:
-        """Everything below is compacted."""
-        self.compacted_to = bound
-        self.dirty_bytes = sum(len(batch.data) for batch in self.all[self.index_of(bound) :])
+    def note_compacted(self, bound: int, count: int) -> bool:
+        """Everything below is compacted.  Counts so many batches at most; whether that was all."""
+        batches = self.some_from(self.compacted_to, count)
+        compacted = [batch for batch in batches if batch.next_offset <= bound]
+        self.dirty_bytes -= sum(len(batch.data) for batch in compacted)
+        if len(compacted) == count:
+            self.compacted_to = compacted[-1].next_offset
+            return False
+        self.compacted_to = max(self.compacted_to, bound)
+        return True
 
     def shrink(self, offset: int, count: int) -> int | None:
         """Let go of batches without bytes among the next so many; where to go on."""
@@ -174,9 +181,10 @@ class HeldBatches:
         removed = self.all[keep:]
         del self.all[keep:]
         self.size_bytes -= sum(len(batch.data) for batch in removed)
+        self.dirty_bytes -= sum(len(batch.data) for batch in removed if batch.next_offset > self.compacted_to)
         self.record_count -= sum(batch.records for batch in removed)
         end = min([offset, *(batch.base_offset for batch in removed[:1])])
-        self.note_compacted(min(self.compacted_to, end))
+        self.compacted_to = min(self.compacted_to, end)
         return end
 
     def clear(self) -> None:

@@ -8,12 +8,13 @@ from headrace.log.cleaning.steps import Steps
 
 Result = TypeVar("Result")
 
-# How long the loop may be busy with one piece of work before it turns to others; the steps are for clocks that stand still.
+# How long the loop may be busy with one piece of work before it turns to others.  The clock is looked at after each step, so a
+# slice is longer by one step at most; the number of steps is for clocks that stand still.
 SLICE_S: Final = 0.002
-STEPS_PER_SLICE: Final = 200
+STEPS_PER_SLICE: Final = 800
 
 
-async def in_time_slices(loop: asyncio.AbstractEventLoop, clock: Clock, work: Steps[Result]) -> Result:
+async def in_slices(loop: asyncio.AbstractEventLoop, clock: Clock, work: Steps[Result]) -> Result:
     """Do it; what fits one slice is done at once."""
     answer: Any = None
     began, steps = clock.monotonic(), 0
