@@ -1,5 +1,6 @@
 """DeleteRecords: once it is answered, no crash brings the records back, on no replica."""
 
+import asyncio
 import random
 import sys
 from pathlib import Path
@@ -103,16 +104,19 @@ def test_a_deletion_is_answered_when_it_is_durable_on_every_living_replica() -> 
             leader = cluster.image.topics["t"].partitions[0].leader
             follower = 3 - leader
             await cluster.produce(leader, "t", "a", "b", "c")
-            await cluster.until(lambda: cluster.brokers[follower].parts.replicas.find("t", 0).high_watermark == 3)
+            replica = cluster.brokers[follower].parts.replicas.find("t", 0)
+            await cluster.until(lambda: replica.high_watermark == 3)
             fault = media[follower].fail("write", "log-start-offset-checkpoint.tmp")
-            late = (await cluster.call(leader, deletion("t", 2, 1500), 2)).topics[0].partitions[0]
-            reached = cluster.brokers[follower].parts.replicas.find("t", 0).log.start_offset
+            asked = asyncio.ensure_future(cluster.call(leader, deletion("t", 2, 1500), 2))
+            await cluster.until(lambda: replica.log.start_offset == 2 and fault.hits > 0)
+            # A follower that has grown tells its leader in its next fetch where it ends, and where it begins.
+            await cluster.produce(leader, "t", "d")
+            await cluster.until(lambda: replica.high_watermark == 4)
+            late = (await asked).topics[0].partitions[0]
             media[follower].heal()
             done = (await cluster.call(leader, deletion("t", 2), 2)).topics[0].partitions[0]
 
-            assert fault.hits
             assert (late.error_code, late.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-            assert reached == 2
             assert (done.error_code, done.low_watermark) == (ErrorCode.NONE, 2)
             # Whatever happens to the follower now, it begins there.
             text = media[follower].read_bytes(Path(f"/data/{follower}/log-start-offset-checkpoint"))
