@@ -8,7 +8,7 @@ forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
 import fcntl
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -96,6 +96,9 @@ class LogDirectory:
         except BaseException:
             self._unlock()
             raise
+
+    def __repr__(self) -> str:
+        return f"<data directory {self.path}: {len(self._logs)} logs>"
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -232,17 +235,6 @@ class LogDirectory:
             return log
         except OSError as error:
             raise (NoRoom if is_full(error) else StorageError)(directory, "opening the log", error) from error
-
-    def open_all(self, config_of: Callable[[TopicPartition, UUID | None], LogConfig]) -> dict[TopicPartition, Log | StorageError]:
-        """Open every log there is; one that cannot be opened comes as the reason."""
-        self.finish_deletions()
-        opened: dict[TopicPartition, Log | StorageError] = {}
-        for identity, topic_id in self.partitions().items():
-            try:
-                opened[identity] = self.open_log(identity, topic_id, config_of(identity, topic_id))
-            except StorageError as error:
-                opened[identity] = error
-        return opened
 
     def _lower(self, identity: TopicPartition, offset: int) -> None:
         """Before a log is cut: a recovery point beyond its end would look like loss, and so would a log start, of what comes."""

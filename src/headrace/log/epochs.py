@@ -35,6 +35,9 @@ class EpochCache:
         for entry in entries:
             self.assign(*entry)
 
+    def __repr__(self) -> str:
+        return f"<epochs {', '.join(f'{entry.epoch} from {entry.start_offset}' for entry in self._entries) or 'none'}>"
+
     def __iter__(self) -> Iterator[EpochStart]:
         return iter(self._entries)
 

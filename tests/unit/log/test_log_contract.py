@@ -366,6 +366,19 @@ def test_a_log_can_start_over_at_an_offset(make_log: OpenLog) -> None:
     assert values_of(log) == [b"new"]
 
 
+# -- what people see
+
+
+def test_a_log_and_its_parts_say_what_they_are(make_log: OpenLog) -> None:
+    log = make_log()
+    produce(log, b"a", epoch=3, producer_id=7, producer_epoch=1, base_sequence=0, transactional=True)
+    produce(log, b"b", epoch=3)
+
+    assert "[0, 2)" in repr(log)
+    assert repr(log.epochs) == "<epochs 3 from 0>"
+    assert repr(log.producers.get(7)) == "<producer 7 epoch 1 at sequence 0, in a transaction from 0>"
+
+
 # -- followers
 
 

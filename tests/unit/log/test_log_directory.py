@@ -39,9 +39,9 @@ def filled(disk: SimulatedDisk) -> tuple[LogDirectory, dict[TopicPartition, Log]
 
 
 def all_logs(directory: LogDirectory) -> dict[TopicPartition, Log]:
-    found = directory.open_all(lambda identity, topic_id: LogConfig(segment_bytes=500))
-    assert all(isinstance(log, Log) for log in found.values()), found
-    return {identity: log for identity, log in found.items() if isinstance(log, Log)}
+    directory.finish_deletions()
+    config = LogConfig(segment_bytes=500)
+    return {identity: directory.open_log(identity, topic_id, config) for identity, topic_id in directory.partitions().items()}
 
 
 def test_logs_are_found_again_after_a_clean_close() -> None:
@@ -479,7 +479,7 @@ def test_every_batch_of_a_segment_is_shown_with_a_verdict() -> None:
     disk.open(path).append([b"torn"])
     reports = list(inspect_segment(path, disk))
 
-    assert all(report.crc_valid for report in whole)
+    assert all(report.batch is not None for report in whole)
     assert [report.batch.header.base_offset if report.batch else None for report in reports] == [
         None if index == 1 else index for index in range(len(whole))
     ] + [None]

@@ -48,6 +48,9 @@ class Durability:
         self._noted_offset = 0
         self._sealed_offset = 0
 
+    def __repr__(self) -> str:
+        return f"<durable to {self.flushed_offset}, {len(self._logs)} files to sync>"
+
     def written(self, handle: Handle) -> None:
         """A log file grew.  Called after the write and before the log's end moves."""
         # One that is still noted will be synced after this write, so the lock is not needed to leave it there.

@@ -69,6 +69,10 @@ class AbortedIndex:
         # None: not read yet.  A segment without the file has an empty list from the start.
         self._entries: list[AbortedEntry] | None = None if size_bytes or crc is not None else []
 
+    def __repr__(self) -> str:
+        known = "unread" if self._entries is None else f"{len(self._entries)} aborted transactions"
+        return f"<{self._handle.path.name}: {known}>"
+
     @property
     def handle(self) -> Handle:
         return self._handle

@@ -32,6 +32,10 @@ class SparseIndex:
         self._count = 0 if is_new else -1
         self._pending = bytearray()
 
+    def __repr__(self) -> str:
+        known = "unread" if self._count < 0 else f"{len(self)} entries"
+        return f"<{self._handle.path.name}: {known}>"
+
     @property
     def handle(self) -> Handle:
         return self._handle

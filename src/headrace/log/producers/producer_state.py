@@ -83,6 +83,10 @@ class ProducerState:
         # -1 when no transaction is open.
         self.transaction_first_offset = -1
 
+    def __repr__(self) -> str:
+        transaction = f", in a transaction from {self.transaction_first_offset}" if self.transaction_first_offset >= 0 else ""
+        return f"<producer {self.producer_id} epoch {self.epoch} at sequence {self.last_sequence}{transaction}>"
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
@@ -138,11 +142,6 @@ class ProducerStates:
             return next(iter(self._open)) if self._open else None
         first = min(self._unreplicated)
         return min(first, next(iter(self._open))) if self._open else first
-
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
-        return next(iter(self._open)) if self._open else None
 
     def on_high_watermark(self, high_watermark: int) -> None:
         if self._unreplicated:

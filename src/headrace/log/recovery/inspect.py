@@ -35,10 +35,6 @@ class BatchReport:
     # What is wrong; for a marker, how its transaction ended; else empty.
     note: str = ""
 
-    @property
-    def crc_valid(self) -> bool:
-        return self.batch is not None
-
 
 def inspect_segment(path: Path, disk: Disk | None = None) -> Iterator[BatchReport]:
     """Every batch of a `.log` file in order, and every stretch that is not one."""

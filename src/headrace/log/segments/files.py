@@ -36,6 +36,9 @@ class Handle:
         # The file has left the log: nobody is owed a sync of it.
         self.is_discarded = False
 
+    def __repr__(self) -> str:
+        return f"<{'open' if self._file is not None else 'closed'} file {self.path}>"
+
     @property
     def is_open(self) -> bool:
         return self._file is not None

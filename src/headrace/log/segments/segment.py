@@ -135,7 +135,7 @@ class Segment:
     # -- writing
 
     @property
-    def lot(self) -> int:
+    def jitter_seed(self) -> int:
         """A number that is this segment's own and looks like chance; the same after a restart."""
         return crc32(f"{self.directory.name}/{self.base_offset}".encode())
 

@@ -72,7 +72,7 @@ class SegmentWriter:
         if began is None:
             began = segment.rolling_timestamp()
         age = timestamp - began if began is not None and began >= 0 else now_ms - segment.created_ms
-        earlier = segment.lot % (config.roll_jitter_ms + 1) if config.roll_jitter_ms else 0
+        earlier = segment.jitter_seed % (config.roll_jitter_ms + 1) if config.roll_jitter_ms else 0
         return age > config.roll_after_ms - earlier
 
     def roll(self) -> None:
