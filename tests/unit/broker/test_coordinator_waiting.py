@@ -98,7 +98,7 @@ def test_those_of_a_partition_that_has_moved_are_all_refused_each_with_an_error_
     run(story)
 
 
-def test_time_slices_are_taken_in_the_order_of_coming_and_whoever_leaves_lets_the_next_one_by() -> None:
+def test_turns_are_taken_in_the_order_of_coming_and_whoever_leaves_lets_the_next_one_by() -> None:
     async def story(waiting: Waiting) -> None:
         seen: list[str] = []
         go = asyncio.Event()
