@@ -215,6 +215,7 @@ def signed_with_the_public_key() -> str:
         f"{base64.urlsafe_b64encode(b'[' * 20_000).decode().rstrip('=')}.e30.e30",
         "x" * 70_000,
     ],
+    ids=lambda token: "token",  # signed anew in each process, and every worker has to know a test by the same name
 )
 def test_a_token_with_another_key_or_algorithm_is_refused(token: str) -> None:
     outcome = signed_in(token)
