@@ -133,6 +133,18 @@ def test_every_exception_names_a_file_that_is_there() -> None:
     assert not gone
 
 
+def test_only_the_sdk_administers_through_librdkafka() -> None:
+    """Whoever else asks about topics, settings, groups and offsets asks the SDK."""
+    beside = [
+        str(path.relative_to(SOURCE))
+        for path in modules()
+        if package_of(path) not in ("client", "testing")
+        and any(name.startswith("confluent_kafka.admin") for _, name in imported_names(path))
+    ]
+
+    assert not beside
+
+
 def test_only_tests_examples_and_benchmarks_import_the_testing_package() -> None:
     users = [
         str(path.relative_to(SOURCE))
