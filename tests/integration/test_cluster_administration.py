@@ -43,7 +43,10 @@ def test_a_partition_moves_with_its_records_and_the_old_replicas_go() -> None:
             state = cluster.image.topics["t"].partitions[0]
             assert state.leader in target
             assert set(state.isr) == set(target)
-            await cluster.until(lambda: cluster.brokers[state.leader].parts.replicas.find("t", 0).is_leader)
+            leader = cluster.brokers[state.leader].parts.replicas.find("t", 0)
+            await cluster.until(lambda: leader.is_leader)
+            # A new leader may have heard less of the high watermark than consumers had, until its follower asks.
+            await cluster.until(lambda: leader.high_watermark == 3)
             assert (await cluster.fetch(state.leader, "t")).high_watermark == 3
             await cluster.until(lambda: not any(cluster.brokers[b].parts.replicas.of_topic("t") for b in before.replicas))
             listing = await cluster.call(1, ListPartitionReassignmentsRequest(), 0)
