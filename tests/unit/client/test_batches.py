@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_INVALID, Message
 
 from headrace import BatchFailed, DeliveryFailed, Record
 from headrace.client.producer.receipts import GATHERED_MAX, BatchReceipt, SendFuture
-from headrace.client.records.record import Records
+from headrace.client.records.record import Records, joined
 
 NO_OFFSET = OFFSET_INVALID  # what librdkafka has when it acknowledges a batch because a later one was
 
@@ -71,9 +71,9 @@ def test_keys_and_values_that_were_decoded_stay_with_their_records(how: Any) -> 
 
 
 def test_a_batch_that_follows_another_keeps_what_was_decoded() -> None:
-    assert [record.value for record in decoded(2).followed_by(decoded(1))] == [0, 1, 0]
-    assert [record.value for record in of_bytes(2).followed_by(of_bytes(1))] == [b"0", b"1", b"0"]
-    assert [record.value for record in of_bytes(0).followed_by(decoded(1))] == [0]
+    assert [record.value for record in joined(decoded(2), decoded(1))] == [0, 1, 0]
+    assert [record.value for record in joined(of_bytes(2), of_bytes(1))] == [b"0", b"1", b"0"]
+    assert [record.value for record in joined(of_bytes(0), decoded(1))] == [0]
 
 
 def receipt() -> BatchReceipt:

@@ -2,7 +2,7 @@
 
 from headrace import Backoff, DeadLetters, DecodeFailed, Record, Reject
 from headrace.client.deadletter.backoff import backoff
-from headrace.client.deadletter.deadletter import PREFIX, Failure
+from headrace.client.deadletter.deadletter import PREFIX, Failure, parking_of
 
 
 def test_waits_double_up_to_the_longest_and_jitter_only_shortens_them() -> None:
@@ -25,7 +25,7 @@ def test_a_record_is_tried_as_often_as_asked_and_then_parked() -> None:
     failure, waits = None, []
     for _ in range(3):
         failure = Failure.again(RuntimeError("no"), failure)
-        waits.append(letters.wait_after(failure))
+        waits.append(parking_of(letters).wait_after(failure))
 
     assert waits == [1, 2, None]
     assert failure is not None
@@ -33,18 +33,18 @@ def test_a_record_is_tried_as_often_as_asked_and_then_parked() -> None:
 
 
 def test_a_rejected_record_is_parked_at_once() -> None:
-    assert DeadLetters().wait_after(Failure.again(Reject("never"), None)) is None
+    assert parking_of(DeadLetters()).wait_after(Failure.again(Reject("never"), None)) is None
 
 
 def test_a_record_that_does_not_decode_is_parked_at_once() -> None:
-    assert DeadLetters().wait_after(Failure.again(DecodeFailed("bad", Record.of("t", b"")), None)) is None
+    assert parking_of(DeadLetters()).wait_after(Failure.again(DecodeFailed("bad", Record.of("t", b"")), None)) is None
 
 
 def test_the_user_may_say_which_errors_are_worth_another_attempt() -> None:
     letters = DeadLetters(retry=lambda error: isinstance(error, OSError))
 
-    assert letters.wait_after(Failure.again(ValueError(), None)) is None
-    assert letters.wait_after(Failure.again(OSError(), None)) is not None
+    assert parking_of(letters).wait_after(Failure.again(ValueError(), None)) is None
+    assert parking_of(letters).wait_after(Failure.again(OSError(), None)) is not None
 
 
 def test_the_dead_letter_topic_may_be_named_after_topic_and_group() -> None:
@@ -62,7 +62,7 @@ def test_a_parked_record_says_where_it_came_from_and_why() -> None:
 
     facts = {
         name.removeprefix(PREFIX): (value or b"").decode()
-        for name, value in letters._explanation(record, failure, "billing", False)
+        for name, value in parking_of(letters)._explanation(record, failure, "billing", False)
     }
 
     assert facts["topic"] == "orders"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import DecodeFailed, EncodeFailed, InvalidArgument, Record
-from headrace.client.records.record import decoded, expired, headers_for_sending
+from headrace.client.records.record import decoded, expired, headers_for_sending, message_of
 from headrace.client.records.serialization import BYTES, JSON, STR, codec, encoded
 
 json_values = st.recursive(
@@ -63,7 +63,7 @@ def test_what_does_not_encode_says_what_and_where(given_format: Any, value: obje
 
 
 def test_what_does_not_decode_comes_with_its_bytes_and_its_place() -> None:
-    message = Record.of("orders", b"{broken", key=b"k", partition=3, offset=9).message
+    message = message_of(Record.of("orders", b"{broken", key=b"k", partition=3, offset=9))
 
     with pytest.raises(DecodeFailed, match=r"the value of the record orders\[3\]@9 could not be read as json") as caught:
         decoded(message, BYTES, JSON)
@@ -108,14 +108,14 @@ def test_a_time_to_live_is_a_duration_above_zero(ttl: Any) -> None:
 
 @pytest.mark.parametrize(("now", "gone"), [(1999, False), (2000, False), (2001, True), (9999, True)])
 def test_a_record_is_expired_from_its_timestamp_plus_its_time_to_live(now: int, gone: bool) -> None:
-    message = Record.of("t", b"v", timestamp=1000, headers={"headrace-ttl-ms": b"1000"}).message
+    message = message_of(Record.of("t", b"v", timestamp=1000, headers={"headrace-ttl-ms": b"1000"}))
 
     assert expired(message, now) is gone
 
 
 @pytest.mark.parametrize("text", [b"", b"soon", b"-5", b"1.5"])
 def test_a_header_that_is_no_number_is_no_time_to_live(text: bytes) -> None:
-    assert not expired(Record.of("t", b"v", timestamp=0, headers={"headrace-ttl-ms": text}).message, 10**15)
+    assert not expired(message_of(Record.of("t", b"v", timestamp=0, headers={"headrace-ttl-ms": text})), 10**15)
 
 
 def test_a_key_that_is_no_bytes_is_told_of_the_keys_format() -> None:

@@ -22,7 +22,17 @@ from headrace.client.contact import FirstContact
 from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, passes, translate
 from headrace.client.logs import log
 from headrace.client.push.handlers import refuse_unrun
-from headrace.client.records.record import Record, Records, decoded, expired, place_of, record_of, unexpired
+from headrace.client.records.record import (
+    Record,
+    Records,
+    decoded,
+    expired,
+    joined,
+    message_of,
+    place_of,
+    record_of,
+    unexpired,
+)
 from headrace.client.records.serialization import BYTES, Codec, decoded_many
 from headrace.model.errors import RETRIABLE
 from headrace.model.identity import TopicPartition
@@ -138,7 +148,7 @@ class Reader:
                     raise
                 self._after(batch, error)
                 break
-            batch = batch.followed_by(more)
+            batch = joined(batch, more)
             if wait <= 0 and not more:
                 break
         return batch
@@ -147,12 +157,12 @@ class Reader:
         """Something was raised behind records that are fine: they come first, and it comes out of the next call.  Ctrl-C waits
         for nothing: then they are there for who reads on."""
         if isinstance(error, DecodeFailed):
-            self._put_back([error.record.message])
+            self._put_back([message_of(error.record)])
         elif isinstance(error, Exception):
             # Of an `on_undecodable`: its record is in front, and is tried again.
             self._held_back = None if self.ready else error
         else:
-            self._put_back([record.message for record in batch])
+            self._put_back([message_of(record) for record in batch])
             raise error
 
     def _put_back(self, messages: list[Message]) -> None:
@@ -254,7 +264,7 @@ class Reader:
     def _gathered(self, records: list[Record[Any, Any]]) -> Records[Any, Any]:
         values = None if self._values is BYTES else [record.value for record in records]
         keys = None if self._keys is BYTES else [record.key for record in records]
-        return Records([record.message for record in records], values, keys)
+        return Records([message_of(record) for record in records], values, keys)
 
     @property
     def _may_divert(self) -> bool:
@@ -267,7 +277,9 @@ class Reader:
             refuse_unrun("on_undecodable", self._on_undecodable(failure))
             return True
         assert self._dead_letters is not None
-        return self._dead_letters.park_undecodable(
+        from headrace.client.deadletter.deadletter import parking_of
+
+        return parking_of(self._dead_letters).park_undecodable(
             failure, bootstrap=self._bootstrap, group=self._group, give_up=lambda: self.stopping
         )
 

@@ -70,6 +70,34 @@ class DeadLetters:
         retry: Callable[[BaseException], bool] | None = None,
         producer: Producer | None = None,
     ) -> None:
+        self._parking = Parking(topic, attempts=attempts, backoff=backoff, retry=retry, producer=producer)
+
+    def topic_for(self, topic: str, group: str | None) -> str:
+        """The dead-letter topic of a topic's records."""
+        return self._parking.topic_for(topic, group)
+
+    def close(self) -> None:
+        """Let go of the producer, if this opened one; the next parking opens another."""
+        self._parking.close()
+
+
+def parking_of(letters: DeadLetters) -> Parking:
+    """The inside of dead letters, for what is built on top of them."""
+    return letters._parking
+
+
+class Parking:
+    """What DeadLetters does, for those who handle records: push, exactly_once and the reader."""
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        attempts: int,
+        backoff: BackoffGiven,
+        retry: Callable[[BaseException], bool] | None,
+        producer: Producer | None,
+    ) -> None:
         self._topic = topic
         self._attempts = whole_number("attempts", attempts, at_least=1)
         self._backoff = _checked_backoff(backoff)

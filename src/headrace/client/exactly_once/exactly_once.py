@@ -20,12 +20,12 @@ from headrace.client.arguments import Duration, seconds, whole_number
 from headrace.client.consumer.consumer import Consumer
 from headrace.client.consumer.feed import feed_of
 from headrace.client.consumer.offsets import Positions
-from headrace.client.deadletter.deadletter import DeadLetters, Failure
+from headrace.client.deadletter.deadletter import DeadLetters, Failure, parking_of
 from headrace.client.errors import DecodeFailed, InvalidArgument
 from headrace.client.exactly_once.offset_table import OffsetTable, Overtaken
 from headrace.client.logs import log
 from headrace.client.push.handlers import NothingDone, plain_function, refuse_unrun
-from headrace.client.records.record import Record, place_of
+from headrace.client.records.record import Record
 from headrace.client.records.type_variables import K, V
 from headrace.model.identity import TopicPartition
 
@@ -148,7 +148,7 @@ class ExactlyOnce(Generic[K, V]):
 
     def _stopped_before(self, record: Record[K, V]) -> bool:
         """Whether a record is neither handled nor parked: the consumer was closed while its dead-letter topic was away."""
-        return self._known.get(place_of(record.message), -1) <= record.offset
+        return self._known.get(record.topic_partition, -1) <= record.offset
 
     def _handle_alone(self, record: Record[K, V], handler: Handler[K, V], letters: DeadLetters | None) -> int:
         failure: Failure | None = None
@@ -163,7 +163,7 @@ class ExactlyOnce(Generic[K, V]):
                 if letters is None:
                     raise
                 failure = Failure.again(error, failure)
-                wait = letters.wait_after(failure)
+                wait = parking_of(letters).wait_after(failure)
             if wait is None:
                 self._park(record, failure, letters)
                 return 0
@@ -180,7 +180,7 @@ class ExactlyOnce(Generic[K, V]):
     def _park(self, record: Record[Any, Any], failure: Failure, letters: DeadLetters) -> None:
         """Parked first, then passed over: a crash in between parks it twice, and never loses it."""
         consumer = self._consumer
-        parked = letters.park_and_wait(
+        parked = parking_of(letters).park_and_wait(
             record, failure, bootstrap=consumer.bootstrap, group=consumer.group, give_up=lambda: self._feed.reader.stopping
         )
         if parked:
@@ -203,7 +203,7 @@ class ExactlyOnce(Generic[K, V]):
 
     @contextmanager
     def _claimed(self, records: Sequence[Record[Any, Any]]) -> Iterator[Any]:
-        ends = {place_of(record.message): record.offset + 1 for record in records}
+        ends = {record.topic_partition: record.offset + 1 for record in records}
         try:
             cursor = self._connection.cursor()
             self._claim(cursor, ends)
@@ -228,7 +228,7 @@ class ExactlyOnce(Generic[K, V]):
 
     def _read_again(self, records: Sequence[Record[Any, Any]], error: BaseException) -> None:
         reader = self._feed.reader
-        mine = frozenset(place_of(record.message) for record in records) & reader.membership.assigned
+        mine = frozenset(record.topic_partition for record in records) & reader.membership.assigned
         if mine and isinstance(error, Exception) and not reader.stopping:
             positions = self._positions_from_table(frozenset(mine))
             reader.move({**reader.beginnings(mine - positions.keys()), **positions})

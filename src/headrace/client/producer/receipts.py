@@ -169,7 +169,7 @@ class Deliveries(Sequence[Delivery]):
         self._offsets = array("q")
         self._timestamps = array("q")
 
-    def note(self, messages: list[Message]) -> None:
+    def _note(self, messages: list[Message]) -> None:
         """Add what these acknowledged messages say."""
         # No Python runs for a single message, and `pack` takes many numbers faster than an array does one by one.
         count = len(messages)
@@ -271,7 +271,7 @@ class BatchReceipt:
     def _gather(self) -> None:
         messages = self._arrived[:]
         del self._arrived[: len(messages)]  # and not those that arrive meanwhile
-        self._delivered.note(messages)
+        self._delivered._note(messages)
 
     def _resolve(self) -> None:
         if self._failures:

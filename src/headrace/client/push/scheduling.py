@@ -20,7 +20,7 @@ from confluent_kafka import Message
 
 from headrace.client.arguments import Duration, choice, whole_number
 from headrace.client.consumer.offsets import Positions
-from headrace.client.deadletter.deadletter import DeadLetters, Failure, check_dead_letters
+from headrace.client.deadletter.deadletter import DeadLetters, Failure, Parking, check_dead_letters, parking_of
 from headrace.client.errors import DecodeFailed, HeadraceError, StillRunning
 from headrace.client.push.committable import Progress
 from headrace.client.push.handlers import NothingDone, plain_function_or_none, refuse_unrun
@@ -71,7 +71,7 @@ class Work:
         check_dead_letters(dead_letters)
         self.changed = threading.Condition()
         self.error: BaseException | None = None  # what ends the subscription
-        self.dead_letters = dead_letters
+        self._parking = None if dead_letters is None else parking_of(dead_letters)
         self._feed = feed
         self._by_key = order == "key"
         self._pending_max = whole_number("pending_max", pending_max, at_least=1)
@@ -172,14 +172,14 @@ class Work:
     def failed(self, task: Task, error: BaseException) -> None:
         """A callback raised: try again later, park, hand to `on_error`, or end the subscription."""
         task.failure = Failure.again(error, task.failure)
-        if self.dead_letters is not None and isinstance(error, Exception):
-            self._try_again_or_park(self.dead_letters, task, task.failure)
+        if self._parking is not None and isinstance(error, Exception):
+            self._try_again_or_park(self._parking, task, task.failure)
         elif self._on_error is not None and isinstance(error, Exception):
             self._hand_to_on_error(self._on_error, task, error)
         else:
             self.give_up(task, error)
 
-    def _try_again_or_park(self, letters: DeadLetters, task: Task, failure: Failure) -> None:
+    def _try_again_or_park(self, letters: Parking, task: Task, failure: Failure) -> None:
         try:
             wait = letters.wait_after(failure)
         except BaseException as second:  # of somebody's `retry` or `backoff`
@@ -199,7 +199,7 @@ class Work:
     def park(self, task: Task, answered: Callable[[], object] = lambda: None) -> None:
         """Send it off; `answered` is called when the dead-letter topic has said yes or no.  No worker waits for that: a
         dead-letter topic that is away holds back only this lane."""
-        letters, failure, feed = self.dead_letters, task.failure, self._feed
+        letters, failure, feed = self._parking, task.failure, self._feed
         assert letters is not None
         assert failure is not None
 
@@ -223,9 +223,9 @@ class Work:
             parked.add_done_callback(note)
 
     def _parking_failed(self, task: Task, error: HeadraceError) -> None:
-        assert self.dead_letters is not None
+        assert self._parking is not None
         try:
-            task.brief, wait = self.dead_letters.after_parking_failed(error, task.parking, task.brief)
+            task.brief, wait = self._parking.after_parking_failed(error, task.parking, task.brief)
         except HeadraceError as hopeless:
             self.give_up(task, hopeless)
             return
