@@ -312,7 +312,7 @@ def test_a_batch_pipeline_on_a_missing_topic_names_it_and_status_says_why_it_fai
     )
 
     assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == f"headrace: {cause}"
+    assert ended.stderr.splitlines()[-1] == f"headrace: {cause}."
     (known,) = json.loads(_output(capsys, "status", "copy", "--json"))
     assert (known["state"], known["error"]) == ("failed", cause)
 
