@@ -16,20 +16,14 @@ from headrace.host.clock import Clock
 from headrace.host.disk import Disk, is_full
 from headrace.log.appending import Appender
 from headrace.log.cleaning.retention import apply_retention, remove_below
-from headrace.log.durability.durability import Durability, SyncFailed
-from headrace.log.durability.small_files import SmallFiles
-from headrace.log.epochs import EpochCache
+from headrace.log.durability.durability import SyncFailed
 from headrace.log.indexes.time_search import first_at_or_after, latest
-from headrace.log.producers.producer_state import ProducerStates
+from headrace.log.parts import LogParts
 from headrace.log.producers.snapshots import write_snapshot
-from headrace.log.recovery.recovery import Recovered, Recovery
+from headrace.log.recovery.opening import open_parts
 from headrace.log.results import AbortedTransaction, FoundOffset, RemovedSegment
 from headrace.log.segments.files import FilePool
 from headrace.log.segments.reading import SegmentReader
-from headrace.log.segments.segments import Segments
-from headrace.log.segments.writing import SegmentWriter
-from headrace.log.state import LogState
-from headrace.log.truncation import Truncation
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
 
@@ -37,51 +31,36 @@ from headrace.model.topic_settings import LogConfig
 class Log:
     """A partition's log in a directory of its own."""
 
-    def __init__(
-        self,
-        directory: Path,
-        config: LogConfig,
-        *,
-        disk: Disk,
-        clock: Clock,
-        files: FilePool,
-        before_truncation: Callable[[int], None] | None = None,
-    ) -> None:
-        state = LogState(config)
-        self.directory = directory
-        self.disk = disk
-        self.clock = clock
-        self.epochs = EpochCache(lambda: state.end_offset)
-        self.producers = ProducerStates(clock.monotonic)
-        self._state = state
-        self._durability = Durability(directory, disk)
-        self._small_files = SmallFiles(directory, self._durability, self.epochs)
-        self.segments = Segments(directory, state, self._durability, self._small_files, disk=disk, clock=clock, files=files)
-        self._writer = SegmentWriter(self.segments, state, self._durability, self._small_files, self.producers, clock)
-        self.truncation = Truncation(
-            self.segments, self._writer, state, self._durability, self.epochs, self.producers, clock, before_truncation
-        )
+    def __init__(self, parts: LogParts) -> None:
+        self.directory = parts.segments.directory
+        self.disk = parts.segments.disk
+        self.clock = parts.clock
+        self.epochs = parts.epochs
+        self.producers = parts.producers
+        self.segments = parts.segments
+        self.truncation = parts.truncation
+        self._state = parts.state
+        self._durability = parts.durability
+        self._small_files = parts.small_files
         # One sync at a time, and one checkpoint, which a sync does not wait for.
         self._sync_lock = threading.Lock()
         self._checkpoint_lock = threading.Lock()
         # What a part does by itself is that part's: no call lies between.
-        appender = Appender(state, clock, self.epochs, self.producers, self._writer)
-        reader = SegmentReader(self.segments, state, self.epochs)
+        appender = Appender(parts.state, parts.clock, parts.epochs, parts.producers, parts.writer)
+        reader = SegmentReader(parts.segments, parts.state, parts.epochs)
         self.append = appender.append
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
         self.place_of = reader.place_of
-        self.roll = self._writer.roll
-        self.write_what_waits = self._writer.write_what_waits
-        self.write_partition_metadata = self._small_files.write_partition_metadata
-        self.truncate_to = self.truncation.truncate_to
-        self.truncate_fully_and_start_at = self.truncation.start_over_at
-        self.release = self.segments.release
+        self.roll = parts.writer.roll
+        self.write_what_waits = parts.writer.write_what_waits
+        self.write_partition_metadata = parts.small_files.write_partition_metadata
+        self.truncate_to = parts.truncation.truncate_to
+        self.truncate_fully_and_start_at = parts.truncation.start_over_at
+        self.release = parts.segments.release
 
     def __repr__(self) -> str:
         return f"<{self.directory.name}: {self._state}>"
-
-    # -- opening
 
     @classmethod
     def open(
@@ -104,63 +83,13 @@ class Log:
         anything is cut, so that the caller's recovery point never lies beyond it.
         """
         files = files or FilePool(disk)
-        log = cls(directory, config, disk=disk, clock=clock, files=files, before_truncation=before_truncation)
+        parts = LogParts(directory, config, disk=disk, clock=clock, files=files, before_truncation=before_truncation)
+        log = cls(parts)
         try:
-            log._recover(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
+            open_parts(parts, log.sync, clean=clean, recovery_point=recovery_point, start_offset=start_offset or 0)
         except OSError as error:
             raise (NoRoom if is_full(error) else StorageError)(directory, "opening the log", error) from error
         return log
-
-    def _recover(self, *, clean: bool, recovery_point: int, start_offset: int | None) -> None:
-        state, files = self._state, self.segments.files
-        is_new = not self.disk.exists(self.directory)
-        self.disk.make_directory(self.directory)
-        # Several logs may be opened at once in threads of their own: each with files of its own until it is handed over.
-        own_files = FilePool(self.disk, giving_up=files.giving_up)
-        recovery = Recovery(self.directory, state.config, self.disk, self.clock, own_files, self.epochs, self.producers)
-        found = recovery.run(clean=clean and not is_new, recovery_point=recovery_point, first_offset=start_offset or 0)
-        for segment in found.segments:
-            for handle in segment.handles():
-                handle.move_to(files)
-        self._take_over(found, start_offset or 0)
-        end = state.end_offset
-        self._durability.is_new = is_new
-        is_durable = clean or is_new or end <= recovery_point
-        self._durability.found(min(found.noted_offset, end), end if is_durable else state.start_offset)
-        if not is_new and (not clean or found.unsure_from < end):
-            self._settle_found(found.unsure_from, is_durable)
-        if (start_offset or 0) > end:
-            self._go_on_behind_deleted(start_offset or 0)
-
-    def _take_over(self, found: Recovered, start_offset: int) -> None:
-        state = self._state
-        self.segments.take_over(found.segments)
-        self._small_files.checksums = found.checksums
-        state.end_offset = found.end_offset
-        state.corruption_count = found.corruption_count
-        state.findings = found.findings
-        self.begin_at(max(found.segments[0].base_offset, min(start_offset, found.end_offset)))
-        self.segments.clean_offset = state.start_offset
-        self.producers.on_high_watermark(state.end_offset)
-
-    def _settle_found(self, unsure_from: int, is_durable: bool) -> None:
-        """What a start finds in the page cache may never have reached the medium: it counts as flushed only after a sync."""
-        for segment in self.segments:
-            if segment.base_offset >= unsure_from:
-                self._small_files.note_sealed(segment, segment.base_offset)
-                self.segments.sync_aborted_along(segment)
-                if not is_durable:
-                    self._durability.written(segment.log)
-        if not is_durable or self._durability.has_companions:
-            self.sync()
-
-    def _go_on_behind_deleted(self, start_offset: int) -> None:
-        """Records that were never flushed, and then deleted, went in a power failure: no other may get their offsets."""
-        finding = f"the log ends at {self._state.end_offset}, before its start; it goes on at {start_offset}"
-        self._state.findings.append(finding)
-        for removed in self.truncation.start_over_unprepared(start_offset):
-            removed.unlink()
-        self.sync()
 
     # -- what it is
 
