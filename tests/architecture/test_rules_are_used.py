@@ -15,6 +15,7 @@ DECISIONS = ("replication", "controller", "coordination", "security")
 NOT_YET_USED = (
     "headrace/controller/access/acls",
     "headrace/controller/access/scram_credentials",
+    "headrace/security/audit",
     "headrace/security/authentication",
     "headrace/security/authorization",
 )

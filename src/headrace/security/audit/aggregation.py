@@ -1,0 +1,82 @@
+"""What happens often is told once in a while: the first at once, those like it together at the end of a window.
+
+No more than so many kinds are held at a time.  What there is no room for is counted, and the count is told.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+WINDOW_MS: Final = 60_000
+KINDS_MAX: Final = 1000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[T]):
+    """Some that are alike: one of them, how many, and when the first and the last were."""
+
+    sample: T
+    count: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(slots=True)
+class _Collected(Generic[T]):
+    """One kind, since it was last told of."""
+
+    sample: T
+    first_ms: int
+    last_ms: int
+    count: int = 1
+    window_ends_ms: int | None = None  # None: not told of yet
+
+
+class Aggregator(Generic[T]):
+    """Collects by kind.  Events of a kind share their key, such as (principal, operation, resource)."""
+
+    def __init__(self, window_ms: int = WINDOW_MS, kinds_max: int = KINDS_MAX) -> None:
+        self._window_ms = window_ms
+        self._kinds_max = kinds_max
+        self._kinds: dict[Hashable, _Collected[T]] = {}
+        self._dropped = 0
+        self.dropped = 0  # for ever, for a metric
+
+    def add(self, key: Hashable, sample: T, now_ms: int) -> None:
+        kind = self._kinds.get(key)
+        if kind is not None:
+            if not kind.count:
+                kind.first_ms = now_ms
+            kind.count += 1
+            kind.sample, kind.last_ms = sample, now_ms
+        elif len(self._kinds) < self._kinds_max:
+            self._kinds[key] = _Collected(sample, now_ms, now_ms)
+        else:
+            self._dropped += 1
+            self.dropped += 1
+
+    def due(self, now_ms: int) -> list[Batch[T]]:
+        """What is to be told now."""
+        batches = []
+        for key, kind in list(self._kinds.items()):
+            if kind.window_ends_ms is not None and now_ms < kind.window_ends_ms:
+                continue
+            if kind.count:
+                batches.append(Batch(kind.sample, kind.count, kind.first_ms, kind.last_ms))
+                kind.count, kind.window_ends_ms = 0, now_ms + self._window_ms
+            else:
+                del self._kinds[key]
+        return batches
+
+    def take_all(self) -> list[Batch[T]]:
+        """All that was not told yet, at the end."""
+        batches = [Batch(kind.sample, kind.count, kind.first_ms, kind.last_ms) for kind in self._kinds.values() if kind.count]
+        self._kinds.clear()
+        return batches
+
+    def take_dropped(self) -> int:
+        """How many found no room since this was last asked."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped
