@@ -54,6 +54,7 @@ torture: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Kill, stop, cut off 
 bench: $(STAMPS)/test $(STAMPS)/debian ## Figures of the broker, the SDK and a cluster of three, as tables (ARGS=--quick for a short run)
 	@$(BIN)/python -m benchmarks.broker $(filter --quick,$(ARGS))
 	@$(BIN)/python -m benchmarks.sdk $(filter --quick,$(ARGS))
+	@$(BIN)/python -m benchmarks.security $(filter --quick,$(ARGS))
 	@$(BIN)/python -m benchmarks.cluster $(filter --quick,$(ARGS))
 
 bench-cluster: $(STAMPS)/test $(STAMPS)/debian ## Only those of a cluster (ARGS='--quick --only failover --move-gib 1')

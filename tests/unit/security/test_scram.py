@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -124,7 +125,8 @@ def test_what_is_made_up_lets_nobody_in() -> None:
     """Even whoever knew the seed, and so the keys, is nobody."""
     server, client = exchange(), ScramClient("sha256", "nobody", "x")
     first = challenged(server, client)
-    server._credential = credential(SHA_256, "x", server._credential.salt)
+    assert server._begun is not None
+    server._begun = replace(server._begun, credential=credential(SHA_256, "x", server._begun.credential.salt))
 
     assert isinstance(server.respond(client.final(first)), Refused)
 

@@ -9,12 +9,13 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from headrace.model.access.principals import PrincipalError, user
 from headrace.model.access.scram import ITERATIONS_MIN, SALT_BYTES, ScramCredential, ScramMechanism
 from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError
-from headrace.security.authentication.scram_messages import ClientFinal, ClientFirst, read_client_final, read_client_first
+from headrace.security.authentication.scram_messages import ClientFirst, read_client_final, read_client_first
 
 # How a salt looks, and how often it is iterated: what a made-up credential has to look like.
 Shape = tuple[int, int]
@@ -43,6 +44,17 @@ class MadeUpCredentials:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What the first message leaves behind for the final one."""
+
+    first: ClientFirst
+    nonce: str
+    server_first: str
+    credential: ScramCredential
+    is_known: bool
+
+
 class ScramExchange(Exchange):
     """First message, challenge, final message, signature."""
 
@@ -58,48 +70,41 @@ class ScramExchange(Exchange):
         self._credential_of = credential_of
         self._made_up = made_up
         self._new_nonce = new_nonce
-        # What the first message leaves behind for the final one.
-        self._first: ClientFirst | None = None
-        self._server_first = ""
-        self._nonce = ""
-        self._is_known = False
-        self._credential = made_up.of(mechanism, "")
+        self._begun: _Begun | None = None
 
     def _step(self, message: bytes) -> Challenge | Authenticated:
-        return self._on_first(message) if self._first is None else self._on_final(message, self._first)
+        return self._on_first(message) if self._begun is None else self._on_final(message, self._begun)
 
     def _on_first(self, message: bytes) -> Challenge:
         first = read_client_first(message)
         if first.authorization_id not in ("", first.name):
             raise RefusalError("an authorization id that is not the user name")
-        credential = self._credential_of(first.name)
-        self._is_known = credential is not None
-        self._credential = credential or self._made_up.of(self._kind, first.name)
-        self._first = first
-        self._nonce = first.nonce + self._new_nonce()
-        salt = base64.b64encode(self._credential.salt).decode()
-        self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
-        return Challenge(self._server_first.encode())
+        # Made up for everybody: a reply that came sooner for users that there are would give them away.
+        made_up, kept = self._made_up.of(self._kind, first.name), self._credential_of(first.name)
+        credential = made_up if kept is None else kept
+        nonce = first.nonce + self._new_nonce()
+        server_first = f"r={nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._begun = _Begun(first, nonce, server_first, credential, kept is not None)
+        return Challenge(server_first.encode())
 
-    def _on_final(self, message: bytes, first: ClientFirst) -> Authenticated:
+    def _on_final(self, message: bytes, begun: _Begun) -> Authenticated:
         final = read_client_final(message)
-        if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):
+        if not hmac.compare_digest(final.nonce.encode(), begun.nonce.encode()):
             raise RefusalError("another exchange's nonce")
-        if final.channel_binding != first.header.encode():
+        if final.channel_binding != begun.first.header.encode():
             raise RefusalError("the final message binds another channel than the first")
-        signed = f"{first.bare},{self._server_first},{final.without_proof}".encode()
-        if not self._is_proven(final, signed) or not self._is_known:
-            raise RefusalError("the password is wrong" if self._is_known else "there is no such user")
-        signature = hmac.digest(self._credential.server_key, signed, self._kind.digest)
+        signed = f"{begun.first.bare},{begun.server_first},{final.without_proof}".encode()
+        if not self._is_proven(final.proof, begun.credential.stored_key, signed) or not begun.is_known:
+            raise RefusalError("the password is wrong" if begun.is_known else "there is no such user")
+        signature = hmac.digest(begun.credential.server_key, signed, self._kind.digest)
         try:
-            return Authenticated(principal=user(first.name), reply=b"v=" + base64.b64encode(signature))
+            return Authenticated(principal=user(begun.first.name), reply=b"v=" + base64.b64encode(signature))
         except PrincipalError as error:
             raise RefusalError(str(error)) from None
 
-    def _is_proven(self, final: ClientFinal, signed: bytes) -> bool:
-        stored_key = self._credential.stored_key
+    def _is_proven(self, proof: bytes, stored_key: bytes, signed: bytes) -> bool:
         signature = hmac.digest(stored_key, signed, self._kind.digest)
-        if len(final.proof) != len(signature):
+        if len(proof) != len(signature):
             return False
-        client_key = bytes(a ^ b for a, b in zip(final.proof, signature, strict=True))
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         return hmac.compare_digest(hashlib.new(self._kind.digest, client_key).digest(), stored_key)

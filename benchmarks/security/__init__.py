@@ -1,0 +1,1 @@
+"""What security costs, decision by decision and sign-in by sign-in."""
