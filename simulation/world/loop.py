@@ -72,6 +72,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         # Tasks that died with their machine.  Held, so that no garbage collection runs their `finally` at a time of its own.
         self._dead_tasks: list[asyncio.Task[Any]] = []
 
+    def __del__(self) -> None:
+        """A loop that was never run has nothing to close: neither sockets nor threads."""
+
     def _on_failure(self, context: dict[str, Any]) -> None:
         # A task that was running when the power failed is dead, not broken.
         if not isinstance(context.get("exception"), PowerFailure):

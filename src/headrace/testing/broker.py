@@ -7,6 +7,7 @@ It is the broker that `headrace serve` runs, on an event loop in a thread of its
 """
 
 import asyncio
+import inspect
 import logging
 import shutil
 import tempfile
@@ -192,6 +193,11 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     """Until it is stopped.  The end is run here too: where the broker is stopped, a loop of the test's own may be running."""
     loop.run_forever()
     loop.run_until_complete(loop.shutdown_default_executor())
+    for task in asyncio.all_tasks(loop):
+        coroutine = task.get_coro()
+        # What came in at the very last has not begun, and nobody awaits it any more.
+        if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            coroutine.close()
     loop.close()
 
 
