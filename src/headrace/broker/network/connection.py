@@ -29,6 +29,7 @@ JOIN_BYTES_MAX = 65_536
 # Replies up to this size leave without being counted first, as most do at once.
 UNCOUNTED_BYTES_MAX = 4096
 # After so many bytes a connection is not read before the others had their turn: a flood is else read for as long as it lasts.
+# From an eighth of a MiB to two, a million records of 1 KiB cost the broker the same, as far as that can be measured.
 BYTES_PER_TURN = 512 * 1024
 # How long a frame may stand half received, or a reply half taken, without a byte moving.
 STALL_SECONDS = 60.0
@@ -82,7 +83,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # Paused while anything is unsent: a buffer is let go as a whole, so a reply is held until its last byte has left.
+        # Paused while anything is unsent: a buffer is let go as a whole, so a reply is held until its last byte has left.  With
+        # 64 KiB or 1 MiB instead, writing and reading a million records of 1 KiB cost no less, and what is unsent goes uncounted.
         self._transport.set_write_buffer_limits(0)
         peer = transport.get_extra_info("peername")
         self.client_host = peer[0] if peer else ""
