@@ -56,7 +56,7 @@ class BrokerStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CopyProgress:
     """How far a plan has got."""
 
     partitions_done: int
@@ -188,7 +188,7 @@ def moving(admin: WireAdmin) -> set[PartitionKey]:
     return {(topic.name, move.partition_index) for topic in reply.topics for move in topic.partitions}
 
 
-def wait_for_moves(admin: WireAdmin, image: ClusterImage, plan: Plan, on_progress: Callable[[Progress], None]) -> None:
+def wait_for_moves(admin: WireAdmin, image: ClusterImage, plan: Plan, on_progress: Callable[[CopyProgress], None]) -> None:
     """Return when all are done; `on_progress` hears how far they are."""
     keys = set(plan.targets)
     copies = {key: set(replicas) - set(_replicas(image, key)) for key, replicas in plan.targets.items()}
@@ -199,7 +199,7 @@ def wait_for_moves(admin: WireAdmin, image: ClusterImage, plan: Plan, on_progres
         left = keys & moving(admin)
         found = _sizes(admin, {key: copies[key] for key in left})
         missing = sum(max(0, size[key] - found.get((key, broker), 0)) for key in left for broker in copies[key])
-        on_progress(Progress(len(keys) - len(left), len(keys), total - missing, total))
+        on_progress(CopyProgress(len(keys) - len(left), len(keys), total - missing, total))
         if not left:
             return
         time.sleep(POLL_S)

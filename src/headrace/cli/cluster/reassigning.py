@@ -10,7 +10,7 @@ from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, counted, remark, show_table
 
 if TYPE_CHECKING:
-    from headrace.cli.cluster.moves import Progress
+    from headrace.cli.cluster.moves import CopyProgress
     from headrace.controller.balance import Plan
     from headrace.controller.image import ClusterImage
 
@@ -81,7 +81,7 @@ def _listed(brokers: tuple[int, ...]) -> str:
     return ", ".join(map(str, brokers))
 
 
-def _with_progress_bar(work: "Callable[[Callable[[Progress], None]], None]") -> None:
+def _with_progress_bar(work: "Callable[[Callable[[CopyProgress], None]], None]") -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
@@ -96,7 +96,7 @@ def _with_progress_bar(work: "Callable[[Callable[[Progress], None]], None]") -> 
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("copying", partitions="0", total=None)
 
-        def show(progress: "Progress") -> None:
+        def show(progress: "CopyProgress") -> None:
             partitions = f"{progress.partitions_done}/{progress.partitions}"
             # Until something is known to be there, no number of bytes is the whole.
             bar.update(task, completed=progress.bytes_done, total=progress.bytes or None, partitions=partitions)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headrace.client.arguments import Config, choice, label, merged, milliseconds, timestamp_ms, topic_name
+from headrace.client.arguments import Config, choice, label, merged, milliseconds, topic_name
 from headrace.client.errors import InvalidArgument
 from headrace.model.identity import TopicPartition
 
@@ -78,10 +78,6 @@ def check_start(start: object) -> None:
     raise InvalidArgument(
         f"start={start!r} is not accepted; accepted: 'earliest', 'latest', an offset as a whole number, or a datetime"
     )
-
-
-def start_time_ms(start: Start) -> int:
-    return timestamp_ms("start", start)
 
 
 def topics_or_partitions(given: object) -> tuple[list[str], list[TopicPartition]]:

@@ -16,7 +16,7 @@ from headrace.client.admin.admin import Admin
 from headrace.client.arguments import topic_name, whole_number
 from headrace.client.consumer.consumer import Consumer
 from headrace.client.deadletter.deadletter import PREFIX
-from headrace.client.deadletter.progress import Progress
+from headrace.client.deadletter.sent_back import SentBack
 from headrace.client.errors import InvalidArgument, TopicNotFound
 from headrace.client.logs import log
 from headrace.client.producer.outbox import outbox_of
@@ -95,13 +95,13 @@ def _waiting(admin: Admin, topic: str) -> int:
     return sum(progress[partition].waiting(end) for partition, end in ends.items() if partition in progress)
 
 
-def _progress(admin: Admin, topic: str) -> dict[int, Progress]:
+def _progress(admin: Admin, topic: str) -> dict[int, SentBack]:
     """How far earlier redrives have come, by partition."""
     committed = admin.committed_notes(group_name(topic), topic)
     found = {}
     for partition, earliest in admin.offsets(topic, "earliest").items():
         offset, note = committed.get(partition, (None, None))
-        found[partition] = Progress.of(offset, note, earliest)
+        found[partition] = SentBack.of(offset, note, earliest)
     return found
 
 
@@ -220,7 +220,7 @@ class _Run:
         producer: Producer,
         rule: _Rule,
         ends: Mapping[int, int],
-        progress: Mapping[int, Progress],
+        progress: Mapping[int, SentBack],
     ) -> None:
         self._consumer = consumer
         self._producer = producer
@@ -260,7 +260,7 @@ class _Run:
         self.sent, self.skipped = self.sent + sent, self.skipped + len(stay)
         return stay
 
-    def _note(self, progress: Progress, record: Record[bytes, bytes]) -> None:
+    def _note(self, progress: SentBack, record: Record[bytes, bytes]) -> None:
         """A record is settled, and so are the offsets without a record between it and a settled one before it."""
         before = self._read_to[record.partition]
         start = before if before <= progress.first or progress.is_settled(before - 1) else record.offset
@@ -269,7 +269,7 @@ class _Run:
 
 
 def _send_progress(
-    transaction: Transaction, consumer: Consumer[bytes, bytes], topic: str, progress: Mapping[int, Progress]
+    transaction: Transaction, consumer: Consumer[bytes, bytes], topic: str, progress: Mapping[int, SentBack]
 ) -> None:
     places = {TopicPartition(topic, partition): each for partition, each in progress.items()}
     transaction.send_offsets(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Progress:
+class Committable:
     """One partition, for as long as it is assigned once.  A late answer about an earlier assignment finds only this old
     object."""
 

@@ -22,7 +22,7 @@ from headrace.client.arguments import Duration, choice, whole_number
 from headrace.client.consumer.offsets import Positions
 from headrace.client.deadletter.deadletter import DeadLetters, Failure, Parking, check_dead_letters, parking_of
 from headrace.client.errors import DecodeFailed, HeadraceError, StillRunning
-from headrace.client.push.committable import Progress
+from headrace.client.push.committable import Committable
 from headrace.client.push.handlers import NothingDone, plain_function_or_none, refuse_unrun
 from headrace.client.push.lanes import Lanes
 from headrace.client.records.record import Delivery, Record, place_of
@@ -42,7 +42,7 @@ class Task:
 
     lane: Hashable
     place: TopicPartition
-    progress: Progress
+    progress: Committable
     record: Record[Any, Any]
     undecodable: DecodeFailed | None = None  # then there is nothing to call back with, and `record` has the bytes
     failure: Failure | None = None
@@ -77,7 +77,7 @@ class Work:
         self._pending_max = whole_number("pending_max", pending_max, at_least=1)
         self._on_error = on_error
         self._lanes: Lanes[Task] = Lanes()
-        self._progress: dict[TopicPartition, Progress] = {}
+        self._progress: dict[TopicPartition, Committable] = {}
         self._keyless = count()
 
     def room(self) -> int:
@@ -105,7 +105,7 @@ class Work:
         place = place_of(message)
         progress = self._progress.get(place)
         if progress is None:
-            progress = self._progress[place] = Progress()
+            progress = self._progress[place] = Committable()
         offset = message.offset() or 0
         progress.start(offset)
         if outcome is None:
@@ -163,7 +163,7 @@ class Work:
             self._finish(task.place, task.progress, task.record.offset)
             self.changed.notify_all()
 
-    def _finish(self, place: TopicPartition, progress: Progress, offset: int) -> None:
+    def _finish(self, place: TopicPartition, progress: Committable, offset: int) -> None:
         moved = progress.finish(offset)
         if moved and self._progress.get(place) is progress:
             assert progress.next_offset is not None

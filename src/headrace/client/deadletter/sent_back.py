@@ -18,7 +18,7 @@ NOTE_CHARACTERS_MAX = 4000  # a broker keeps 4,096 bytes beside an offset (`offs
 RUN_CHARACTERS_MAX = 34
 
 
-class Progress:
+class SentBack:
     """Of one partition: everything below `first` is settled, and so are some runs of offsets after it."""
 
     def __init__(self, first: int, runs: Iterable[tuple[int, int]] = ()) -> None:
@@ -27,7 +27,7 @@ class Progress:
         self._room = (-1, True)
 
     @classmethod
-    def of(cls, committed: int | None, note: str | None, earliest: int) -> Progress:
+    def of(cls, committed: int | None, note: str | None, earliest: int) -> SentBack:
         """From what was committed.  A note that is somebody else's says nothing."""
         if committed is None:
             return cls(earliest)

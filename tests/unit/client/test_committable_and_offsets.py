@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.client.consumer.offsets import Offsets
-from headrace.client.push.committable import Progress
+from headrace.client.push.committable import Committable
 from headrace.model.identity import TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 
 
 def test_nothing_is_committable_before_something_has_finished() -> None:
-    progress = Progress()
+    progress = Committable()
     progress.start(7)
 
     assert progress.next_offset is None
@@ -19,7 +19,7 @@ def test_nothing_is_committable_before_something_has_finished() -> None:
 
 
 def test_a_later_record_that_finishes_first_waits_for_the_earlier() -> None:
-    progress = Progress()
+    progress = Committable()
     for offset in (10, 11, 15):
         progress.start(offset)
 
@@ -33,7 +33,7 @@ def test_a_later_record_that_finishes_first_waits_for_the_earlier() -> None:
 @given(st.lists(st.integers(0, 1000), unique=True, min_size=1, max_size=60), st.data())
 def test_the_committable_offset_is_always_the_first_unfinished(offsets: list[int], data: st.DataObject) -> None:
     started = sorted(offsets)
-    progress = Progress()
+    progress = Committable()
     for offset in started:
         progress.start(offset)
     unfinished = list(started)

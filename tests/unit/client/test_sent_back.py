@@ -3,18 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.deadletter.progress import Progress
+from headrace.client.deadletter.sent_back import SentBack
 
 
 @given(st.integers(0, 30), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8))))
 def test_a_note_says_exactly_which_offsets_were_settled(first: int, runs: list[tuple[int, int]]) -> None:
-    progress = Progress(first)
+    progress = SentBack(first)
     settled = set(range(first))
     for start, length in runs:
         progress.settle(start, start + length)
         settled |= set(range(start, start + length))
 
-    again = Progress.of(progress.first, progress.note, 0)
+    again = SentBack.of(progress.first, progress.note, 0)
 
     for each in (progress, again):
         assert {offset for offset in range(100) if each.is_settled(offset)} == settled
@@ -23,17 +23,17 @@ def test_a_note_says_exactly_which_offsets_were_settled(first: int, runs: list[t
 
 
 def test_what_retention_took_does_not_wait() -> None:
-    progress = Progress.of(2, "sent:3+2", 6)
+    progress = SentBack.of(2, "sent:3+2", 6)
 
     assert (progress.first, progress.note) == (7, "")
 
 
 def test_a_note_of_somebody_else_says_nothing() -> None:
-    assert Progress.of(5, "sent:later", 0).waiting(10) == 5
+    assert SentBack.of(5, "sent:later", 0).waiting(10) == 5
 
 
 def test_a_note_never_outgrows_what_a_broker_keeps() -> None:
-    progress = Progress(0)
+    progress = SentBack(0)
     offset = 1
     while progress.has_room:
         progress.settle(offset, offset + 1)
