@@ -256,6 +256,12 @@ def test_every_wrong_record_is_named_however_large_the_batch() -> None:
 def test_looking_at_each_record_is_never_busy_for_long(codec: str) -> None:
     config = LogConfig(cleanup_policy=frozenset({"compact"}), compression_type="gzip")
     batch = build_batch([Record(0, TIME, b"key-%d" % index, b"v" * 20) for index in range(20_000)], compression=codec)
+
+    # A busy machine makes a step longer now and then, and never shorter.
+    assert any(longest_step(batch, config) < 0.005 for _ in range(3))
+
+
+def longest_step(batch: bytes, config: LogConfig) -> float:
     steps = deep_steps(batch, config, TIME)
     taken, answer = [], None
     gc.collect()
@@ -275,7 +281,7 @@ def test_looking_at_each_record_is_never_busy_for_long(codec: str) -> None:
         gc.enable()
 
     assert read_records(checked) == read_records(batch)
-    assert max(taken) < 0.005
+    return max(taken)
 
 
 def test_deep_validation_does_not_give_broken_bytes_a_good_crc() -> None:
