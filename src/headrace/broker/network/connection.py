@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from headrace.broker.network.pace import Pace
 from headrace.broker.network.pending_reply import FAILED, PendingReply
 from headrace.host.disk import Buffer
+from headrace.model.access.principals import Principal, Subject
 from headrace.model.listeners import PLAINTEXT
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameSplitter
@@ -40,6 +41,7 @@ STANDSTILL_PART = 0.3
 WINDOW_BYTES_MIN = 16_384
 # Longer than the longest wait that a client asks for in earnest: a rebalance of slow members.
 UNDER_WAY_SECONDS_MAX = 3600.0
+NOBODY = Subject()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -70,7 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         self._pause_at = BYTES_PER_TURN
         self._gives_way = False
         self._pauses = 0
-        self.client_host = ""
+        # Who asks, and from where.
+        self.subject = NOBODY
         self.is_open = False
         self.last_active = 0.0
         self._arriving: Pace | None = None
@@ -78,6 +81,15 @@ class Connection(asyncio.BufferedProtocol):
         self._turn: Pace | None = None
         self._stopped: Pace | None = None
         self._under_way: Pace | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Whom it belongs to; ANONYMOUS when nobody was asked."""
+        return self.subject.principal
+
+    @property
+    def client_host(self) -> str:
+        return self.subject.address
 
     # -- the socket
 
@@ -87,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         # 64 KiB or 1 MiB instead, writing and reading a million records of 1 KiB cost no less, and what is unsent goes uncounted.
         self._transport.set_write_buffer_limits(0)
         peer = transport.get_extra_info("peername")
-        self.client_host = peer[0] if peer else ""
+        self.subject = Subject(address=peer[0]) if peer else NOBODY
         self.is_open = True
         self.last_active = self.loop.time()
         if not self._server.admit(self):

@@ -14,6 +14,7 @@ from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.throttling import Throttling, Timed
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
+from headrace.model.access.principals import Principal, Subject
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode, encode
 from headrace.wire.errors import WireError
@@ -33,6 +34,15 @@ class RequestContext:
     @property
     def client_host(self) -> str:
         return self.connection.client_host
+
+    @property
+    def principal(self) -> Principal:
+        return self.connection.principal
+
+    @property
+    def subject(self) -> Subject:
+        """Its principal, its groups and its address, as rules ask for them."""
+        return self.connection.subject
 
     def response_header(self) -> bytes:
         return response_header(self.api_key, self.api_version, self.correlation_id)

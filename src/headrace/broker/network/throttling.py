@@ -18,8 +18,6 @@ from headrace.wire.messages.produce import ProduceRequest
 if TYPE_CHECKING:
     from headrace.broker.network.dispatch import RequestContext
 
-ANONYMOUS = "ANONYMOUS"  # whoever has not said who they are
-
 Answer = TypeVar("Answer")
 
 
@@ -68,9 +66,9 @@ class Throttling:
         for topic in request.topic_data:
             name = self._name_of(topic.topic_id, topic.name)
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partition_data)
-        now, client_id = self._now(), context.client_id or ""
-        wait = self.quotas.on_produced(ANONYMOUS, client_id, sizes, now)
-        return _rest_for(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
+        now, user, client_id = self._now(), context.principal.name, context.client_id or ""
+        wait = self.quotas.on_produced(user, client_id, sizes, now)
+        return _rest_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
 
     def after_fetch(self, results: list[FetchableTopicResponse], context: "RequestContext") -> int:
         """The throttle time in milliseconds for a Fetch reply to a consumer."""
@@ -80,9 +78,9 @@ class Throttling:
         for topic in results:
             name = self._name_of(topic.topic_id, topic.topic)
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
-        now, client_id = self._now(), context.client_id or ""
-        wait = self.quotas.on_fetched(ANONYMOUS, client_id, sizes, now)
-        return _rest_for(max(wait, self.quotas.on_worked(ANONYMOUS, client_id, 0.0, now)), context)
+        now, user, client_id = self._now(), context.principal.name, context.client_id or ""
+        wait = self.quotas.on_fetched(user, client_id, sizes, now)
+        return _rest_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
 
     def _name_of(self, topic_id: UUID, name: str) -> str:
         known = self._image().topics_by_id.get(topic_id)
@@ -92,7 +90,7 @@ class Throttling:
         """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
         if self._is_broker(context.client_id):
             return 0
-        return _rest_for(self.quotas.on_worked(ANONYMOUS, context.client_id or "", seconds, self._now()), context)
+        return _rest_for(self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now()), context)
 
     def with_wait(self, response: Any, seconds: float, context: "RequestContext") -> Any:
         """A response that says how long to wait after the work it took, where it has a word for that."""
@@ -104,7 +102,7 @@ class Throttling:
     def mutations(self, context: "RequestContext", *, strict_from: int) -> "Mutations":
         """What a request that creates or deletes partitions is held to; versions before `strict_from` are refused nothing."""
         now = self._now()
-        bucket = self.quotas.mutations(ANONYMOUS, context.client_id or "", now) if self.quotas.active else None
+        bucket = self.quotas.mutations(context.principal.name, context.client_id or "", now) if self.quotas.active else None
         return Mutations(bucket, now, context, is_strict=context.api_version >= strict_from)
 
     def connection_wait(self, address: str) -> float:

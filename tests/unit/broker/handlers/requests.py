@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace.broker.network.dispatch import RequestContext
+from headrace.model.access.principals import ANONYMOUS, Principal, Subject
 
 
 class FakeConnection:
@@ -11,8 +12,13 @@ class FakeConnection:
     listener = "PLAINTEXT"
     client_host = "127.0.0.1"
 
-    def __init__(self) -> None:
+    def __init__(self, principal: Principal = ANONYMOUS) -> None:
+        self.subject = Subject(principal, address=self.client_host)
         self.rests: list[float] = []
+
+    @property
+    def principal(self) -> Principal:
+        return self.subject.principal
 
     def rest(self, seconds: float) -> None:
         self.rests.append(seconds)

@@ -1,0 +1,26 @@
+"""Quotas are those of whom a connection belongs to."""
+
+from typing import Any
+
+from headrace.broker.network.throttling import Throttling
+from headrace.model.access.principals import ANONYMOUS, Principal, user
+from headrace.security.quotas import Quotas
+from headrace.wire.messages.metadata import MetadataRequest
+from tests.unit.broker.handlers.requests import FakeConnection, context_of
+
+NO_IMAGE: Any = None
+
+
+def wait_ms(throttling: Throttling, principal: Principal, seconds: float) -> int:
+    context = context_of(MetadataRequest, 12, FakeConnection(principal))
+    context.client_id = None
+    return throttling.after_work(seconds, context)
+
+
+def test_a_users_quota_holds_for_its_connections_and_for_nobody_elses() -> None:
+    limits = {"user=ann": {"request_percentage": "100.0"}}
+    throttling = Throttling(Quotas(lambda: limits, lambda: 1), NO_IMAGE, lambda: 0.0, lambda topic: 0)
+
+    assert wait_ms(throttling, user("ann"), 3.0) == 2000
+    assert wait_ms(throttling, user("bob"), 3.0) == 0
+    assert wait_ms(throttling, ANONYMOUS, 3.0) == 0
