@@ -28,7 +28,8 @@ BYTES_PER_RECORD_GUESS = 1024
 WAIT_MS = 500
 CONNECT_SECONDS = 5.0
 REPLY_SECONDS = 30.0
-# A range can end in offsets that no longer have records; that many empty replies below the log's end prove it.
+# So many in a row below the log's end, and librdkafka goes on.  They prove nothing: there may be no records up to the end, or the
+# broker is short of memory, or holds this client to its quota.
 EMPTY_REPLIES_MAX = 3
 
 _LENGTH = struct.Struct(">i")
@@ -78,10 +79,11 @@ class _Fetcher:
                 readable = reply.last_stable_offset if self._read.read_committed else reply.high_watermark
                 empty_replies = empty_replies + 1 if readable >= end else 0
                 if empty_replies >= EMPTY_REPLIES_MAX:
-                    break
+                    raise ValueError(f"{empty_replies} replies in a row had no records")
                 if time.monotonic() >= deadline:
                     raise TimeoutError(f"no record came within {self._read.timeout_ms} ms")
             else:
+                empty_replies = 0
                 self._bytes_per_offset = len(records.buffer) / (reached - position)
                 deadline = time.monotonic() + self._read.timeout_ms / 1000
             if reached < end:
