@@ -236,6 +236,53 @@ def test_aborted_records_go_and_markers_follow_when_their_records_are_gone() -> 
     assert latest_of(read_all(log)) == {b"a": b"committed", b"c": b"3"}
 
 
+def test_what_a_producer_commits_after_an_aborted_transaction_counts() -> None:
+    """A tombstone that hid nothing would go in its time, and what it deleted be back."""
+    log = open_log(simulated_disk(), COMPACTED)
+    put(log, (b"deleted", b"old"), (b"changed", b"old"))
+    put(log, (b"x", b"aborted"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    end_transaction(log, 1, committed=False)
+    log.producers.on_high_watermark(log.end_offset)
+    log.roll()
+    clean(log)
+    put(log, (b"deleted", None), (b"changed", b"new"), producer_id=1, producer_epoch=0, base_sequence=1, transactional=True)
+    end_transaction(log, 1, committed=True)
+    log.producers.on_high_watermark(log.end_offset)
+    for round_ in range(4):
+        log.roll()
+        clean(log, TIME + round_ * 2 * DAY_MS)
+        assert latest_of(read_all(log)) == {b"changed": b"new", **({b"dirt": b"."} if round_ else {})}
+        put(log, (b"dirt", b"."))
+
+    assert [record.value for record in read_all(log) if record.key == b"changed"] == [b"new"]
+
+
+def test_in_memory_what_a_producer_commits_after_an_aborted_transaction_stays() -> None:
+    """Also where nothing is left of the aborted one, not even its marker."""
+    log = MemoryLog(COMPACTED, clock=ManualClock())
+
+    def pass_time(rounds: range) -> None:
+        for round_ in rounds:
+            log.append(keyed((b"dirt", b".")), 0)
+            log.producers.on_high_watermark(log.end_offset)
+            log.apply_retention(TIME + round_ * 2 * DAY_MS, log.end_offset)
+
+    def write(value: bytes, sequence: int, *, committed: bool) -> None:
+        batch = keyed((b"k", value), producer_id=1, producer_epoch=0, base_sequence=sequence, transactional=True)
+        log.append(batch, 0)
+        end_transaction(log, 1, committed=committed)
+
+    write(b"kept", 0, committed=True)
+    write(b"aborted", 1, committed=False)
+    write(b"committed", 2, committed=True)
+    pass_time(range(4))
+    assert log.aborted_transactions(0, log.end_offset) == []
+    write(b"last", 3, committed=True)
+    pass_time(range(4, 8))
+
+    assert latest_of(read_all(log)) == {b"k": b"last", b"dirt": b"."}
+
+
 def test_an_emptied_batch_keeps_a_producers_last_sequence_across_a_restart() -> None:
     disk = simulated_disk()
     log = open_log(disk, COMPACTED)

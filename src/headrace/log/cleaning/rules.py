@@ -97,7 +97,10 @@ class _OpenAborted:
 
 
 class TransactionTracker:
-    """Follows transactions through the log in order: which records were aborted, which markers stand alone."""
+    """Follows transactions through the log in order: which records were aborted, which markers stand alone.
+
+    It may begin anywhere, and markers may be gone: an aborted transaction is over where its marker was, met or not.
+    """
 
     def __init__(self, aborted: Iterable[AbortedEntry]) -> None:
         self._waiting = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
@@ -109,7 +112,9 @@ class TransactionTracker:
     def _advance(self, offset: int) -> None:
         while self._waiting and self._waiting[-1].first_offset <= offset:
             entry = self._waiting.pop()
-            self._open_aborted.setdefault(entry.producer_id, _OpenAborted(entry))
+            known = self._open_aborted.get(entry.producer_id)
+            if known is None or known.entry.last_offset < entry.first_offset:
+                self._open_aborted[entry.producer_id] = _OpenAborted(entry)
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Whether a batch of records belongs to an aborted transaction."""
@@ -117,7 +122,8 @@ class TransactionTracker:
         if not header.attributes & TRANSACTIONAL_BIT:
             return False
         aborted = self._open_aborted.get(header.producer_id)
-        if aborted is None:
+        if aborted is None or aborted.entry.last_offset < header.base_offset:
+            self._open_aborted.pop(header.producer_id, None)
             self._open_committed.add(header.producer_id)
             return False
         aborted.was_seen = True

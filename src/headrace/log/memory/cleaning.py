@@ -202,6 +202,8 @@ class MemoryCleaning:
             # Readers must be able to reach the end of what they may see.
             after = emptied(header)
         batch.next_expiry_ms = cleaner.next_expiry_ms
+        if header.attributes & CONTROL_BIT and (after is None or not read_header(after).record_count):
+            self._log.batches.forget_aborted_at(header.last_offset)
         if not isinstance(after, memoryview):
             self._log.batches.replace(batch, after or b"")
 

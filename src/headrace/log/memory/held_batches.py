@@ -175,6 +175,12 @@ class HeldBatches:
         first = bisect_left(self.aborted, offset, key=lambda entry: entry.last_offset)
         del self.aborted[:first]
 
+    def forget_aborted_at(self, marker_offset: int) -> None:
+        """Its marker is gone, and its records were before: who still heard of it would leave out what its producer wrote later."""
+        index = bisect_left(self.aborted, marker_offset, key=lambda entry: entry.last_offset)
+        if index < len(self.aborted) and self.aborted[index].last_offset == marker_offset:
+            del self.aborted[index]
+
     def cut(self, offset: int) -> int:
         """Let go of everything from the batch that holds an offset on; where they end then."""
         keep = self.index_of(offset)
