@@ -10,8 +10,10 @@ import pytest
 from headrace.log.cleaning.compaction import compact, discard, plan_compaction, publish, swap_in
 from headrace.log.cleaning.expiry import ROLL_MIN_MS, close_for_expiry, is_outdated, look, note, plan_expiry, plan_look
 from headrace.log.cleaning.rules import KeyMap
+from headrace.log.cleaning.steps import finish
 from headrace.log.interface import AbortedTransaction, CorruptBatch, Origin, PartitionLog
 from headrace.log.log import Log
+from headrace.log.memory.cleaning import MemoryCleaning
 from headrace.log.memory.memory_log import MemoryLog
 from headrace.log.segments.segment import segment_path
 from headrace.model.errors import ErrorCode, RequestError
@@ -683,3 +685,18 @@ def test_a_compacted_log_in_memory_keeps_the_last_values_too() -> None:
     assert [record.value for record in read_all(log)] == [b"96", b"97", b"98", b"99"]
     assert log.size_bytes < size / 5
     assert log.append(keyed((b"z", b"1")), 0, origin=Origin.CLIENT).base_offset == 102
+
+
+def test_in_memory_more_keys_than_the_map_holds_are_compacted_in_several_rounds() -> None:
+    log = MemoryLog(COMPACTED, clock=ManualClock())
+    for round_ in range(3):
+        for index in range(50):
+            log.append(keyed((b"%d" % index, b"%d" % round_)), 0)
+    log.append(keyed((b"last", b"1"), (b"last", b"2")), 0)
+    for _ in range(10):
+        finish(MemoryCleaning(log, TIME, log.end_offset, keys_max=20).steps())
+
+    assert [record.value for record in read_all(log)] == [b"2"] * 50 + [b"1", b"2"]
+    log.append(keyed((b"new", b"1")), 0)
+    finish(MemoryCleaning(log, TIME, log.end_offset, keys_max=20).steps())
+    assert [record.value for record in read_all(log)] == [b"2"] * 51 + [b"1"]

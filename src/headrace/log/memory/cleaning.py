@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.log.cleaning.rules import (
+    KEYS_MAX,
     BatchCleaner,
     KeyMap,
     LastWritten,
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 class MemoryCleaning:
     """One round over one log."""
 
-    def __init__(self, log: "MemoryLog", now_ms: int, high_watermark: int) -> None:
+    def __init__(self, log: "MemoryLog", now_ms: int, high_watermark: int, keys_max: int = KEYS_MAX) -> None:
         self._log = log
+        self._keys_max = keys_max
         self._now_ms = now_ms
         self._high_watermark = high_watermark
         unstable = log.producers.first_unstable_offset
@@ -135,34 +137,42 @@ class MemoryCleaning:
 
     def _must_compact(self) -> bool:
         log = self._log
-        if self._bound <= log.batches.compacted_to or not log.batches.dirty_bytes:
+        if self._compactable_to() <= log.batches.compacted_to or not log.batches.dirty_bytes:
             return False
         return log.batches.dirty_bytes / log.size_bytes >= log.config.min_cleanable_dirty_ratio or self._is_due()
 
+    def _compactable_to(self) -> int:
+        """What was written last stays as it is, as Kafka's active segment does: it shows readers where the log ends."""
+        last = self._log.batches.last()
+        if last is None or self._log.config.message_ttl_enable:
+            return self._bound
+        return min(self._bound, last.base_offset)
+
     def _compact(self) -> Steps[None]:
-        log, bound = self._log, self._bound
-        keys = KeyMap()
-        yield from self._collect_keys(keys)
+        log, bound = self._log, self._compactable_to()
+        keys = KeyMap(self._keys_max)
+        yield from self._collect_keys(keys, bound)
         cleaner = self._cleaner(keys)
         next_expiry_ms: int | None = None
         for batch in self._batches(log.start_offset, bound):
             if batch is None:
                 yield None
                 continue
-            # What was written last stays as it is, as Kafka's active segment does: it shows readers where the log ends.
-            if batch.next_offset < log.end_offset or log.config.message_ttl_enable:
-                yield from self._clean(batch, cleaner)
+            yield from self._clean(batch, cleaner)
             next_expiry_ms = earlier(next_expiry_ms, batch.next_expiry_ms)
             yield None
         if not self._is_over:
             log.next_expiry_ms = next_expiry_ms
-        while not self._is_over and not log.batches.note_compacted(bound, BATCHES_PER_STEP):
+        # Where there were too many keys for the map, the rest waits for the next round.
+        compacted_to = min(bound, keys.latest_offset + 1)
+        while not self._is_over and not log.batches.note_compacted(compacted_to, BATCHES_PER_STEP):
             yield None
         yield from keys.let_go()
 
-    def _collect_keys(self, keys: KeyMap) -> Steps[None]:
+    def _collect_keys(self, keys: KeyMap, bound: int) -> Steps[None]:
+        """Of what is not compacted yet: below, each key is there once."""
         tracker = TransactionTracker(self._log.batches.aborted)
-        for batch in self._batches(self._log.start_offset, self._bound):
+        for batch in self._batches(max(self._log.start_offset, self._log.batches.compacted_to), bound):
             if batch is None:
                 yield None
                 continue

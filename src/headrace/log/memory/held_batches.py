@@ -123,6 +123,9 @@ class HeldBatches:
     def first(self) -> HeldBatch | None:
         return self.all[self._head] if self._head < len(self.all) else None
 
+    def last(self) -> HeldBatch | None:
+        return self.all[-1] if self._head < len(self.all) else None
+
     def in_log(self) -> list[HeldBatch]:
         return self.all[self._head :]
 
@@ -176,7 +179,7 @@ class HeldBatches:
         del self.aborted[:first]
 
     def forget_aborted_at(self, marker_offset: int) -> None:
-        """Its marker is gone, and its records were before: who still heard of it would leave out what its producer wrote later."""
+        """Its marker is gone, and its records before it: who still heard of it would leave out what its producer wrote later."""
         index = bisect_left(self.aborted, marker_offset, key=lambda entry: entry.last_offset)
         if index < len(self.aborted) and self.aborted[index].last_offset == marker_offset:
             del self.aborted[index]
