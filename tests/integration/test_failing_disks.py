@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.handlers.list_offsets import MAX_TIMESTAMP
 from headrace.broker.parts import Host
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
+from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.integration.test_fetch_and_produce import append, base_offsets, create, fetch
 from tests.support.raw import RawClient, batch, produce
 
@@ -70,6 +72,29 @@ def test_a_failed_read_is_told_and_costs_nobody_else_anything(broker: Broker, di
 
         disk.heal()
         assert base_offsets(client.call(fetch("sick"), 12).responses[0].partitions[0]) == [0]
+
+
+@pytest.mark.parametrize("timestamp", [0, MAX_TIMESTAMP])
+def test_an_offset_that_cannot_be_looked_for_is_told_and_costs_nobody_else_anything(
+    broker: Broker, disk: SimulatedDisk, timestamp: int
+) -> None:
+    with RawClient(broker.bootstrap) as client:
+        disk.fail("read", lambda path: "sick-0" in str(path), error=errno.EIO)
+        assert offsets_at(client, timestamp) == {"well": (ErrorCode.NONE, 0), "sick": (ErrorCode.KAFKA_STORAGE_ERROR, -1)}
+
+        disk.heal()
+        assert offsets_at(client, timestamp) == {"well": (ErrorCode.NONE, 0), "sick": (ErrorCode.NONE, 0)}
+
+        disk.flip_bit(next(path for path in disk.files() if "sick-0" in str(path) and path.suffix == ".log"), 70)
+        assert offsets_at(client, timestamp) == {"well": (ErrorCode.NONE, 0), "sick": (ErrorCode.CORRUPT_MESSAGE, -1)}
+
+
+def offsets_at(client: RawClient, timestamp: int) -> dict[str, tuple[int, int]]:
+    """What is answered about both topics in one request: the error, and the offset."""
+    wanted = (ListOffsetsPartition(partition_index=0, timestamp=timestamp),)
+    topics = tuple(ListOffsetsTopic(name=name, partitions=wanted) for name in ("well", "sick"))
+    answers = client.call(ListOffsetsRequest(replica_id=-1, topics=topics), 7).topics
+    return {topic.name: (topic.partitions[0].error_code, topic.partitions[0].offset) for topic in answers}
 
 
 def test_a_flipped_bit_is_never_served(broker: Broker, disk: SimulatedDisk) -> None:

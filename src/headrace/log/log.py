@@ -180,14 +180,26 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
         self._state.require_working()
-        return first_at_or_after(self.segments, self._state.start_offset, timestamp, up_to)
+        try:
+            return first_at_or_after(self.segments, self._state.start_offset, timestamp, up_to)
+        except OSError as error:
+            raise StorageError(self.directory, f"looking for time {timestamp}", error) from error
 
     def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
         self._state.require_working()
-        return latest(self.segments, self._state.start_offset, up_to)
+        try:
+            return latest(self.segments, self._state.start_offset, up_to)
+        except OSError as error:
+            raise StorageError(self.directory, "looking for the greatest time", error) from error
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         self._state.require_working()
+        try:
+            return self._aborted(start, end)
+        except OSError as error:
+            raise StorageError(self.directory, "looking for aborted transactions", error) from error
+
+    def _aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         found: dict[int, AbortedTransaction] = {}
         for segment in self.segments[max(0, self.segments.holding(start)) :]:
             for entry in self.segments.aborted_of(segment, start):

@@ -1,6 +1,5 @@
 """What a reader gets of its partitions: consumers what is committed or visible, followers the log as it is stored."""
 
-import logging
 from typing import NamedTuple, Protocol
 
 from headrace.broker.fetching.lookup import Found, FoundTopic
@@ -9,12 +8,9 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.waiting import Readers
 from headrace.broker.replicas.sessions import divergence, is_prefix
 from headrace.broker.replicas.throttle import ReplicationThrottle
-from headrace.log.interface import CorruptBatch
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER
 from headrace.wire.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchPartition, PartitionData
-
-logger = logging.getLogger(__name__)
 
 
 class Reading(Protocol):
@@ -197,11 +193,7 @@ def _read(found: Found, reading: Reading, left: int, at_least_one: bool) -> Part
     except RequestError as error:
         return PartitionData(partition_index=wanted.partition, error_code=error.code)
     except StorageError as error:
-        logger.error("a read failed: %s", error)
-        if isinstance(error, CorruptBatch):
-            partition.note_damage()
-            return PartitionData(partition_index=wanted.partition, error_code=ErrorCode.CORRUPT_MESSAGE)
-        return PartitionData(partition_index=wanted.partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return PartitionData(partition_index=wanted.partition, error_code=partition.on_failed_read(error))
 
 
 def estimate(found_topics: list[FoundTopic], reading: Reading) -> int:

@@ -3,7 +3,7 @@
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -35,6 +35,8 @@ def _answer(
         timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
     except RequestError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+    except StorageError as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=partition.on_failed_read(error))
     return ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,

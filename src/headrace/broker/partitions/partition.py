@@ -15,7 +15,7 @@ from headrace.broker.partitions.page_cache import WrittenLately
 from headrace.broker.partitions.waiting import OffsetQueue, Readers
 from headrace.controller.entries import PartitionState
 from headrace.host.disk import Buffer
-from headrace.log.interface import TRUSTED, Appended, Origin, PartitionLog, VerificationGuard
+from headrace.log.interface import TRUSTED, Appended, CorruptBatch, Origin, PartitionLog, VerificationGuard
 from headrace.log.log import Log
 from headrace.model.errors import DiskFull, ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import TopicId, TopicPartition
@@ -352,6 +352,14 @@ class Partition:
         self._dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
         for listener in list(self._on_failure):
             listener(self)
+
+    def on_failed_read(self, error: StorageError) -> ErrorCode:
+        """What whoever wanted to read is told.  Damage is noted, so that it is mended."""
+        logger.error("a read failed: %s", error)
+        if isinstance(error, CorruptBatch):
+            self.note_damage()
+            return ErrorCode.CORRUPT_MESSAGE
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
     def note_damage(self) -> None:
         """A read found something that cannot be right."""
