@@ -189,6 +189,32 @@ def park(shards: Shards[Ledger], ms: int | None = None) -> Awaitable[str]:
     return shards.ask("0", Ledger.park, ms)
 
 
+@pytest.mark.parametrize("by_marker", [False, True])
+def test_a_shard_that_cannot_replay_what_was_written_is_loaded_again(monkeypatch: pytest.MonkeyPatch, by_marker: bool) -> None:
+    def stumble(*of_anything: object) -> None:
+        raise KeyError("a bug")
+
+    async def story() -> None:
+        log = ListLog()
+        shards, before = await serving(log)
+        parked = asyncio.ensure_future(code_of(park(shards)))
+        await asyncio.sleep(0)
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "replay_marker" if by_marker else "replay", stumble)
+            asking = shards.serving(0).end_transaction(END) if by_marker else keep(shards, "a", "b")
+            assert await code_of(asking) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert not shards.is_loaded(0)
+
+        await until_async(lambda: shards.is_loaded(0))
+        after = shards.serving(0).shard
+        assert after is not before
+        assert after.markers == ([(PRODUCER, True)] if by_marker else [])
+        assert after.kept == ([] if by_marker else [("a", 0, None), ("b", 1, None)])
+        assert await parked is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    run(story)
+
+
 def test_what_is_decided_is_written_and_replayed_with_its_offsets() -> None:
     async def story() -> None:
         shards, shard = await serving(ListLog())

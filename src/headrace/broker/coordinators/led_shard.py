@@ -6,7 +6,8 @@ always holds:
 - a reply is never sent before all that was written until then is committed, so no client sees what a crash could take back;
 - a reply that the high watermark keeps waiting for too long is replaced by COORDINATOR_NOT_AVAILABLE.  What was decided stays
   written and replayed, and may be committed later: whoever asked asks again and finds it;
-- a shard changes only between two steps of the event loop, so decisions never interleave.
+- a shard changes only between two steps of the event loop, so decisions never interleave;
+- a shard knows what its log has: where it cannot replay what was written, it is loaded again.
 """
 
 import asyncio
@@ -42,6 +43,7 @@ HELD_MAX = 1000
 
 # Why a write got no answer, in words for a client.
 LATE = "it is written, and the replicas have not confirmed it in time"
+STARTS_OVER = "the coordinator has failed and starts over"
 LATE_REPLY = RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, LATE)
 
 ShardType = TypeVar("ShardType", bound=Shard)
@@ -189,7 +191,7 @@ class LedShard(Generic[ShardType]):
                 # What has ended it here may be this very marker, sent before: it counts once it is committed.
                 await self._wait_for_commit(self.log.end_offset)
             raise as_coordinator_error(error) from error
-        self.shard.replay_marker(producer, end.committed)
+        self._replay(lambda: self.shard.replay_marker(producer, end.committed))
         self._written_to = last + 1
         self._set_timer()
         await self._wait_for_commit(last + 1)
@@ -216,12 +218,22 @@ class LedShard(Generic[ShardType]):
                 self._refuse(decision.replies, as_coordinator_error(error))
                 self._set_timer()
                 return
-            for position, entry in enumerate(decision.entries):
-                self.shard.replay(entry, base + position, decision.producer)
+            self._replay(lambda: self._replay_entries(decision, base))
         elif decision.replies and self.log.high_watermark < self._written_to:
             self.log.flush_soon()
         self._hold_back(decision.replies, wrote=bool(decision.entries))
         self._set_timer()
+
+    def _replay_entries(self, decision: Decision[Any], base: int) -> None:
+        for position, entry in enumerate(decision.entries):
+            self.shard.replay(entry, base + position, decision.producer)
+
+    def _replay(self, replay: Callable[[], None]) -> None:
+        try:
+            replay()
+        except Exception as error:
+            self.fail(error)
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, STARTS_OVER) from error
 
     def _append(self, decision: Decision[Any], *, nobody_waits: bool) -> int:
         timestamp, encode = self._context.clock.wall_ms(), self._context.codec.encode
@@ -324,7 +336,7 @@ class LedShard(Generic[ShardType]):
             # The partition stays led but not served: clients keep asking, an operator reads why.
             self.is_loaded = False
             self._tell_of_load()
-            self._dismiss(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has failed and starts over"))
+            self._dismiss(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, STARTS_OVER))
             raise
 
     async def _try_to_load(self) -> None:
