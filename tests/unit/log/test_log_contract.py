@@ -1,6 +1,7 @@
 """What every log does, on disk and in memory alike."""
 
 import gc
+import random
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -330,6 +331,21 @@ def test_the_greatest_timestamp_is_found_wherever_it_is(make_log: OpenLog) -> No
     assert log.offset_of_max_timestamp(7) == FoundOffset(TIME + 90, 1, 0)
     assert log.offset_of_max_timestamp(1) == FoundOffset(TIME + 5, 0, 0)
     assert make_log().offset_of_max_timestamp(0) is None
+
+
+def test_the_greatest_timestamp_is_that_of_what_may_be_seen(make_log: OpenLog) -> None:
+    randomness = random.Random(5)
+    for _ in range(20):
+        log = make_log(LogConfig(segment_bytes=900, index_interval_bytes=200))
+        times = [TIME + randomness.randrange(30) + index * randomness.randrange(2) for index in range(40)]
+        for moment in times:
+            produce(log, b"v" * 50, timestamp=moment)
+        start = randomness.randrange(20)
+        log.delete_before(start)
+
+        for up_to in range(start + 1, 41):
+            seen = times[start:up_to]
+            assert log.offset_of_max_timestamp(up_to) == FoundOffset(max(seen), start + seen.index(max(seen)), 0), (times, start)
 
 
 # -- less of it

@@ -4,7 +4,9 @@ import random
 import struct
 import threading
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,13 @@ from headrace.log.log import Log
 from headrace.log.origin import Origin
 from headrace.log.producers.producer_snapshot import SnapshotEntry, WrittenBatch, decode_snapshot, encode_snapshot
 from headrace.log.producers.producer_state import ProducerStates
+from headrace.log.results import FoundOffset
 from headrace.log.segments.files import FilePool
+from headrace.log.segments.segment import Segment
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import iterate_batches, read_header
+from headrace.records.header import BatchHeader
 from tests.unit.log.storing import (
     DIRECTORY,
     TIME,
@@ -139,6 +144,26 @@ def test_the_time_index_ends_with_the_greatest_timestamp() -> None:
 
     assert entries[-1] == (TIME + 30, 4)
     assert entries == sorted(entries)
+
+
+def test_the_greatest_timestamp_below_one_that_may_not_be_seen_yet_is_found_without_reading_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = open_log(simulated_disk(), LogConfig(segment_bytes=20_000, index_interval_bytes=500))
+    for index in range(1000):
+        produce(log, b"v" * 50, timestamp=TIME + index)
+    read = []
+    headers = Segment.headers
+
+    def counted(segment: Segment, *position: int, **options: Any) -> Iterator[tuple[int, BatchHeader]]:
+        for each in headers(segment, *position, **options):
+            read.append(each)
+            yield each
+
+    monkeypatch.setattr(Segment, "headers", counted)
+
+    assert log.offset_of_max_timestamp(999) == FoundOffset(TIME + 998, 998, 0)
+    assert len(read) < 50
 
 
 def test_a_snapshot_is_taken_at_each_roll_and_at_the_close() -> None:

@@ -81,17 +81,17 @@ class SparseIndex:
             self._count += len(self._pending) // self.ENTRY.size
             self._pending.clear()
 
-    def _find(self, key: int) -> tuple[int, ...] | None:
-        """The last entry whose first number is at or below the key."""
+    def _find(self, key: int, field: int = 0) -> tuple[int, ...] | None:
+        """The last entry of which a number, the first unless told otherwise, is at or below the key."""
         unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
-        if self._pending and unpack(self._pending)[0] <= key:
+        if self._pending and unpack(self._pending)[field] <= key:
             block: bytes | bytearray = self._pending
         else:
-            block = self._block_holding(key)
-        index = bisect_right(range(len(block) // size), key, key=lambda each: unpack(block, each * size)[0])
+            block = self._block_holding(key, field)
+        index = bisect_right(range(len(block) // size), key, key=lambda each: unpack(block, each * size)[field])
         return unpack(block, (index - 1) * size) if index else None
 
-    def _block_holding(self, key: int) -> bytes:
+    def _block_holding(self, key: int, field: int) -> bytes:
         low, high = 0, self._stored()
         if not high:
             return b""
@@ -100,7 +100,7 @@ class SparseIndex:
         while (high - low) * size > _PAGE_BYTES:
             middle = (low + high) // 2
             entry = file.read_at(middle * size, size)
-            if len(entry) == size and self.ENTRY.unpack(entry)[0] <= key:
+            if len(entry) == size and self.ENTRY.unpack(entry)[field] <= key:
                 low = middle
             else:
                 high = middle

@@ -44,6 +44,10 @@ class TimeIndex(SparseIndex):
         """The last entry at or before a time, or the segment's beginning."""
         return self._entry(self._find(timestamp))
 
+    def greatest_before(self, offset: int) -> TimeEntry:
+        """The last entry below an offset, or the segment's beginning."""
+        return self._entry(self._find(offset - 1 - self.base_offset, self.OFFSET_FIELD))
+
     def last(self) -> TimeEntry:
         """The newest entry, or the segment's beginning."""
         if self._last is None:

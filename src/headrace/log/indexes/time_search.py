@@ -20,17 +20,18 @@ def first_at_or_after(segments: Segments, start_offset: int, timestamp: int, up_
 
 def latest(segments: Segments, start_offset: int, up_to: int) -> FoundOffset | None:
     """The record with the greatest timestamp, of those from a start to an offset; of several the first."""
-    best: Segment | None = None
-    for segment in segments:
-        if not segment.size or segment.base_offset >= up_to:
-            continue
-        if best is None or segments.largest_timestamp(segment) > segments.largest_timestamp(best):
-            best = segment
-    if best is None or segments.largest_timestamp(best) < 0:
-        return None
-    found = _first_in(segments, start_offset, best, segments.largest_timestamp(best), up_to)
-    # The greatest of all may lie beyond `up_to`; then it has to be looked for among what may be seen.
-    return found if found is not None else _latest_by_reading(segments, start_offset, up_to)
+    seen = [segment for segment in segments if segment.size and segment.base_offset < up_to]
+    greatest = max((_greatest_in(segments, start_offset, segment, up_to) for segment in seen), default=-1)
+    return first_at_or_after(segments, start_offset, greatest, up_to) if greatest >= 0 else None
+
+
+def _greatest_in(segments: Segments, start_offset: int, segment: Segment, up_to: int) -> int:
+    found = segments.latest_before(segment, up_to)
+    if found.offset >= start_offset or found.timestamp < 0:
+        return found.timestamp
+    # It lies before the start, in the one segment that the log begins in.
+    headers = (header for _, header in segment.headers(segments.locate(segment, start_offset)))
+    return max((header.max_timestamp for header in headers if header.next_offset <= up_to), default=-1)
 
 
 def _first_in(segments: Segments, start_offset: int, segment: Segment, timestamp: int, up_to: int) -> FoundOffset | None:
@@ -44,14 +45,3 @@ def _first_in(segments: Segments, start_offset: int, segment: Segment, timestamp
             if record.timestamp >= timestamp and start_offset <= record.offset < up_to:
                 return FoundOffset(record.timestamp, record.offset, header.leader_epoch)
     return None
-
-
-def _latest_by_reading(segments: Segments, start_offset: int, up_to: int) -> FoundOffset | None:
-    greatest = -1
-    for segment in segments:
-        if segment.base_offset >= up_to:
-            break
-        for _, header in segment.headers(0):
-            if header.next_offset <= up_to and header.last_offset >= start_offset:
-                greatest = max(greatest, header.max_timestamp)
-    return first_at_or_after(segments, start_offset, greatest, up_to) if greatest >= 0 else None

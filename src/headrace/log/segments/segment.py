@@ -303,6 +303,20 @@ class Segment:
                 greatest, greatest_offset = header.max_timestamp, header.last_offset
         self.max_timestamp, self.max_timestamp_offset = greatest, greatest_offset
 
+    def latest_before(self, offset: int) -> TimeEntry:
+        """The greatest timestamp of the batches that end below an offset, and the last offset of the first that has it."""
+        largest = self.largest_timestamp()
+        if self.max_timestamp_offset < offset:
+            return TimeEntry(largest, self.max_timestamp_offset)
+        found = self.times.greatest_before(offset)
+        # The index is sparse: batches between this entry and the next may be later.
+        for _, header in self.headers(self._position_of(found), skip_damage=True):
+            if header.next_offset > offset:
+                break
+            if header.record_count and header.max_timestamp > found.timestamp:
+                found = TimeEntry(header.max_timestamp, header.last_offset)
+        return found
+
     def position_before(self, timestamp: int) -> int:
         """A position before which no record is as late as a time."""
         return self._position_of(self.times.lookup(timestamp - 1))

@@ -15,6 +15,7 @@ from headrace.host.disk import Disk
 from headrace.log.durability.durability import Durability
 from headrace.log.durability.small_files import SmallFiles
 from headrace.log.indexes.aborted_index import AbortedEntry
+from headrace.log.indexes.time_index import TimeEntry
 from headrace.log.producers.producer_state import ProducerStates
 from headrace.log.recovery.replay import replay_producers
 from headrace.log.results import RemovedSegment
@@ -198,6 +199,14 @@ class Segments(Sequence[Segment]):
         except IndexMismatch as mismatch:
             self.rebuild(segment, mismatch)
             return segment.largest_timestamp()
+
+    def latest_before(self, segment: Segment, offset: int) -> TimeEntry:
+        """The greatest timestamp of a segment's batches that end below an offset, and the offset that carries it."""
+        try:
+            return segment.latest_before(offset)
+        except IndexMismatch as mismatch:
+            self.rebuild(segment, mismatch)
+            return segment.latest_before(offset)
 
     def rebuild(self, segment: Segment, mismatch: IndexMismatch) -> None:
         self._state.corruption_count += 1
