@@ -16,7 +16,15 @@ NOT_YET_USED = (
     "headrace/controller/access/acls",
     "headrace/controller/access/scram_credentials",
     "headrace/security/audit",
-    "headrace/security/authentication",
+    "headrace/security/authentication/exchange",
+    "headrace/security/authentication/failures",
+    "headrace/security/authentication/oauthbearer",
+    "headrace/security/authentication/plain",
+    "headrace/security/authentication/scram",
+    "headrace/security/authentication/scram_messages",
+    "headrace/security/authentication/session",
+    "headrace/security/authentication/signing_keys",
+    "headrace/security/authentication/tokens",
     "headrace/security/authorization",
 )
 

@@ -31,6 +31,7 @@ class Proof(NamedTuple):
 
 EFFECTS = "integration/test_settings_have_effects.py"
 DELETIONS = "integration/test_delayed_deletions.py"
+TLS = "integration/test_tls.py"
 LISTENERS = "integration/test_listeners.py"
 MEMORY = "integration/test_bounded_memory.py"
 CLEANING = "integration/test_cleaning.py"
@@ -77,6 +78,17 @@ PROOFS: dict[str, Proof] = {
     ),
     "inter.broker.listener.name": Proof(LISTENERS, "test_brokers_talk_over_the_inter_broker_listener_and_clients_over_theirs"),
     "headrace.health.listener": Proof("integration/test_health.py", "test_a_broker_that_serves_is_alive_and_ready"),
+    # -- TLS
+    "ssl.keystore.type": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),
+    "ssl.keystore.location": Proof(TLS, "test_a_certificate_about_to_expire_is_warned_about"),
+    "ssl.key.password": Proof(TLS, "test_an_encrypted_key_needs_its_password"),
+    "ssl.truststore.type": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),
+    "ssl.truststore.location": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),
+    "ssl.client.auth": Proof(TLS, "test_a_certificate_is_demanded_where_it_is_required"),
+    "ssl.enabled.protocols": Proof(TLS, "test_old_versions_of_tls_are_refused_and_the_versions_are_those_that_are_set"),
+    "ssl.endpoint.identification.algorithm": Proof(TLS, "test_brokers_talk_by_tls_and_check_each_others_hosts_where_that_is_set"),
+    "ssl.principal.mapping.rules": Proof(TLS, "test_a_certificates_name_becomes_a_principal_by_the_rules"),
+    # -- the disk
     "log.dirs": here("test_records_are_on_the_disk_where_it_is_set_or_nowhere"),
     "headrace.memory": here("test_records_are_on_the_disk_where_it_is_set_or_nowhere"),
     "headrace.metadata": ETCD,

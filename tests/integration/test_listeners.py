@@ -158,7 +158,7 @@ def test_a_broker_on_ipv6_greets_with_brackets_and_serves() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--listen", "SSL://127.0.0.1:0"], "SSL, which is not supported yet"),
+        (["--listen", "SSL://127.0.0.1:0"], "ssl.keystore.location is not set"),
         (["--listen", "0.0.0.0:0"], "--advertise HOST:PORT"),
         (["--listen", "A://127.0.0.1:0"], "A has no security protocol"),
         (["--set", "headrace.health.listener=https://127.0.0.1:0"], "scheme https"),

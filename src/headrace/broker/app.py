@@ -20,6 +20,7 @@ from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Stora
 from headrace.broker.parts import Host, Parts
 from headrace.broker.routes import routes
 from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
+from headrace.broker.tls.tls import Tls
 from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged, TopicDeleted
 from headrace.controller.entries import Endpoint
 from headrace.controller.image import ClusterImage
@@ -34,6 +35,7 @@ from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import RequestError
 from headrace.model.listeners import Address, read_listeners
 from headrace.model.live_config import LiveConfig
+from headrace.model.settings import SettingError
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class Broker:
         self.listeners = read_listeners(config)
         # Where each listener is, from when it is bound.
         self.addresses: dict[str, Address] = {}
+        self.tls: Tls | None = None
         self.phase = Phase.STARTING
         self.health = HealthListener(config["headrace.health.listener"], self.condition)
         # All that goes on in this broker, and the part of it that came up on the way and is done once.
@@ -95,7 +98,9 @@ class Broker:
 
     def condition(self) -> Condition:
         """How it is, for whoever asks."""
-        return serving(self.parts.clustering) if self.phase is Phase.SERVING else not_serving(self.phase)
+        if self.phase is not Phase.SERVING:
+            return not_serving(self.phase)
+        return serving(self.parts.clustering, self.tls.reasons() if self.tls is not None else ())
 
     def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
         """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
@@ -124,6 +129,8 @@ class Broker:
     async def _start_or_undo(self) -> None:
         # Whoever sees a start fail starts again, perhaps in this very process.
         async with AsyncExitStack() as undoing:
+            if self.listeners.have_tls:
+                self.tls = Tls(self.config, self.clock, self.loop)
             await self.health.start()
             undoing.push_async_callback(self.health.close)
             undoing.push_async_callback(self._undo_storage)
@@ -183,12 +190,13 @@ class Broker:
             config=self.live_config,
             cluster=self.cluster,
             storage=self.storage,
-            inter_broker_listener=self.listeners.inter_broker,
+            inter_broker_listener=self.listeners.of_brokers,
+            tls=self.tls,
         )
         # Before anybody can write.
         parts.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
         self.dispatcher = Dispatcher(routes(parts), parts.throttling, parts.request_tasks, self.clock)
-        self.server = Server(self.config, self.dispatcher.start, self.loop)
+        self.server = Server(self.config, self.dispatcher.start, self.loop, self.tls)
         self.server.connection_wait = parts.throttling.connection_wait
         await self._join(parts)
 
@@ -202,6 +210,8 @@ class Broker:
         await parts.clustering.admitted()
         await self.server.open()
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
+        if self.tls is not None:
+            self.supervisor.start("certificates", self.tls.tend_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
         parts.housekeeping.start(self.supervisor.scope("housekeeping"))
         logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
@@ -381,5 +391,5 @@ def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
             runner.run(run(config, on_ready))
         except (StoreRefused, StoreUnavailable) as error:
             raise NoMetadata(str(error)) from error
-        except (NodeIdTaken, RequestError) as error:
+        except (NodeIdTaken, RequestError, SettingError) as error:
             raise CannotStart(str(error)) from error

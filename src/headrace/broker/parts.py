@@ -48,6 +48,7 @@ from headrace.broker.replicas.fetcher import Following, ReplicaFetchers
 from headrace.broker.replicas.sessions import ReplicaSessions
 from headrace.broker.replicas.throttle import FOLLOWER, LEADER, ReplicationThrottle
 from headrace.broker.supervision.supervision import Spawn, Supervisor
+from headrace.broker.tls.tls import Tls
 from headrace.controller.entries import BrokerRegistration
 from headrace.controller.image import ClusterImage
 from headrace.host.clock import Clock, SystemClock
@@ -58,6 +59,7 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Listener
 from headrace.model.live_config import LiveConfig
 from headrace.security.quotas import Quotas
 
@@ -91,7 +93,8 @@ class Parts:
         config: LiveConfig,
         cluster: ClusterMetadata,
         storage: Storage,
-        inter_broker_listener: str,
+        inter_broker_listener: Listener,
+        tls: Tls | None = None,
     ) -> None:
         self.host = host
         self.clock = host.clock
@@ -102,8 +105,13 @@ class Parts:
         self.cluster = cluster
         self.storage = storage
         self.broker_id: int = config.now["node.id"]
-        self._inter_broker_listener = inter_broker_listener
-        self.peers = Peers(f"{PEER}-{self.broker_id}", self._address_of)
+        self._inter_broker_listener = inter_broker_listener.name
+        peers_tls = tls if inter_broker_listener.has_tls else None
+        self.peers = Peers(
+            f"{PEER}-{self.broker_id}",
+            self._address_of,
+            tls=lambda: None if peers_tls is None else peers_tls.contexts.for_peers,
+        )
         self._make_replicas()
         self._make_administration()
         self._make_coordinators()

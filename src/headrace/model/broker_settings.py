@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
+from headrace.model.security_settings import TLS_SETTINGS
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
@@ -38,7 +39,7 @@ _SERVER = (
         "listener.security.protocol.map",
         Kind.STRING,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        "The security protocol of each listener, NAME:PROTOCOL. Only PLAINTEXT is supported yet.",
+        "The security protocol of each listener, NAME:PROTOCOL. PLAINTEXT and SSL are supported.",
     ),
     _fixed(
         "inter.broker.listener.name",
@@ -358,6 +359,7 @@ _REPLICATION = (
 
 BROKER_SETTINGS = SettingTable(
     _SERVER
+    + TLS_SETTINGS
     + _LIMITS
     + _TOPICS
     + _DEFAULTS_FOR_TOPICS

@@ -181,7 +181,6 @@ READ_AT_START = frozenset(
         "socket.send.buffer.bytes",
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
-        "ssl.principal.mapping.rules",
         "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -192,24 +191,17 @@ READ_AT_START = frozenset(
 OF_LISTENERS = frozenset(
     [
         "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
         "ssl.engine.factory.class",
-        "ssl.key.password",
         "ssl.keymanager.algorithm",
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",
-        "ssl.keystore.location",
         "ssl.keystore.password",
-        "ssl.keystore.type",
         "ssl.protocol",
         "ssl.provider",
         "ssl.secure.random.implementation",
         "ssl.trustmanager.algorithm",
         "ssl.truststore.certificates",
-        "ssl.truststore.location",
         "ssl.truststore.password",
-        "ssl.truststore.type",
     ]
 )
 # Taken for one broker and refused for all of them.
@@ -229,7 +221,6 @@ OF_ONE_BROKER = frozenset(
         "sasl.login.refresh.window.factor",
         "sasl.login.refresh.window.jitter",
         "sasl.mechanism.inter.broker.protocol",
-        "ssl.client.auth",
     ]
 )
 LISTENER_PREFIX = "listener.name."

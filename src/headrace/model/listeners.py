@@ -15,7 +15,9 @@ from headrace.model.settings import SettingError
 
 PLAINTEXT = "PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SUPPORTED = frozenset({PLAINTEXT})
+SSL = "SSL"
+SASL_SSL = "SASL_SSL"
+SUPPORTED = frozenset({PLAINTEXT, SSL})
 
 LISTENERS = "listeners"
 ADVERTISED = "advertised.listeners"
@@ -50,6 +52,10 @@ class Listener:
     address: Address
     advertised: Address
 
+    @property
+    def has_tls(self) -> bool:
+        return self.security_protocol in (SSL, SASL_SSL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
@@ -57,6 +63,16 @@ class Listeners:
 
     each: tuple[Listener, ...]
     inter_broker: str
+
+    @property
+    def have_tls(self) -> bool:
+        """Whether any of them has."""
+        return any(listener.has_tls for listener in self.each)
+
+    @property
+    def of_brokers(self) -> Listener:
+        """The one that brokers use."""
+        return next(listener for listener in self.each if listener.name == self.inter_broker)
 
 
 class Settings(Protocol):
@@ -146,7 +162,9 @@ def _protocol(name: str, protocols: Mapping[str, str]) -> str:
             f"{LISTENERS}: the listener {name} has no security protocol; add it to {PROTOCOL_MAP}, such as {name}:PLAINTEXT"
         )
     if protocol not in SUPPORTED:
-        raise SettingError(f"{LISTENERS}: the listener {name} asks for {protocol}, which is not supported yet; use PLAINTEXT")
+        raise SettingError(
+            f"{LISTENERS}: the listener {name} asks for {protocol}, which is not supported yet; use PLAINTEXT or SSL"
+        )
     return protocol
 
 

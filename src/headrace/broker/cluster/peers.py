@@ -5,6 +5,7 @@ the next request opens a new one.
 """
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
@@ -86,9 +87,11 @@ class Peers:
     """Connections to the other brokers, by broker id.  What has a purpose of its own has a connection of its
     own, so that long polls delay nothing else."""
 
-    def __init__(self, client_id: str, resolve: Resolve) -> None:
+    def __init__(self, client_id: str, resolve: Resolve, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
+        """`tls` is how TLS is spoken to others at present; None where it is not."""
         self._client_id = client_id
         self._resolve = resolve
+        self._tls = tls
         self._connections: dict[tuple[int, str], tuple[tuple[str, int], PeerConnection]] = {}
         self._connecting: dict[tuple[int, str], asyncio.Lock] = {}
 
@@ -118,7 +121,9 @@ class Peers:
                 known[1].close()
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                _, connection = await loop.create_connection(lambda: PeerConnection(f"broker {broker_id}"), *address)
+                _, connection = await loop.create_connection(
+                    lambda: PeerConnection(f"broker {broker_id}"), *address, ssl=self._tls()
+                )
             self._connections[key] = (address, connection)
             return connection
 

@@ -42,11 +42,11 @@ def not_serving(phase: Phase) -> Condition:
     return Condition(False, "DOWN", (f"the broker is {phase}",))
 
 
-def serving(clustering: Clustering) -> Condition:
-    """How a broker is that serves clients."""
+def serving(clustering: Clustering, more_reasons: tuple[str, ...] = ()) -> Condition:
+    """How a broker is that serves clients; `more_reasons` are those of its other parts."""
     if not clustering.may_lead():
         return Condition(False, "DOWN", ("the broker lost its place in the cluster and is registering anew",))
-    reasons = clustering.health.reasons()
+    reasons = clustering.health.reasons() + more_reasons
     behind = clustering.catching_up.behind
     if behind:
         words = "1 replica has" if behind == 1 else f"{behind} replicas have"

@@ -2,12 +2,16 @@
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 
 from headrace.broker.network.connection import STALLED, Connection
 from headrace.broker.network.memory_account import MemoryAccount
 from headrace.broker.network.pending_reply import PendingReply
+from headrace.broker.network.secure_connection import TlsConnection
+from headrace.broker.tls.listening import TlsListening
+from headrace.broker.tls.tls import Tls
 from headrace.host.disk import Buffer
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.listeners import Address, Listener
@@ -25,8 +29,9 @@ Start = Callable[[Buffer, Connection, PendingReply], None]
 class Server:
     """Accepts connections and hands their requests to `start`."""
 
-    def __init__(self, config: BrokerConfig, start: Start, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, config: BrokerConfig, start: Start, loop: asyncio.AbstractEventLoop, tls: Tls | None = None) -> None:
         self.loop = loop
+        self._tls = tls
         self.start = start
         self.frame_bytes_max: int = config["socket.request.max.bytes"]
         self.requests_max: int = config["headrace.connection.requests.max"]
@@ -43,7 +48,7 @@ class Server:
         rate_min: int = config["headrace.connection.bytes.per.second.min"]
         self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
         self.connections: dict[Connection, None] = {}
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | TlsListening] = []
         # How long a connection from an address is left alone before it is turned away; 0 when it is welcome.
         self.connection_wait: Callable[[str], float] = lambda address: 0.0
 
@@ -56,8 +61,26 @@ class Server:
             )
         except socket.gaierror as error:
             raise socket.gaierror(error.errno, f"{host}: {error.strerror}") from None
-        self._servers.append(server)
-        return Address(*server.sockets[0].getsockname()[:2])
+        address = Address(*server.sockets[0].getsockname()[:2])
+        self._servers.append(self._with_tls(listener, server) if listener.has_tls else server)
+        return address
+
+    def _with_tls(self, listener: Listener, server: asyncio.Server) -> TlsListening:
+        """Take over the sockets that were bound."""
+        tls = self._tls
+        assert tls is not None, "it is there where any listener has TLS"
+        sockets = [socket.socket(fileno=os.dup(each.fileno())) for each in server.sockets]
+        server.close()
+        listening = TlsListening(
+            listener.name,
+            sockets,
+            lambda: TlsConnection(self, listener.name, tls),
+            lambda: tls.contexts.for_ssl,
+            tls.handshakes,
+            self.loop,
+        )
+        tls.listenings.append(listening)
+        return listening
 
     async def open(self) -> None:
         """Let clients in."""

@@ -1,0 +1,128 @@
+"""What TLS needs, out of files: contexts for those who come and for connections to other brokers, and the names in certificates.
+
+A context is made once and never changed.  When the files change, others take its place, for new connections; files that cannot be
+used are an error in the log, and what there was before stays.
+"""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from headrace.model.access.principals import ANONYMOUS, Principal, user
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.settings import SettingError
+
+_VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+EXTRA = "install headrace[security]"
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """Made from the files as they were at one time."""
+
+    for_ssl: ssl.SSLContext
+    # Who signs in otherwise is not asked for a certificate, as Kafka has it.
+    for_sasl: ssl.SSLContext
+    for_peers: ssl.SSLContext
+    expires_at: datetime | None  # None where nothing is installed that can tell
+
+
+def load(config: BrokerConfig) -> Contexts:
+    """Read the files.  Raises SettingError, with a sentence."""
+    location = config["ssl.keystore.location"]
+    if location is None:
+        raise SettingError("ssl.keystore.location is not set; TLS listeners need the broker's key and certificate")
+    for_ssl, for_sasl = _for_clients(config), _for_clients(config)
+    verify = _VERIFY[config["ssl.client.auth"]]
+    if verify is not ssl.CERT_NONE:
+        if config["ssl.truststore.location"] is None:
+            raise SettingError("ssl.client.auth needs ssl.truststore.location, the authorities of clients' certificates")
+        _load_authorities(for_ssl, config)
+        for_ssl.verify_mode = verify
+    return Contexts(for_ssl, for_sasl, _for_peers(config), _expiry(Path(location)))
+
+
+def _for_clients(config: BrokerConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    _prepare(context, config)
+    return context
+
+
+def _for_peers(config: BrokerConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = config["ssl.endpoint.identification.algorithm"] == "https"
+    _prepare(context, config)
+    if config["ssl.truststore.location"] is not None:
+        _load_authorities(context, config)
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _prepare(context: ssl.SSLContext, config: BrokerConfig) -> None:
+    versions = [_VERSIONS[name] for name in config["ssl.enabled.protocols"]]
+    if not versions:
+        raise SettingError("ssl.enabled.protocols names no version of TLS")
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    location, password = config["ssl.keystore.location"], config["ssl.key.password"]
+    try:
+        # Without a password of ours, OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(location, password=lambda: password or "")
+    except (OSError, ValueError) as error:
+        raise SettingError(f"ssl.keystore.location={location} cannot be used: {_cause(error)}") from None
+
+
+def _load_authorities(context: ssl.SSLContext, config: BrokerConfig) -> None:
+    location = config["ssl.truststore.location"]
+    try:
+        context.load_verify_locations(location)
+    except (OSError, ValueError) as error:
+        raise SettingError(f"ssl.truststore.location={location} cannot be used: {_cause(error)}") from None
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or "no certificate or no key in PEM").lower().replace("_", " ")
+        return "the key and the certificate do not belong together" if "mismatch" in reason else reason
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _expiry(keystore: Path) -> datetime | None:
+    """When the first of the chain's certificates expires."""
+    try:
+        from cryptography import x509
+    except ImportError:
+        return None
+    try:
+        return min(certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(keystore.read_bytes()))
+    except (OSError, ValueError):
+        return None
+
+
+def certificate_names(rules: str) -> Callable[[bytes | None], Principal]:
+    """Who somebody is by the certificate shown.  The function raises ValueError when it is nobody's."""
+    try:
+        from headrace.security.authentication.distinguished_names import subject_of
+        from headrace.security.authentication.principal_mapping import MappingError, PrincipalMapping
+    except ImportError:
+        raise SettingError(f"ssl.client.auth needs a library to read certificates' names: {EXTRA}") from None
+    try:
+        mapping = PrincipalMapping(rules)
+    except MappingError as error:
+        raise SettingError(f"ssl.principal.mapping.rules: {error}") from None
+
+    def principal_of(certificate: bytes | None) -> Principal:
+        if certificate is None:
+            return ANONYMOUS
+        subject = subject_of(certificate)
+        name = mapping.name_of(subject)
+        if name is None:
+            raise ValueError(f"no rule of ssl.principal.mapping.rules takes {subject!r}")
+        return user(name)
+
+    return principal_of
