@@ -30,9 +30,6 @@ class MountedFile:
         self._write(position, b"".join(parts))
         return position
 
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._write(position, bytes(data))
-
     def _write(self, position: int, data: bytes) -> None:
         disk = self._disk
         disk.check_power()

@@ -122,3 +122,44 @@ def test_a_rule_that_nobody_calls_is_found() -> None:
     broker = used_in(ast.parse("from headrace.rules import Rule\n\nRule().kept()\n"))
 
     assert list(unused("headrace.rules", rules, broker)) == ["line 1: proven", "line 7: held"]
+
+
+# Whom other people's code calls: asyncio, http.server, Spark and pytest, and the users of the SDK.
+CALLED_BY_OTHERS = {
+    *("connection_made", "connection_lost", "pause_writing", "resume_writing", "do_GET", "log_message", "on_message"),
+    *("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated", "streamReader", "streamWriter", "initialOffset"),
+    *("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset", "take_kafka_modes"),
+}
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """Every name that is read, reached, imported, passed or told in a string."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)) | ast.Constant(value=str(name)):
+                yield name
+            case ast.alias(name=name):
+                yield name.rpartition(".")[2]
+
+
+def product_without_testing() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[:2] != ("headrace", "testing")]
+
+
+def test_no_function_is_there_for_nobody() -> None:
+    """Whatever is called by its name at all is not seen here, but by the other tests; commands are called by their decorator."""
+    users = [*product_without_testing(), *(SOURCE.parent / "pipelines").rglob("*.py")]
+    used = {name for path in users for name in names_in(ast.parse(path.read_text()))} | CALLED_BY_OTHERS
+
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {node.name}"
+        for path in product_without_testing()
+        if not is_not_yet_used(path) and path.relative_to(SOURCE).parts[1] != "model"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("__")
+        and not any(isinstance(decorator, ast.Call) for decorator in node.decorator_list)
+        and node.name not in used
+    ]
+
+    assert not found, "delete it"

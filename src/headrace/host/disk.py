@@ -33,7 +33,6 @@ class File(Protocol):
         """Write all parts at the end; return the position at which the first was written.  Cuts a partial write off again."""
         ...
 
-    def write_at(self, position: int, data: Buffer) -> None: ...
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
         ...
@@ -122,10 +121,6 @@ class SystemFile:
             written = os.pwrite(self._fd, rest, position)
             rest = rest[written:]
             position += written
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._write_rest(position, memoryview(data))
-        self._end = max(self._end, position + len(data))
 
     def read_at(self, position: int, size: int) -> bytes:
         data = os.pread(self._fd, size, position)

@@ -1,7 +1,7 @@
 """What a batch must be before it enters the log.
 
-`check_batch` looks at the header and the CRC only: it is paid by every batch.  `deep` opens the batch and looks at each record:
-it is paid only by topics that ask for it (`LogConfig.needs_deep_validation`), in short steps before the append.
+`check_batch` looks at the header and the CRC only: it is paid by every batch.  `deep_steps` opens the batch and looks at each
+record: it is paid only by topics that ask for it (`LogConfig.needs_deep_validation`), in short steps before the append.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from crc32c import crc32c
 
 from headrace.log.cleaning.rules import rebuild_steps, unpack
-from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, Steps, finish
+from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, Steps
 from headrace.log.origin import Origin
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
@@ -83,13 +83,8 @@ def _check_client_header(header: BatchHeader, config: LogConfig, now_ms: int) ->
         )
 
 
-def deep(records: Buffer, config: LogConfig, now_ms: int) -> Buffer:
-    """The batches as they may be appended: every record checked, packed anew where the topic names a codec."""
-    return finish(deep_steps(records, config, now_ms))
-
-
 def deep_steps(records: Buffer, config: LogConfig, now_ms: int) -> Steps[Buffer]:
-    """The same, for those who must not be busy for long."""
+    """The batches as they may be appended: every record checked, packed anew where the topic names a codec."""
     checked: list[Buffer] = []
     for header, batch in iterate_batches(records):
         checked.append((yield from _deep_batch(header, batch, config, now_ms)))

@@ -152,13 +152,6 @@ class ClusterMetadata:
                 return range(first, first + count)
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Producer ids are contended; try again.")
 
-    async def collect_garbage(self) -> int:
-        """Remove partitions whose topic was never finished; answer how many topics that were."""
-        garbage = self.image.garbage()
-        for topic_id in garbage:
-            await self.commit(topics.clean_up(self.image, topic_id))
-        return len(garbage)
-
     async def commit(self, write: ConditionalWrite) -> bool:
         """Make one write decided elsewhere; True when it succeeded, and the image then shows it."""
         result = await self.store.transact(write.conditions, write.operations)

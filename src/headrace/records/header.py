@@ -110,10 +110,6 @@ class BatchHeader(NamedTuple):
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
 
     @property
-    def has_delete_horizon(self) -> bool:
-        return bool(self.attributes & DELETE_HORIZON_BIT)
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """When tombstones and markers in this batch may go.  The cleaner keeps it where the base timestamp was."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
@@ -200,17 +196,6 @@ def iterate_fetched_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]
             return
         yield header, position
         position = batch_end
-
-
-def whole_batches_bytes(buffer: Buffer, position: int = 0) -> int:
-    """The position after the last batch that is whole; what follows is cut off somewhere."""
-    end = len(buffer)
-    while position + FRAME_BYTES <= end:
-        _, length = _unpack_frame(buffer, position)
-        if length < HEADER_BYTES - FRAME_BYTES or position + FRAME_BYTES + length > end:
-            break
-        position += FRAME_BYTES + length
-    return position
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:

@@ -420,9 +420,6 @@ class WatchedFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         return self._file.append(parts)
 
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._file.write_at(position, data)
-
     def read_at(self, position: int, size: int) -> bytes:
         return self._file.read_at(position, size)
 
@@ -465,11 +462,6 @@ class SimulatedFile:
         position = len(self._inode.content)
         self._write(position, b"".join(parts))
         return position
-
-    @_one_at_a_time
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._require_open()
-        self._write(position, bytes(data))
 
     def _write(self, position: int, data: bytes) -> None:
         self._disk._touch("write", self.path)

@@ -55,11 +55,6 @@ class FrameSplitter:
         return self._fill + len(self._prefix)
 
     @property
-    def announced_bytes(self) -> int:
-        """How large the frame under way will be; 0 when there is none."""
-        return self._fill + self._missing if self.partial is not None else 0
-
-    @property
     def missing_bytes(self) -> int:
         """How many bytes of the frame under way have not arrived."""
         return self._missing

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from headrace.log.cleaning.steps import finish
 from headrace.log.interface import AbortedTransaction, FoundOffset, Origin, PartitionLog
 from headrace.log.memory.memory_log import MemoryLog
-from headrace.log.validation import RecordsRefused, deep, deep_steps
+from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch, iterate_batches, read_header
@@ -44,6 +45,11 @@ def make_log(request: pytest.FixtureRequest) -> OpenLog:
         return MemoryLog(config or LogConfig(), clock=clock or ManualClock())
 
     return make
+
+
+def checked(batch: bytes | bytearray, config: LogConfig, now_ms: int) -> Any:
+    """A batch after deep validation, without a pause."""
+    return finish(deep_steps(batch, config, now_ms))
 
 
 @contextmanager
@@ -218,7 +224,7 @@ def test_a_compacted_topic_names_the_record_without_a_key() -> None:
 
     assert config.needs_deep_validation
     with pytest.raises(RecordsRefused, match="record 1") as error:
-        deep(batch, config, TIME)
+        checked(batch, config, TIME)
     assert error.value.code is ErrorCode.INVALID_RECORD
     assert [index for index, _ in error.value.record_errors] == [1]
 
@@ -227,7 +233,7 @@ def test_a_topic_with_a_codec_packs_anew_and_keeps_the_producers_identity() -> N
     config = LogConfig(compression_type="zstd")
     batch = batch_of(b"v" * 500, b"w" * 500, compression="gzip", producer_id=3, producer_epoch=1, base_sequence=8)
 
-    changed = deep(batch, config, TIME)
+    changed = checked(batch, config, TIME)
     header = read_header(changed)
     assert header.compression == "zstd"
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (3, 1, 8)
@@ -240,7 +246,7 @@ def test_records_too_old_for_the_topic_are_refused_one_by_one() -> None:
 
     assert config.needs_deep_validation
     with pytest.raises(RecordsRefused, match="record 1") as error:
-        deep(batch, config, TIME)
+        checked(batch, config, TIME)
     assert error.value.code is ErrorCode.INVALID_TIMESTAMP
 
 
@@ -249,7 +255,7 @@ def test_every_wrong_record_is_named_however_large_the_batch() -> None:
     wrong = {3, 150, 999}
     batch = build_batch([Record(0, TIME, None if index in wrong else b"k", b"v") for index in range(1000)], compression="gzip")
     with pytest.raises(RecordsRefused) as error:
-        deep(batch, config, TIME)
+        checked(batch, config, TIME)
     assert {index for index, _ in error.value.record_errors} == wrong
 
 
@@ -289,7 +295,7 @@ def test_deep_validation_does_not_give_broken_bytes_a_good_crc() -> None:
     batch = bytearray(batch_of(b"value", compression="none"))
     batch[-2] ^= 1
     with refused(ErrorCode.CORRUPT_MESSAGE):
-        deep(batch, LogConfig(compression_type="lz4"), TIME)
+        checked(batch, LogConfig(compression_type="lz4"), TIME)
 
 
 # -- time

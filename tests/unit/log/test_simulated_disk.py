@@ -29,8 +29,7 @@ def test_both_disks_do_the_same(disk_and_root: tuple[Disk, Path]) -> None:
     file = disk.open(path, create=True)
     assert file.append([b"hello ", memoryview(b"world")]) == 0
     assert file.append([b"!"]) == 11
-    file.write_at(0, b"J")
-    assert file.read_at(0, 100) == b"Jello world!"
+    assert file.read_at(0, 100) == b"hello world!"
     assert file.read_at(50, 10) == b""
     file.truncate(5)
     assert (file.size(), disk.size(path)) == (5, 5)
@@ -41,7 +40,7 @@ def test_both_disks_do_the_same(disk_and_root: tuple[Disk, Path]) -> None:
     assert disk.list_names(root) == ["a", "c"]
     assert disk.list_names(root / "nowhere") == []
     disk.rename(root / "a", root / "d")
-    assert disk.read_bytes(root / "d" / "b") == b"Jello"
+    assert disk.read_bytes(root / "d" / "b") == b"hello"
     disk.remove(root / "c")
     disk.remove(root / "c")
     disk.remove_tree(root / "d")

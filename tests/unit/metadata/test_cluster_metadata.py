@@ -8,7 +8,7 @@ import pytest
 
 from headrace.controller.changes import Change, TopicConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
 from headrace.controller.entries import BrokerRegistration, Put
-from headrace.controller.topics import TopicSpec
+from headrace.controller.topics import TopicSpec, clean_up
 from headrace.host.entropy import SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
@@ -199,7 +199,7 @@ def test_what_a_dead_creator_left_is_collected() -> None:
         await store.transact([], [Put(leftover.key, leftover.value)])
         await view.wait_until(lambda image: image.garbage() == [topic_id], 5)
 
-        assert await view.collect_garbage() == 1
+        assert await view.commit(clean_up(view.image, topic_id))
         assert (await store.list("partitions/")).items == ()
         await membership.leave()
         await view.close()

@@ -147,16 +147,6 @@ def test_bytes_that_wait_are_counted() -> None:
     assert splitter.buffered_bytes == 0
 
 
-def test_the_size_of_the_frame_under_way_is_known() -> None:
-    splitter = FrameSplitter(MAX)
-
-    assert splitter.announced_bytes == 0
-    list(splitter.feed(struct.pack(">i", 70_000) + b"abc"))
-    assert splitter.announced_bytes == 70_000
-    list(splitter.feed(bytes(70_000 - 3)))
-    assert splitter.announced_bytes == 0
-
-
 def test_loops_in_two_threads_do_not_share_a_receiving_buffer() -> None:
     here = FrameSplitter(MAX).get_buffer()
     there: list[memoryview] = []

@@ -100,10 +100,6 @@ class Clustering:
         if not partition.is_set_aside:
             self._resignations.leave(partition)
 
-    def on_lease_lost(self) -> None:
-        """Others will soon act as if this broker were dead: stop leading before they do."""
-        self._replicas.reconsider_roles()
-
     async def hand_over(self) -> None:
         """Let others lead what they can, while this broker still serves."""
         broker_id = self._broker_id
