@@ -79,6 +79,7 @@ ROOMS = (
     Room("broker/coordinators", "groups, transactions", 620, 372, 210),
     Room("broker/health", "health, disk space", 40, 438, 135),
     Room("broker/supervision", "tree of tasks", 190, 438, 140),
+    Room("broker/access", "who may what", 488, 438, 112),
     Room("metadata", "memory, SQLite, etcd", 860, 240, 280),
     Room("security", "quotas", 860, 372, 120),
     Room("replication", "in-sync set, high watermark", 40, 568, 290),

@@ -13,7 +13,6 @@ DECISIONS = ("replication", "controller", "coordination", "security")
 
 # Rooms, and modules, that stand before anybody moves in: the broker does not ask yet.  One that it does ask leaves this list.
 NOT_YET_USED = (
-    "headrace/controller/access/acls",
     "headrace/controller/access/scram_credentials",
     "headrace/security/audit",
     "headrace/security/authentication/exchange",
@@ -25,7 +24,6 @@ NOT_YET_USED = (
     "headrace/security/authentication/session",
     "headrace/security/authentication/signing_keys",
     "headrace/security/authentication/tokens",
-    "headrace/security/authorization",
 )
 
 

@@ -33,6 +33,7 @@ EFFECTS = "integration/test_settings_have_effects.py"
 DELETIONS = "integration/test_delayed_deletions.py"
 TLS = "integration/test_tls.py"
 LISTENERS = "integration/test_listeners.py"
+ACCESS = "integration/test_access_rules.py"
 MEMORY = "integration/test_bounded_memory.py"
 CLEANING = "integration/test_cleaning.py"
 CLUSTER = "integration/test_cluster_administration.py"
@@ -88,7 +89,12 @@ PROOFS: dict[str, Proof] = {
     "ssl.enabled.protocols": Proof(TLS, "test_old_versions_of_tls_are_refused_and_the_versions_are_those_that_are_set"),
     "ssl.endpoint.identification.algorithm": Proof(TLS, "test_brokers_talk_by_tls_and_check_each_others_hosts_where_that_is_set"),
     "ssl.principal.mapping.rules": Proof(TLS, "test_a_certificates_name_becomes_a_principal_by_the_rules"),
-    # -- the disk
+    # -- who may do what
+    "authorizer": Proof(ACCESS, "test_nobody_may_anything_where_the_authorizer_is_set_and_no_rule_allows_it"),
+    "authorizer.class.name": Proof(ACCESS, "test_the_authorizer_can_be_set_by_its_name_in_kafka"),
+    "super.users": Proof(ACCESS, "test_super_users_may_everything_and_nobody_else"),
+    "allow.everyone.if.no.acl.found": Proof(ACCESS, "test_what_no_rule_is_about_is_free_where_that_is_set"),
+    # -- what it keeps, and where
     "log.dirs": here("test_records_are_on_the_disk_where_it_is_set_or_nowhere"),
     "headrace.memory": here("test_records_are_on_the_disk_where_it_is_set_or_nowhere"),
     "headrace.metadata": ETCD,

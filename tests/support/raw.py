@@ -19,10 +19,11 @@ from tests.support.waiting import until
 class RawClient:
     """One connection, without any manners."""
 
-    def __init__(self, bootstrap: str, timeout: float = 10.0) -> None:
+    def __init__(self, bootstrap: str, timeout: float = 10.0, client_id: str = "raw") -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._client_id = client_id
         self._correlation_id = 0
 
     def __enter__(self) -> Self:
@@ -41,7 +42,7 @@ class RawClient:
 
     def send_request(self, request: Any, version: int) -> int:
         self._correlation_id += 1
-        self.send(frame(request, version, self._correlation_id))
+        self.send(frame(request, version, self._correlation_id, self._client_id))
         return self._correlation_id
 
     def call(self, request: Any, version: int) -> Any:

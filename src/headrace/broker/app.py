@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from headrace.broker.access.admission import refusal
 from headrace.broker.health.health import Condition, HealthListener, Phase, not_serving, serving
 from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.network.dispatch import Dispatcher
@@ -195,7 +196,9 @@ class Broker:
         )
         # Before anybody can write.
         parts.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
-        self.dispatcher = Dispatcher(routes(parts), parts.throttling, parts.request_tasks, self.clock)
+        self.dispatcher = Dispatcher(
+            routes(parts), parts.throttling, parts.request_tasks, self.clock, parts.access_rules.guard, refusal
+        )
         self.server = Server(self.config, self.dispatcher.start, self.loop, self.tls)
         self.server.connection_wait = parts.throttling.connection_wait
         await self._join(parts)
@@ -205,6 +208,8 @@ class Broker:
         await parts.membership.update(endpoints=await self._listen())
         await parts.membership.join(self._keep)
         self.cluster.on_change(self._on_changes, renewed=self._on_renewed)
+        # Nobody has told of what changed before that.
+        parts.access_rules.renew()
         parts.clustering.start()
         await parts.replicas.start()
         await parts.clustering.admitted()
@@ -235,6 +240,7 @@ class Broker:
     # -- changes
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
+        self.parts.access_rules.on_changes(changes)
         for change in changes:
             if isinstance(change, BrokerConfigsChanged):
                 self._on_settings()
@@ -247,6 +253,7 @@ class Broker:
     def _on_renewed(self) -> None:
         """Changes may have been missed: see to all that they could have been about."""
         self._on_settings()
+        self.parts.access_rules.renew()
         self.parts.quotas.on_change()
         self.parts.topic_sizes.forget_all()
         self.parts.replicas.reconcile()

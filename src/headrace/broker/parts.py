@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from headrace.broker.access.rules import AccessRules
 from headrace.broker.administration.auto_creation import AutoCreation
 from headrace.broker.administration.config_resources import ConfigChanges
 from headrace.broker.administration.partition_changes import PartitionChanges
@@ -112,6 +113,7 @@ class Parts:
             self._address_of,
             tls=lambda: None if peers_tls is None else peers_tls.contexts.for_peers,
         )
+        self.access_rules = AccessRules(config.now, self.image)
         self._make_replicas()
         self._make_administration()
         self._make_coordinators()

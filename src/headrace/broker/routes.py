@@ -22,11 +22,14 @@ from headrace.broker.handlers import (
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
@@ -75,11 +78,14 @@ from headrace.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsReq
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from headrace.wire.messages.create_acls import CreateAclsRequest
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
+from headrace.wire.messages.delete_acls import DeleteAclsRequest
 from headrace.wire.messages.delete_groups import DeleteGroupsRequest
 from headrace.wire.messages.delete_records import DeleteRecordsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.messages.describe_acls import DescribeAclsRequest
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
@@ -189,6 +195,7 @@ APIS: Mapping[int, Served] = {
                     sessions=parts.sessions,
                     throttle=parts.served,
                     nearby=parts.nearby,
+                    image=parts.image,
                     surroundings=Surroundings(
                         loop=parts.loop,
                         disk=parts.host.disk,
@@ -385,6 +392,9 @@ APIS: Mapping[int, Served] = {
             DescribeUserScramCredentialsRequest,
             lambda parts, request, context: describe_user_scram_credentials.handle(request, context),
         ),
+        _now(DescribeAclsRequest, lambda parts, request, context: describe_acls.handle(request, context, parts.image)),
+        _later(CreateAclsRequest, lambda parts, request, context: create_acls.handle(request, context, parts.cluster)),
+        _later(DeleteAclsRequest, lambda parts, request, context: delete_acls.handle(request, context, parts.cluster)),
         _later(
             AlterPartitionRequest,
             lambda parts, request, context: alter_partition.handle(request, context, parts.cluster, parts.topic_configs.of),

@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
 from headrace.model.security_settings import TLS_SETTINGS
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
+
+# Kafka's authorizers of rules, those of today and of older versions.
+KAFKA_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
 
 
 def _fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
@@ -69,6 +76,35 @@ _SERVER = (
     _fixed("headrace.metadata.key", Kind.STRING, None, "The file with the key of this broker's certificate for etcd."),
     _fixed(
         "broker.session.timeout.ms", Kind.INT, 3000, "How long a broker may be silent before it counts as down.", minimum=2000
+    ),
+)
+_ACCESS = (
+    _fixed(
+        "authorizer",
+        Kind.STRING,
+        "none",
+        "Whether rules say who may do what: `acl` refuses all that no rule allows, `none` allows everybody everything.",
+        choices=("none", "acl"),
+    ),
+    _fixed(
+        "authorizer.class.name",
+        Kind.CLASS,
+        "",
+        "Kafka's name for the same: the class of its authorizer of rules means `authorizer=acl`.",
+        choices=("", *KAFKA_AUTHORIZERS),
+    ),
+    _fixed(
+        "super.users",
+        Kind.STRING,
+        "",
+        "Who may do everything, whatever the rules say: principals such as `User:ann;Group:admins`, between semicolons. The"
+        " principals of the brokers belong here.",
+    ),
+    _fixed(
+        "allow.everyone.if.no.acl.found",
+        Kind.BOOLEAN,
+        False,
+        "Whether everybody may do everything with a resource that no rule is about.",
     ),
 )
 _LIMITS = (
@@ -360,6 +396,7 @@ _REPLICATION = (
 BROKER_SETTINGS = SettingTable(
     _SERVER
     + TLS_SETTINGS
+    + _ACCESS
     + _LIMITS
     + _TOPICS
     + _DEFAULTS_FOR_TOPICS
@@ -387,6 +424,10 @@ class BrokerConfig:
         BROKER_SETTINGS.parse(self.given)
         for kind in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             self._check_within("group.consumer.", kind)
+        try:
+            parse_super_users(self["super.users"])
+        except PrincipalError as error:
+            raise SettingError(f"super.users: {error}") from None
 
     def _check_within(self, prefix: str, kind: str) -> None:
         """What a group gets that sets nothing has to be within what a group may set."""

@@ -11,7 +11,6 @@ READ_AT_START = frozenset(
         "alter.config.policy.class.name",
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
-        "authorizer.class.name",
         "broker.heartbeat.interval.ms",
         "broker.id",
         "client.quota.callback.class",

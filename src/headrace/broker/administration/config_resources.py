@@ -6,8 +6,11 @@ from enum import IntEnum
 
 from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.administration.topics import Topics
+from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.replicas import Replicas
 from headrace.metadata.cluster import ClusterMetadata
+from headrace.model.access import acls
+from headrace.model.access.acls import Operation
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.kafka_settings import why_refused
@@ -42,6 +45,17 @@ def require_this_broker(broker_id: int, name: str) -> None:
     """Loggers belong to one broker: there are none of all brokers."""
     if require_broker(broker_id, name) is None:
         raise RequestError(ErrorCode.INVALID_REQUEST, "A broker has to be named: loggers are its own.")
+
+
+def require_right(context: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
+    """Raise where the asker may not read or write the settings of a resource.  What has none is refused later."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            context.require(operation, acls.ResourceType.TOPIC, name)
+        case ResourceType.GROUP:
+            context.require(operation, acls.ResourceType.GROUP, name)
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
+            context.require(operation, acls.ResourceType.CLUSTER)
 
 
 class ConfigChanges:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from headrace.broker.fetching.lookup import FoundTopic, look_up, partitions_of
+from headrace.broker.fetching.lookup import FoundTopic, MayRead, look_up, partitions_of
 from headrace.broker.fetching.reading import Reading
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
@@ -49,15 +49,34 @@ class Interest(Protocol):
 class NamedPartitions:
     """Those that the request names, each of which wakes the reader: a consumer's, or those of a follower without a session."""
 
-    __slots__ = ("_by_id", "_grown_from", "_grown_needed", "_partitions", "_reader", "_reading", "_replicas", "_topics")
+    __slots__ = (
+        "_by_id",
+        "_grown_from",
+        "_grown_needed",
+        "_may_read",
+        "_partitions",
+        "_reader",
+        "_reading",
+        "_replicas",
+        "_topics",
+    )
 
     session_id = 0
 
-    def __init__(self, replicas: Replicas, topics: tuple[FetchTopic, ...], reading: Reading, *, by_id: bool) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        topics: tuple[FetchTopic, ...],
+        reading: Reading,
+        *,
+        by_id: bool,
+        may_read: MayRead | None = None,
+    ) -> None:
         self._replicas = replicas
         self._topics = topics
         self._reading = reading
         self._by_id = by_id
+        self._may_read = may_read
         self._reader: Reader | None = None
         self._partitions: list[Partition] = []
         self._grown_from = 0
@@ -68,7 +87,7 @@ class NamedPartitions:
         return not any(topic.partitions for topic in self._topics)
 
     def look(self) -> list[FoundTopic]:
-        return look_up(self._replicas, self._topics, by_id=self._by_id)
+        return look_up(self._replicas, self._topics, by_id=self._by_id, may_read=self._may_read)
 
     look_again = look
 

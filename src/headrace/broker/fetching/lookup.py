@@ -1,6 +1,6 @@
 """The partitions that a fetch names, as this broker has them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import is_warm
@@ -11,12 +11,19 @@ from headrace.wire.messages.fetch import FetchPartition, FetchTopic
 # What is wanted of a partition, its replica here, and where there is none, the reason.
 Found = tuple[FetchPartition, Partition | None, ErrorCode]
 FoundTopic = tuple[FetchTopic, list[Found]]
+# Whether the reader may read a topic, asked at each look: a right that is taken away ends fetches that wait.
+MayRead = Callable[[FetchTopic], bool]
 
 
-def look_up(replicas: Replicas, topics: Iterable[FetchTopic], *, by_id: bool) -> list[FoundTopic]:
+def look_up(
+    replicas: Replicas, topics: Iterable[FetchTopic], *, by_id: bool, may_read: MayRead | None = None
+) -> list[FoundTopic]:
     """Every partition that is named, in that order."""
-    found_topics = []
+    found_topics: list[FoundTopic] = []
     for topic in topics:
+        if may_read is not None and not may_read(topic):
+            found_topics.append((topic, [(wanted, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for wanted in topic.partitions]))
+            continue
         found: list[Found] = []
         for wanted in topic.partitions:
             try:

@@ -9,6 +9,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
 from headrace.coordination.transaction.shard import TransactionShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity, TopicPartition
 from headrace.wire.messages.add_partitions_to_txn import (
@@ -49,21 +50,26 @@ async def _answer(
     image: CurrentImage, transactions: TransactionCoordinator, transaction: AddPartitionsToTxnTransaction, context: RequestContext
 ) -> AddPartitionsToTxnResult:
     partitions = frozenset(TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions)
-    errors = _unknown(image, partitions) or await _ask(transactions, transaction, partitions, context)
+    errors = _left_out(image, partitions, context) or await _ask(transactions, transaction, partitions, context)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id, topic_results=_by_topic(transaction.topics, errors)
     )
 
 
-def _unknown(image: CurrentImage, partitions: Iterable[TopicPartition]) -> Errors | None:
-    """One partition that does not exist keeps all of them out of the transaction."""
-    missing = {each for each in partitions if image().partition(each.topic, each.partition) is None}
-    if not missing:
+def _left_out(image: CurrentImage, partitions: Iterable[TopicPartition], context: RequestContext) -> Errors | None:
+    """One partition that does not exist, or may not be written to, keeps all of them out of the transaction."""
+    errors = {each: _why_not(image, each, context) for each in partitions}
+    if all(error is ErrorCode.NONE for error in errors.values()):
         return None
-    return {
-        each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-        for each in partitions
-    }
+    return {each: ErrorCode.OPERATION_NOT_ATTEMPTED if error is ErrorCode.NONE else error for each, error in errors.items()}
+
+
+def _why_not(image: CurrentImage, partition: TopicPartition, context: RequestContext) -> ErrorCode:
+    # A broker that asks for a producer has checked that it may write.
+    if context.api_version < FROM_BROKERS_SINCE and not context.may(Operation.WRITE, ResourceType.TOPIC, partition.topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = image().partition(partition.topic, partition.partition) is not None
+    return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _ask(

@@ -1,7 +1,8 @@
 """AlterConfigs: replaces all settings of a resource.  Old; clients of today send IncrementalAlterConfigs."""
 
-from headrace.broker.administration.config_resources import ConfigChanges
+from headrace.broker.administration.config_resources import ConfigChanges, require_right
 from headrace.broker.network.dispatch import RequestContext
+from headrace.model.access.acls import Operation
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -16,6 +17,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext, configs:
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
+            require_right(context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
             texts = _texts(resource)
             await configs.alter(
                 resource.resource_type,

@@ -1,11 +1,12 @@
 """ConsumerGroupDescribe: state and members of groups of the consumer protocol."""
 
-from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedConsumerGroup, DescribedConsumerMember, DescribedTopic
 from headrace.coordination.group.shard import GroupShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.security.authorization.guard import NOT_ASKED
 from headrace.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -19,16 +20,22 @@ from headrace.wire.messages.consumer_group_describe import (
 async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, groups: GroupShards
 ) -> ConsumerGroupDescribeResponse:
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    described = [await _describe(groups, group_id, operations) for group_id in request.group_ids]
+    described = []
+    for group_id in request.group_ids:
+        operations = context.authorized_operations(ResourceType.GROUP, group_id, asked=request.include_authorized_operations)
+        described.append(await _describe(groups, group_id, operations, context))
     return ConsumerGroupDescribeResponse(groups=tuple(described))
 
 
-async def _describe(groups: GroupShards, group_id: str, operations: int) -> DescribedGroup:
+async def _describe(groups: GroupShards, group_id: str, operations: int, context: RequestContext) -> DescribedGroup:
     try:
+        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
         group = await groups.look(group_id, GroupShard.describe_consumer, group_id)
+        for name in _topics_of(group):
+            # As Kafka does: who may not know one topic of a group learns nothing about its members.
+            context.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
     except RequestError as error:
         group = DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
     return DescribedGroup(
@@ -42,6 +49,11 @@ async def _describe(groups: GroupShards, group_id: str, operations: int) -> Desc
         members=tuple(_member(member) for member in group.members),
         authorized_operations=operations if group.error is ErrorCode.NONE else NOT_ASKED,
     )
+
+
+def _topics_of(group: DescribedConsumerGroup) -> set[str]:
+    subscribed = {name for member in group.members for name in member.topic_names}
+    return subscribed | {topic.name for member in group.members for topic in (*member.assignment, *member.target)}
 
 
 def _member(member: DescribedConsumerMember) -> Member:

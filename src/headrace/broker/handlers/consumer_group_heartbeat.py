@@ -6,6 +6,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import ConsumerHeartbeat
 from headrace.coordination.group.shard import GroupShard
 from headrace.host.entropy import Entropy
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -23,6 +24,8 @@ async def handle(
     try:
         if context.api_version >= FIRST_VERSION_WITH_IDS_OF_CLIENTS and not request.member_id:
             raise RequestError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        for name in request.subscribed_topic_names or ():
+            context.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
         beat = _heartbeat(entropy, request, context)
         reply = await groups.ask(request.group_id, GroupShard.consumer_heartbeat, beat)
     except RequestError as error:

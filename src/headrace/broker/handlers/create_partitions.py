@@ -7,6 +7,7 @@ from headrace.broker.administration.topics import Topics
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.throttling import Throttling
 from headrace.controller.image import CurrentImage
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -28,6 +29,7 @@ async def handle(
     for topic in {topic.name: topic for topic in request.topics}.values():
         code, message = ErrorCode.NONE, None
         try:
+            context.require(Operation.ALTER, ResourceType.TOPIC, topic.name)
             if too_many is not None:
                 raise too_many
             if names[topic.name] > 1:

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from headrace.broker.administration.partition_limits import refused_by_size
 from headrace.broker.administration.settings_view import BrokerSources, topic_results
 from headrace.broker.administration.topics import NewTopic, Topics
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.throttling import Throttling
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.live_config import LiveConfig
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -29,6 +31,8 @@ async def handle(
     too_many = refused_by_size(_partition_count(config, topic) for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         try:
+            if not context.may(Operation.CREATE, ResourceType.CLUSTER):
+                context.require(Operation.CREATE, ResourceType.TOPIC, topic.name)
             if too_many is not None:
                 raise too_many
             if names[topic.name] > 1:
@@ -37,7 +41,9 @@ async def handle(
                 # What cannot be done is not counted, so that is found out first.
                 await _create(topics, sources, topic, True)
                 mutations.charge(_partition_count(config, topic))
-            results.append(await _create(topics, sources, topic, request.validate_only))
+            created = await _create(topics, sources, topic, request.validate_only)
+            shows = context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name)
+            results.append(created if shows else _without_settings(created))
         except RequestError as error:
             results.append(CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message))
     return mutations.with_wait(CreateTopicsResponse(topics=tuple(results)))
@@ -63,6 +69,16 @@ async def _create(
         num_partitions=spec.partition_count if assignments is None else len(assignments),
         replication_factor=spec.replication_factor if assignments is None else len(assignments[0]),
         configs=topic_results(sources(), spec.configs),
+    )
+
+
+def _without_settings(created: CreatableTopicResult) -> CreatableTopicResult:
+    return replace(
+        created,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=None,
     )
 
 

@@ -5,6 +5,7 @@ import asyncio
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.shard import GroupShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -17,7 +18,7 @@ REASONS = {
 async def handle(request: DeleteGroupsRequest, context: RequestContext, groups: GroupShards) -> DeleteGroupsResponse:
     group_ids = list(dict.fromkeys(request.groups_names))
     # All are decided before the first is waited for, so that one flush can take them together.
-    codes = await asyncio.gather(*(_delete(groups, group_id) for group_id in group_ids))
+    codes = await asyncio.gather(*(_delete(groups, group_id, context) for group_id in group_ids))
     results = tuple(
         DeletableGroupResult(group_id=group_id, error_code=code, error_message=REASONS.get(code))
         for group_id, code in zip(group_ids, codes, strict=True)
@@ -25,8 +26,9 @@ async def handle(request: DeleteGroupsRequest, context: RequestContext, groups: 
     return DeleteGroupsResponse(results=results)
 
 
-async def _delete(groups: GroupShards, group_id: str) -> ErrorCode:
+async def _delete(groups: GroupShards, group_id: str, context: RequestContext) -> ErrorCode:
     try:
+        context.require(Operation.DELETE, ResourceType.GROUP, group_id)
         return await groups.ask(group_id, GroupShard.delete_group, group_id)
     except RequestError as error:
         return error.code

@@ -15,6 +15,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.wire.messages.delete_records import (
@@ -49,6 +50,7 @@ async def handle(
     for topic in request.topics:
         for wanted in topic.partitions:
             try:
+                context.require(Operation.DELETE, ResourceType.TOPIC, topic.name)
                 moved[topic.name, wanted.partition_index] = _delete_before(replicas, removal, topic.name, wanted)
             except RequestError as error:
                 answers[topic.name, wanted.partition_index] = NO_LOW_WATERMARK, error.code

@@ -1,6 +1,6 @@
 """DescribeCluster: the brokers, the controller and the cluster's id."""
 
-from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_CLUSTER
+from headrace.broker.access.operations import operations_on_cluster
 from headrace.broker.handlers.metadata import controller_of
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
@@ -38,5 +38,5 @@ def handle(
             for broker_id, member in everybody.items()
             if (endpoint := endpoint_of(member, context.connection.listener)) is not None
         ),
-        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=operations_on_cluster(context, asked=request.include_cluster_authorized_operations),
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.broker.administration import logger_levels
-from headrace.broker.administration.config_resources import ResourceType, require_broker, require_this_broker
+from headrace.broker.administration.config_resources import ResourceType, require_broker, require_right, require_this_broker
 from headrace.broker.administration.settings_view import (
     BrokerSources,
     Source,
@@ -16,6 +16,7 @@ from headrace.broker.administration.settings_view import (
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import ClusterImage, CurrentImage
+from headrace.model.access.acls import Operation
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -39,7 +40,7 @@ def handle(
     health: DiskHealth,
     broker_id: int,
 ) -> DescribeConfigsResponse:
-    description = _Description(request, image(), sources(), health, broker_id)
+    description = _Description(request, context, image(), sources(), health, broker_id)
     return DescribeConfigsResponse(results=tuple(map(description.answer, request.resources)))
 
 
@@ -48,6 +49,7 @@ class _Description:
     """What one request is told."""
 
     request: DescribeConfigsRequest
+    context: RequestContext
     image: ClusterImage
     sources: BrokerSources
     health: DiskHealth
@@ -57,6 +59,7 @@ class _Description:
         code, message = ErrorCode.NONE, None
         configs: tuple[DescribeConfigsResourceResult, ...] = ()
         try:
+            require_right(self.context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
             configs = self._describe(resource)
         except RequestError as error:
             code, message = error.code, error.message

@@ -1,11 +1,12 @@
 """DescribeGroups: state and members of classic groups."""
 
-from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_GROUP
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.group.requests import DescribedClassicGroup
 from headrace.coordination.group.shard import GroupShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.security.authorization.guard import NOT_ASKED
 from headrace.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -18,13 +19,18 @@ FIRST_VERSION_WITH_ERRORS = 6
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext, groups: GroupShards) -> DescribeGroupsResponse:
     tells_error = context.api_version >= FIRST_VERSION_WITH_ERRORS
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    described = [await _describe(groups, group_id, operations, tells_error=tells_error) for group_id in request.groups]
+    described = []
+    for group_id in request.groups:
+        operations = context.authorized_operations(ResourceType.GROUP, group_id, asked=request.include_authorized_operations)
+        described.append(await _describe(groups, group_id, operations, context, tells_error=tells_error))
     return DescribeGroupsResponse(groups=tuple(described))
 
 
-async def _describe(groups: GroupShards, group_id: str, operations: int, *, tells_error: bool) -> DescribedGroup:
+async def _describe(
+    groups: GroupShards, group_id: str, operations: int, context: RequestContext, *, tells_error: bool
+) -> DescribedGroup:
     try:
+        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         group = await groups.look(group_id, GroupShard.describe_classic, group_id, tells_error=tells_error)
     except RequestError as error:
         group = DescribedClassicGroup(group_id=group_id, state="", error=error.code, error_message=error.message)

@@ -3,6 +3,7 @@
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.replicas import Replicas
 from headrace.log.producers.producer_state import ProducerState
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import why_not_a_topic_name
 from headrace.wire.messages import describe_producers as wire
@@ -12,15 +13,17 @@ def handle(request: wire.DescribeProducersRequest, context: RequestContext, repl
     return wire.DescribeProducersResponse(
         topics=tuple(
             wire.TopicResponse(
-                name=topic.name, partitions=tuple(_describe(replicas, topic.name, index) for index in topic.partition_indexes)
+                name=topic.name,
+                partitions=tuple(_describe(replicas, topic.name, index, context) for index in topic.partition_indexes),
             )
             for topic in request.topics
         )
     )
 
 
-def _describe(replicas: Replicas, topic: str, index: int) -> wire.PartitionResponse:
+def _describe(replicas: Replicas, topic: str, index: int, context: RequestContext) -> wire.PartitionResponse:
     try:
+        context.require(Operation.READ, ResourceType.TOPIC, topic)
         if (wrong := why_not_a_topic_name(topic)) is not None:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
         partition = replicas.find(topic, index)

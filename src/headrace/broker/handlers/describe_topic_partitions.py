@@ -1,11 +1,12 @@
 """DescribeTopicPartitions: topics page by page, so that no reply grows with the cluster."""
 
-from headrace.broker.administration.authorized_operations import ON_TOPIC
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage, Topic
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
 from headrace.model.names import INTERNAL_TOPICS, why_not_a_topic_name
+from headrace.security.authorization.guard import NOT_ASKED
 from headrace.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -20,7 +21,9 @@ PARTITIONS_MAX = 2000
 def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext, image: CurrentImage
 ) -> DescribeTopicPartitionsResponse:
-    names = sorted({topic.name for topic in request.topics} or image().topics)
+    names = sorted(
+        {topic.name for topic in request.topics} or context.listed(Operation.DESCRIBE, ResourceType.TOPIC, image().topics)
+    )
     left = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
     first = 0
     if request.cursor is not None:
@@ -30,12 +33,15 @@ def handle(
     for name in names:
         if left == 0:
             return DescribeTopicPartitionsResponse(topics=tuple(results), next_cursor=Cursor(topic_name=name, partition_index=0))
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            results.append(_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         topic = image().topics.get(name)
         if topic is None:
-            results.append(_refusal(name))
+            results.append(_missing(name, context))
             continue
         until = min(topic.partition_count, first + left)
-        results.append(_describe(image, topic, range(first, until)))
+        results.append(_describe(image, topic, range(first, until), context))
         left -= until - first
         if until < topic.partition_count:
             return DescribeTopicPartitionsResponse(
@@ -45,15 +51,19 @@ def handle(
     return DescribeTopicPartitionsResponse(topics=tuple(results))
 
 
-def _refusal(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
     wrong = why_not_a_topic_name(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _refusal(name, code, context.authorized_operations(ResourceType.TOPIC, name))
+
+
+def _refusal(name: str, code: ErrorCode, operations: int = NOT_ASKED) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_id=NO_TOPIC_ID, partitions=(), topic_authorized_operations=ON_TOPIC
+        error_code=code, name=name, topic_id=NO_TOPIC_ID, partitions=(), topic_authorized_operations=operations
     )
 
 
-def _describe(image: CurrentImage, topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+def _describe(image: CurrentImage, topic: Topic, indexes: range, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
     alive = image().brokers
     states = ((index, topic.partitions[index]) for index in indexes)
     return DescribeTopicPartitionsResponseTopic(
@@ -75,5 +85,5 @@ def _describe(image: CurrentImage, topic: Topic, indexes: range) -> DescribeTopi
             )
             for index, state in states
         ),
-        topic_authorized_operations=ON_TOPIC,
+        topic_authorized_operations=context.authorized_operations(ResourceType.TOPIC, topic.name),
     )

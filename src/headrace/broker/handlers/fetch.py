@@ -8,10 +8,12 @@ each time.  What becomes of a fetch that has begun is in `broker/fetching`.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.broker.fetching.answering import send
 from headrace.broker.fetching.fetch import Fetch, Surroundings
 from headrace.broker.fetching.interest import Interest, NamedPartitions, SessionPartitions
+from headrace.broker.fetching.lookup import MayRead
 from headrace.broker.fetching.reading import ConsumerReading, Reading, ReplicaReading
 from headrace.broker.fetching.states import ENDED
 from headrace.broker.network.dispatch import RequestContext
@@ -20,15 +22,21 @@ from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.replicas.sessions import NEW_SESSION, NO_SESSION, ReplicaSessions
 from headrace.broker.replicas.throttle import ReplicationThrottle
+from headrace.controller.image import CurrentImage
 from headrace.host.disk import Buffer
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.security.authorization.permissions import check_of
+from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode
-from headrace.wire.messages.fetch import FetchRequest, FetchResponse
+from headrace.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic
 
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 NEARBY_FROM = 11
 READ_COMMITTED = 1
+FOLLOW = check_of(ApiKey.FETCH, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+READ_TOPIC = check_of(ApiKey.FETCH, Operation.READ, ResourceType.TOPIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +47,7 @@ class Fetches:
     sessions: ReplicaSessions
     throttle: ReplicationThrottle
     nearby: NearbyReplicas
+    image: CurrentImage
     surroundings: Surroundings
 
     def start(self, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
@@ -58,18 +67,38 @@ class Fetches:
     def _fetch(self, request: FetchRequest, context: RequestContext, reply: PendingReply) -> Fetch:
         version = context.api_version
         replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
-        if replica_id >= 0:
+        is_guarded = context.guard.authorizer is not None
+        if replica_id >= 0 and is_guarded and not context.guard.allows(context.subject, FOLLOW):
+            reading, interest = self._for_nobody(replica_id, request, version)
+        elif replica_id >= 0:
             reading, interest = self._for_replica(replica_id, request, version)
         else:
-            reading, interest = self._for_consumer(request, version)
+            may_read = partial(self._may_read, context) if is_guarded else None
+            reading, interest = self._for_consumer(request, version, may_read)
         return Fetch(request, interest, reading, context, reply, self.surroundings)
 
-    def _for_consumer(self, request: FetchRequest, version: int) -> tuple[Reading, Interest]:
+    def _may_read(self, context: RequestContext, topic: FetchTopic) -> bool:
+        name = topic.topic
+        if context.api_version >= TOPIC_IDS_FROM:
+            known = self.image().topics_by_id.get(topic.topic_id)
+            if known is None:
+                return True  # there is nothing to read, and an id tells nobody anything
+            name = known.name
+        return context.guard.allows(context.subject, READ_TOPIC, name)
+
+    def _for_consumer(self, request: FetchRequest, version: int, may_read: MayRead | None) -> tuple[Reading, Interest]:
         if request.session_epoch not in (NO_SESSION, NEW_SESSION):
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         nearby = self.nearby if version >= NEARBY_FROM else None
         reading = ConsumerReading(nearby, request.rack_id, committed_only=request.isolation_level == READ_COMMITTED)
-        return reading, NamedPartitions(self.replicas, request.topics, reading, by_id=version >= TOPIC_IDS_FROM)
+        by_id = version >= TOPIC_IDS_FROM
+        return reading, NamedPartitions(self.replicas, request.topics, reading, by_id=by_id, may_read=may_read)
+
+    def _for_nobody(self, replica_id: int, request: FetchRequest, version: int) -> tuple[Reading, Interest]:
+        """Somebody who says they are a broker and may not: an error for all they name, and no word about it to anybody."""
+        reading = ReplicaReading(replica_id, self.throttle)
+        by_id = version >= TOPIC_IDS_FROM
+        return reading, NamedPartitions(self.replicas, request.topics, reading, by_id=by_id, may_read=lambda topic: False)
 
     def _for_replica(self, replica_id: int, request: FetchRequest, version: int) -> tuple[Reading, Interest]:
         reading = ReplicaReading(replica_id, self.throttle)

@@ -14,12 +14,14 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.partitions.replicas import Replicas
 from headrace.controller.image import CurrentImage
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+KINDS = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 FIRST_BATCHED_VERSION = 4
 # How long a freshly led shard may load, so that its clients' first requests need not come twice.
 LOAD_PATIENCE_S = 1.0
@@ -35,7 +37,7 @@ async def handle(
     replicas: Replicas,
     broker_id: int,
 ) -> FindCoordinatorResponse:
-    search = _Search(context.connection.listener, image, topics, groups, transactions, replicas, broker_id)
+    search = _Search(context, image, topics, groups, transactions, replicas, broker_id)
     if context.api_version >= FIRST_BATCHED_VERSION:
         coordinators = [await search.find(key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(coordinators))
@@ -53,7 +55,7 @@ async def handle(
 class _Search:
     """On behalf of a client that came in by one listener."""
 
-    listener: str
+    context: RequestContext
     image: CurrentImage
     topics: Topics
     groups: GroupShards
@@ -71,6 +73,7 @@ class _Search:
     async def _coordinator(self, key: str, key_type: int) -> Coordinator:
         if key_type not in TOPICS:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
+        self.context.require(Operation.DESCRIBE, KINDS[key_type], key)
         try:
             topic = await self.topics.ensure(TOPICS[key_type])
         except RequestError as error:
@@ -78,7 +81,7 @@ class _Search:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name) from error
         index = partition_for(key, topic.partition_count)
         leader = self.image().brokers.get(topic.partitions[index].leader)
-        endpoint = None if leader is None else endpoint_of(leader, self.listener)
+        endpoint = None if leader is None else endpoint_of(leader, self.context.connection.listener)
         if leader is None or endpoint is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
         if leader.broker_id == self.broker_id:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from headrace.broker.administration import logger_levels
-from headrace.broker.administration.config_resources import ConfigChanges, ResourceType, require_this_broker
+from headrace.broker.administration.config_resources import ConfigChanges, ResourceType, require_right, require_this_broker
 from headrace.broker.network.dispatch import RequestContext
+from headrace.model.access.acls import Operation
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.group_settings import GROUP_SETTINGS
@@ -30,6 +31,7 @@ async def handle(
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
+            require_right(context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
             _check_named_once(resource)
             await _alter(configs, broker_id, resource, validate_only=request.validate_only)
         except RequestError as error:

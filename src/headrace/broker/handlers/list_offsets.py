@@ -3,6 +3,7 @@
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -20,16 +21,17 @@ READ_COMMITTED = 1
 def handle(request: ListOffsetsRequest, context: RequestContext, replicas: Replicas) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        answers = [_answer(replicas, request, topic.name, wanted, context.api_version) for wanted in topic.partitions]
+        answers = [_answer(replicas, request, topic.name, wanted, context) for wanted in topic.partitions]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _answer(
-    replicas: Replicas, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, version: int
+    replicas: Replicas, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
+        context.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = replicas.find(topic, index)
         partition.require_leader(wanted.current_leader_epoch)
         timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
@@ -40,7 +42,7 @@ def _answer(
     return ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
-        old_style_offsets=(offset,) if version == 0 and offset >= 0 else (),
+        old_style_offsets=(offset,) if context.api_version == 0 and offset >= 0 else (),
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch,

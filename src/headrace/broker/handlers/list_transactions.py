@@ -5,6 +5,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.describing import unknown_states
 from headrace.coordination.transaction.requests import ListFilter
 from headrace.coordination.transaction.shard import TransactionShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -33,5 +34,6 @@ async def handle(
         transaction_states=tuple(
             TransactionState(transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=each.state)
             for each in found
+            if context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id)
         ),
     )

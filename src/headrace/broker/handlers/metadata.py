@@ -3,12 +3,13 @@
 from collections.abc import Container
 from dataclasses import replace
 
-from headrace.broker.administration.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from headrace.broker.access.operations import operations_on_cluster
 from headrace.broker.administration.auto_creation import AutoCreation
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
 from headrace.controller.entries import BrokerRegistration, PartitionState
 from headrace.controller.image import ClusterImage, CurrentImage, Topic
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
 from headrace.model.live_config import LiveConfig
@@ -38,10 +39,11 @@ def handle(
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     view = _View(image(), context)
     if everything:
-        topics = tuple(view.describe(topic) for topic in list(view.image.topics.values()))
+        shown = context.listed(Operation.DESCRIBE, ResourceType.TOPIC, view.image.topics)
+        topics = tuple(view.describe(view.image.topics[name]) for name in shown)
     else:
         may_create = request.allow_auto_topic_creation and config.now["auto.create.topics.enable"]
-        topics = _answer_all(view, request, context.api_version, auto_creation, may_create=may_create)
+        topics = _answer_all(view, request, context, auto_creation, may_create=may_create)
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=member.broker_id, host=endpoint.host, port=endpoint.port, rack=member.rack)
@@ -50,14 +52,19 @@ def handle(
         ),
         cluster_id=view.image.cluster_id,
         controller_id=controller_of(view.image, broker_id),
-        topics=_with_operations(topics) if request.include_topic_authorized_operations else topics,
-        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        topics=_with_operations(topics, context) if request.include_topic_authorized_operations else topics,
+        cluster_authorized_operations=operations_on_cluster(context, asked=request.include_cluster_authorized_operations),
     )
 
 
-def _with_operations(topics: tuple[MetadataResponseTopic, ...]) -> tuple[MetadataResponseTopic, ...]:
-    """Also of topics that do not exist: whoever may create one learns it so."""
-    return tuple(replace(topic, topic_authorized_operations=ON_TOPIC) for topic in topics)
+def _with_operations(topics: tuple[MetadataResponseTopic, ...], context: RequestContext) -> tuple[MetadataResponseTopic, ...]:
+    """Also of topics that do not exist: whoever may create one learns it so.  Not of those that they may not even see."""
+    return tuple(
+        topic
+        if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else replace(topic, topic_authorized_operations=context.authorized_operations(ResourceType.TOPIC, topic.name or ""))
+        for topic in topics
+    )
 
 
 def controller_of(image: ClusterImage, broker_id: int) -> int:
@@ -66,30 +73,38 @@ def controller_of(image: ClusterImage, broker_id: int) -> int:
 
 
 def _answer_all(
-    view: "_View", request: MetadataRequest, version: int, auto_creation: AutoCreation, *, may_create: bool
+    view: "_View", request: MetadataRequest, context: RequestContext, auto_creation: AutoCreation, *, may_create: bool
 ) -> tuple[MetadataResponseTopic, ...]:
     asked = request.topics or ()
-    if version < FIRST_VERSION_BY_ID and any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in asked):
+    if context.api_version < FIRST_VERSION_BY_ID and any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in asked):
         # These versions carry ids in replies only, and no null name: as Kafka does, nothing of such a request is answered.
         return tuple(_refusal(topic.name or "", ErrorCode.INVALID_REQUEST, topic) for topic in asked)
-    return tuple(_answer(view, topic, auto_creation, may_create=may_create) for topic in asked)
+    return tuple(_answer(view, topic, context, auto_creation, may_create=may_create) for topic in asked)
 
 
 def _answer(
-    view: "_View", wanted: MetadataRequestTopic, auto_creation: AutoCreation, *, may_create: bool
+    view: "_View", wanted: MetadataRequestTopic, context: RequestContext, auto_creation: AutoCreation, *, may_create: bool
 ) -> MetadataResponseTopic:
     # The Java client puts an empty name, not a null one, beside an id.
     if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:
         topic = view.image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return _refusal(None, ErrorCode.UNKNOWN_TOPIC_ID, wanted)
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            return _refusal(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
         return view.describe(topic)
+    if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, wanted.name):
+        return _refusal(wanted.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
     topic = view.image.topics.get(wanted.name)
     if topic is not None and not auto_creation.is_under_way(wanted.name):
         return view.describe(topic)
     if why_not_a_topic_name(wanted.name) is not None:
         return _refusal(wanted.name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
     if may_create:
+        if not (
+            context.may(Operation.CREATE, ResourceType.CLUSTER) or context.may(Operation.CREATE, ResourceType.TOPIC, wanted.name)
+        ):
+            return _refusal(wanted.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
         auto_creation.begin(wanted.name)
     return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
 

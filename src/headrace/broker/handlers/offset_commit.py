@@ -25,7 +25,7 @@ async def handle(
     request: OffsetCommitRequest, context: RequestContext, image: CurrentImage, groups: GroupShards
 ) -> OffsetCommitResponse:
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics = [find_topic(image(), topic, by_id=by_id) for topic in request.topics]
+    topics = [find_topic(image(), topic, context, by_id=by_id) for topic in request.topics]
     offsets = tuple(
         offset for asked, topic in zip(request.topics, topics, strict=True) for offset in offsets_to_commit(asked, topic)
     )

@@ -5,6 +5,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.coordination.group.requests import DeleteOffsets
 from headrace.coordination.group.shard import GroupShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -17,11 +18,12 @@ from headrace.wire.messages.offset_delete import (
 async def handle(
     request: OffsetDeleteRequest, context: RequestContext, image: CurrentImage, groups: GroupShards
 ) -> OffsetDeleteResponse:
+    denied = {topic.name for topic in request.topics if not context.may(Operation.READ, ResourceType.TOPIC, topic.name)}
     wanted = tuple(
         (topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
-        if image().partition(topic.name, partition.partition_index) is not None
+        if topic.name not in denied and image().partition(topic.name, partition.partition_index) is not None
     )
     try:
         delete = DeleteOffsets(group_id=request.group_id, partitions=wanted)
@@ -35,7 +37,9 @@ async def handle(
             partitions=tuple(
                 OffsetDeleteResponsePartition(
                     partition_index=partition.partition_index,
-                    error_code=codes.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    if topic.name in denied
+                    else codes.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
                 )
                 for partition in topic.partitions
             ),

@@ -1,6 +1,7 @@
 """OffsetFetch: committed offsets of one group (until version 7) or of many, by topic name or (from version 10) by id."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.coordination.group.requests import FetchedOffset, FetchOffsets, OffsetQuery
 from headrace.coordination.group.shard import GroupShard
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.messages.offset_fetch import (
@@ -33,24 +35,42 @@ async def handle(
     request: OffsetFetchRequest, context: RequestContext, image: CurrentImage, groups: GroupShards
 ) -> OffsetFetchResponse:
     if context.api_version >= FIRST_VERSION_WITH_MANY:
-        by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-        fetched = [await _fetch_group(image, groups, group, request.require_stable, by_id=by_id) for group in request.groups]
+        fetched = [await _fetch_group(image, groups, group, context, stable=request.require_stable) for group in request.groups]
         return OffsetFetchResponse(groups=tuple(fetched))
-    return await _fetch_one(groups, request, context.api_version)
+    return await _fetch_one(groups, request, context)
+
+
+async def _look(groups: GroupShards, fetch: FetchOffsets, context: RequestContext) -> tuple[FetchedOffset, ...]:
+    """Of topics that the asker may describe: all there are where none is named, and an error for each other that is."""
+    context.require(Operation.DESCRIBE, ResourceType.GROUP, fetch.group_id)
+    if fetch.partitions is None:
+        fetched = await groups.look(fetch.group_id, GroupShard.fetch_offsets, fetch)
+        shown = set(context.listed(Operation.DESCRIBE, ResourceType.TOPIC, {each.topic for each in fetched}))
+        return tuple(each for each in fetched if each.topic in shown)
+    topics = {query.topic for query in fetch.partitions}
+    denied = {name for name in topics if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)}
+    asked = tuple(query for query in fetch.partitions if query.topic not in denied)
+    fetched = await groups.look(fetch.group_id, GroupShard.fetch_offsets, replace(fetch, partitions=asked))
+    refused = (
+        FetchedOffset(query.topic, query.partition, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for query in fetch.partitions
+        if query.topic in denied
+    )
+    return (*fetched, *refused)
 
 
 # --- one group, until version 7 ---------------------------------------------------------------------------------------------
 
 
-async def _fetch_one(groups: GroupShards, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+async def _fetch_one(groups: GroupShards, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     queries: tuple[OffsetQuery, ...] | None = None
     if request.topics is not None:
         queries = tuple(OffsetQuery(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
     fetch = FetchOffsets(group_id=request.group_id, partitions=queries, require_stable=request.require_stable)
     try:
-        fetched = await groups.look(fetch.group_id, GroupShard.fetch_offsets, fetch)
+        fetched = await _look(groups, fetch, context)
     except RequestError as error:
-        if version >= FIRST_VERSION_WITH_GROUP_ERROR:
+        if context.api_version >= FIRST_VERSION_WITH_GROUP_ERROR:
             return OffsetFetchResponse(error_code=error.code)
         fetched = tuple(FetchedOffset(query.topic, query.partition, None, error.code) for query in queries or ())
     topics = tuple(
@@ -64,18 +84,19 @@ async def _fetch_one(groups: GroupShards, request: OffsetFetchRequest, version: 
 
 
 async def _fetch_group(
-    image: CurrentImage, groups: GroupShards, group: OffsetFetchRequestGroup, require_stable: bool, *, by_id: bool
+    image: CurrentImage, groups: GroupShards, group: OffsetFetchRequestGroup, context: RequestContext, *, stable: bool
 ) -> OffsetFetchResponseGroup:
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     queries, unknown = _queries(image, group, by_id=by_id)
     fetch = FetchOffsets(
         group_id=group.group_id,
         partitions=queries,
         member_id=group.member_id,
         member_epoch=group.member_epoch,
-        require_stable=require_stable,
+        require_stable=stable,
     )
     try:
-        fetched = await groups.look(fetch.group_id, GroupShard.fetch_offsets, fetch)
+        fetched = await _look(groups, fetch, context)
     except RequestError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error.code)
     topics = _topics(image, fetched, by_id=by_id)

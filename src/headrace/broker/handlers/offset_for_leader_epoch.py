@@ -2,6 +2,7 @@
 
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.replicas import Replicas
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -16,15 +17,18 @@ def handle(request: OffsetForLeaderEpochRequest, context: RequestContext, replic
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_answer(replicas, topic.topic, wanted) for wanted in topic.partitions)
+                topic=topic.topic,
+                partitions=tuple(_answer(replicas, topic.topic, wanted, context) for wanted in topic.partitions),
             )
             for topic in request.topics
         )
     )
 
 
-def _answer(replicas: Replicas, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(replicas: Replicas, topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
     try:
+        if not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+            context.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = replicas.find(topic, wanted.partition)
         partition.require_leader(wanted.current_leader_epoch)
     except RequestError as error:

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import ClusterImage, Topic
 from headrace.coordination.group.entries import CommittedOffset
 from headrace.coordination.group.requests import OffsetToCommit
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode
 
 
@@ -34,10 +36,14 @@ class AskedTopic(Protocol):
     def partitions(self) -> Sequence[AskedPartition]: ...
 
 
-def find_topic(image: ClusterImage, asked: AskedTopic, *, by_id: bool) -> Topic | ErrorCode:
-    if by_id:
-        return image.topics_by_id.get(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-    return image.topics.get(asked.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def find_topic(image: ClusterImage, asked: AskedTopic, context: RequestContext, *, by_id: bool) -> Topic | ErrorCode:
+    """The topic, if there is one and its offsets may be committed."""
+    topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+    if topic is None and by_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not context.may(Operation.READ, ResourceType.TOPIC, asked.name if topic is None else topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def offsets_to_commit(asked: AskedTopic, topic: Topic | ErrorCode) -> Iterator[OffsetToCommit]:

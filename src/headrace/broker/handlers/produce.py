@@ -32,9 +32,12 @@ from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.log.interface import Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep_steps
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import INTERNAL_TOPICS
-from headrace.records.header import FRAME_BYTES, MAGIC, MAGIC_POSITION, batch_bytes
+from headrace.records.header import FRAME_BYTES, LOW_ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT, batch_bytes
+from headrace.security.authorization.permissions import check_of
+from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode, encode
 from headrace.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -53,6 +56,8 @@ logger = logging.getLogger(__name__)
 TOPIC_IDS_FROM = 13
 # The client's own tools may write to internal topics under this name, as Kafka has it.
 ADMIN_CLIENT_ID = "__admin_client"
+WRITE_TRANSACTIONAL_ID = check_of(ApiKey.PRODUCE, Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+WRITE_TOPIC = check_of(ApiKey.PRODUCE, Operation.WRITE, ResourceType.TOPIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +116,18 @@ class _Produce:
         self._throttle_ms = parts.throttling.after_produce(request, context) if parts.throttling.quotas.active else 0
 
     def start(self, topics: Sequence[TopicProduceData]) -> None:
+        is_guarded = self._context.guard.authorizer is not None
+        may_transact = not is_guarded or self._may_transact(topics)
         for topic in topics:
+            denied = self._why_denied(topic, may_transact=may_transact) if is_guarded else None
             results = []
             for data in topic.partition_data:
                 result = PartitionProduceResponse(index=data.index, error_code=ErrorCode.NONE)
                 results.append(result)
-                self._start_partition(topic, data, result)
+                if denied is None:
+                    self._start_partition(topic, data, result)
+                else:
+                    self._refuse(result, denied)
             self._results.append(
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(results))
             )
@@ -125,6 +136,26 @@ class _Produce:
             self._reply.when_closed = self._stop_waiting
             if self._acks:
                 self._timer = self._reply.later(max(0, self._timeout_ms) / 1000, self._time_out)
+
+    def _may_transact(self, topics: Sequence[TopicProduceData]) -> bool:
+        """Whether the batches that are of a transaction, if there are any, may be of that one."""
+        if not any(_is_transactional(data.records) for topic in topics for data in topic.partition_data):
+            return True
+        name = self._transactional_id
+        return name is not None and self._context.guard.allows(self._context.subject, WRITE_TRANSACTIONAL_ID, name)
+
+    def _why_denied(self, topic: TopicProduceData, *, may_transact: bool) -> RequestError | None:
+        if not may_transact:
+            return RequestError(WRITE_TRANSACTIONAL_ID.error)
+        name = topic.name
+        if self._context.api_version >= TOPIC_IDS_FROM:
+            known = self._parts.image().topics_by_id.get(topic.topic_id)
+            if known is None:
+                return None  # it cannot be found either
+            name = known.name
+        if self._context.guard.allows(self._context.subject, WRITE_TOPIC, name):
+            return None
+        return RequestError(WRITE_TOPIC.error)
 
     def _start_partition(self, topic: TopicProduceData, data: PartitionProduceData, result: PartitionProduceResponse) -> None:
         try:
@@ -284,6 +315,14 @@ class _Produce:
         return leader_hint(
             self._parts.image(), self._parts.broker_id, name, result.index, result.error_code, self._context.connection.listener
         )
+
+
+def _is_transactional(records: Buffer | None) -> bool:
+    return (
+        records is not None
+        and len(records) > LOW_ATTRIBUTES_POSITION
+        and bool(records[LOW_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT)
+    )
 
 
 def _only(records: Buffer) -> Buffer:

@@ -34,7 +34,7 @@ async def handle(
     replicas: Replicas,
 ) -> TxnOffsetCommitResponse:
     by_id = context.api_version >= TOPIC_IDS_FROM
-    topics = [find_topic(image(), topic, by_id=by_id) for topic in request.topics]
+    topics = [find_topic(image(), topic, context, by_id=by_id) for topic in request.topics]
     offsets = tuple(
         offset for asked, topic in zip(request.topics, topics, strict=True) for offset in offsets_to_commit(asked, topic)
     )

@@ -4,9 +4,9 @@ A request that cannot be read ends its connection; so does one whose API or vers
 how a client finds out.  A handler that raises costs its own connection and nobody else's.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.pending_reply import PendingReply
@@ -14,22 +14,29 @@ from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.throttling import Throttling, Timed
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
+from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headrace.model.access.principals import Principal, Subject
+from headrace.model.errors import RequestError
+from headrace.security.authorization.guard import NOT_ASKED, Guard
+from headrace.security.authorization.permissions import Check, check_of
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode, encode
 from headrace.wire.errors import WireError
 from headrace.wire.framing import read_request_header, response_header
 
+OPEN: Final = Guard()
+
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, and how."""
+    """Who asks, how, and what they may."""
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
     connection: Connection
+    guard: Guard = OPEN
 
     @property
     def client_host(self) -> str:
@@ -44,12 +51,42 @@ class RequestContext:
         """Its principal, its groups and its address, as rules ask for them."""
         return self.connection.subject
 
+    def may(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether they may do this, which the table of permissions has to name for this API."""
+        guard = self.guard
+        return guard.authorizer is None or guard.allows(self.subject, check_of(self.api_key, operation, resource_type), name)
+
+    def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+        """Raise RequestError with the table's error where they may not."""
+        if not self.may(operation, resource_type, name):
+            raise denied(self.subject, check_of(self.api_key, operation, resource_type))
+
+    def listed(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> list[str]:
+        """Those that a list of all shows; nobody is denied what they did not ask for by name."""
+        if self.guard.authorizer is None:
+            return list(names)
+        return self.guard.listed(self.subject, check_of(self.api_key, operation, resource_type), names)
+
+    def authorized_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME, *, asked: bool = True) -> int:
+        """A bit for each operation that they may, if they asked for them (KIP-430)."""
+        if not asked:
+            return NOT_ASKED
+        return self.guard.authorized_operations(self.subject, resource_type, name)
+
     def response_header(self) -> bytes:
         return response_header(self.api_key, self.api_version, self.correlation_id)
 
 
+def denied(subject: Subject, check: Check) -> RequestError:
+    """The refusal, in words that tell nothing about the resource that its asker did not say."""
+    kind = check.resource_type.name.lower().replace("_", " ")
+    return RequestError(check.error, f"{subject.principal.shown} may not {check.operation.name} this {kind}.")
+
+
 Handler = Callable[[Any, RequestContext], Any]
 DirectHandler = Callable[[Buffer, int, RequestContext, PendingReply], None]
+# What is answered to a request that its sender may not make at all; None when the handler is to have it.
+Refusal = Callable[[Any, RequestContext], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +107,18 @@ class Route:
 class Dispatcher:
     """Starts requests."""
 
-    def __init__(self, routes: Mapping[int, Route], throttling: Throttling, tasks: RequestTasks, clock: Clock) -> None:
+    def __init__(
+        self,
+        routes: Mapping[int, Route],
+        throttling: Throttling,
+        tasks: RequestTasks,
+        clock: Clock,
+        guard: Guard,
+        refusal: Refusal,
+    ) -> None:
         self.routes = routes
+        self._guard = guard
+        self._refusal = refusal
         self._throttling = throttling
         self._quotas = throttling.quotas
         self._tasks = tasks
@@ -81,7 +128,7 @@ class Dispatcher:
         """Begin one request.  Raises WireError when its bytes are wrong."""
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
-        context = RequestContext(key, version, header.correlation_id, header.client_id, connection)
+        context = RequestContext(key, version, header.correlation_id, header.client_id, connection, self._guard)
         route = self.routes.get(key)
         if route is None or version not in route.versions:
             self._refuse(context, reply)
@@ -101,7 +148,9 @@ class Dispatcher:
             return
         assert route.handler is not None
         request = decode(route.request, frame, context.api_version, position, exact=False)
-        if route.waits:
+        if self._guard.authorizer is not None and (refusal := self._refusal(request, context)) is not None:
+            self._answer(self._throttling.with_wait(refusal, monotonic() - began, context), context, reply)
+        elif route.waits:
             reply.keep(len(frame))
             self._start_task(self._timed(route.handler(request, context), context), context, reply)
         else:
@@ -119,7 +168,9 @@ class Dispatcher:
         else:
             assert route.handler is not None
             request = decode(route.request, frame, context.api_version, position, exact=False)
-            if route.waits:
+            if self._guard.authorizer is not None and (refusal := self._refusal(request, context)) is not None:
+                self._answer(refusal, context, reply)
+            elif route.waits:
                 reply.keep(len(frame))
                 self._start_task(route.handler(request, context), context, reply)
             else:

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.model.access.acls import CLUSTER_NAME, ResourceType
+from headrace.model.access.acls import CLUSTER_NAME, SUPPORTED, ResourceType
 from headrace.model.access.principals import Subject
 from headrace.model.errors import ErrorCode
 from headrace.security.authorization.authorizer import Authorizer, Decision, operation_bits
 from headrace.security.authorization.permissions import Check
 
 ANY_NAME: Final = "*"
+NOT_ASKED: Final = -(2**31)  # the bits of operations where nobody asked for them
+EVERYTHING: Final = {kind: operation_bits(lambda operation: True, kind) for kind in SUPPORTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Guard:
     def authorized_operations(self, subject: Subject, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """A bit for each operation that is allowed (KIP-430).  Nobody is denied anything by it."""
         if self.authorizer is None:
-            return operation_bits(lambda operation: True, resource_type)
+            return EVERYTHING[resource_type]
         return self.authorizer.authorized_operations(subject, resource_type, name)
 
     def _report(self, authorizer: Authorizer, subject: Subject, check: Check, name: str) -> None:

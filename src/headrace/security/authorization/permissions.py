@@ -215,13 +215,11 @@ PERMISSIONS: Final[Mapping[ApiKey, Permissions]] = (
     | {api: Permissions(audience=audience) for api, audience in _UNCHECKED.items()}
 )
 
-BEFORE_SIGN_IN: Final = frozenset(api for api, row in PERMISSIONS.items() if row.audience is Audience.ANYBODY)
-
-_CHECKS: Final = {
+_CHECKS: Final[dict[tuple[int, Operation, ResourceType], Check]] = {
     (check.api, check.operation, check.resource_type): check for row in PERMISSIONS.values() for check in row.checks
 }
 
 
-def check_of(api: ApiKey, operation: Operation, resource_type: ResourceType) -> Check:
+def check_of(api: int, operation: Operation, resource_type: ResourceType) -> Check:
     """The row that a handler checks; KeyError when the table has none, so that no handler checks what it does not say."""
     return _CHECKS[api, operation, resource_type]

@@ -1,0 +1,215 @@
+"""What each API answers to a request that its sender may not make at all: one error, in each place its reply has for it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from headrace.model.errors import ErrorCode
+from headrace.model.identity import NO_PRODUCER_EPOCH
+from headrace.wire.apis import ApiKey
+from headrace.wire.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    alter_client_quotas,
+    alter_partition,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    alter_user_scram_credentials,
+    consumer_group_heartbeat,
+    create_acls,
+    delete_acls,
+    describe_acls,
+    describe_client_quotas,
+    describe_log_dirs,
+    describe_quorum,
+    describe_user_scram_credentials,
+    elect_leaders,
+    end_txn,
+    heartbeat,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_partition_reassignments,
+    offset_commit,
+    offset_delete,
+    sync_group,
+    txn_offset_commit,
+    unregister_broker,
+    update_features,
+    write_txn_markers,
+)
+
+
+def _add_partitions_to_txn(
+    request: add_partitions_to_txn.AddPartitionsToTxnRequest, error: ErrorCode
+) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
+    results = tuple(
+        add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                add_partitions_to_txn.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                for index in topic.partitions
+            ),
+        )
+        for topic in request.v3_and_below_topics
+    )
+    return add_partitions_to_txn.AddPartitionsToTxnResponse(error_code=error, results_by_topic_v3_and_below=results)
+
+
+def _alter_client_quotas(
+    request: alter_client_quotas.AlterClientQuotasRequest, error: ErrorCode
+) -> alter_client_quotas.AlterClientQuotasResponse:
+    entries = (
+        alter_client_quotas.AlterClientQuotasResponseEntryData(error_code=error, error_message=None, entity=entry.entity)
+        for entry in request.entries
+    )
+    return alter_client_quotas.AlterClientQuotasResponse(entries=tuple(entries))
+
+
+def _alter_replica_log_dirs(
+    request: alter_replica_log_dirs.AlterReplicaLogDirsRequest, error: ErrorCode
+) -> alter_replica_log_dirs.AlterReplicaLogDirsResponse:
+    results = (
+        alter_replica_log_dirs.AlterReplicaLogDirTopicResult(
+            topic_name=topic.name,
+            partitions=tuple(
+                alter_replica_log_dirs.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                for index in topic.partitions
+            ),
+        )
+        for directory in request.dirs
+        for topic in directory.topics
+    )
+    return alter_replica_log_dirs.AlterReplicaLogDirsResponse(results=tuple(results))
+
+
+def _alter_user_scram_credentials(
+    request: alter_user_scram_credentials.AlterUserScramCredentialsRequest, error: ErrorCode
+) -> alter_user_scram_credentials.AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
+        results=tuple(alter_user_scram_credentials.AlterUserScramCredentialsResult(user=name, error_code=error) for name in users)
+    )
+
+
+def _create_acls(request: create_acls.CreateAclsRequest, error: ErrorCode) -> create_acls.CreateAclsResponse:
+    return create_acls.CreateAclsResponse(
+        results=tuple(create_acls.AclCreationResult(error_code=error) for _ in request.creations)
+    )
+
+
+def _delete_acls(request: delete_acls.DeleteAclsRequest, error: ErrorCode) -> delete_acls.DeleteAclsResponse:
+    return delete_acls.DeleteAclsResponse(
+        filter_results=tuple(delete_acls.DeleteAclsFilterResult(error_code=error, matching_acls=()) for _ in request.filters)
+    )
+
+
+def _elect_leaders(request: elect_leaders.ElectLeadersRequest, error: ErrorCode) -> elect_leaders.ElectLeadersResponse:
+    results = (
+        elect_leaders.ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=tuple(
+                elect_leaders.PartitionResult(partition_id=index, error_code=error, error_message=None)
+                for index in topic.partitions
+            ),
+        )
+        for topic in request.topic_partitions or ()
+    )
+    return elect_leaders.ElectLeadersResponse(error_code=error, replica_election_results=tuple(results))
+
+
+def _offset_commit(request: offset_commit.OffsetCommitRequest, error: ErrorCode) -> offset_commit.OffsetCommitResponse:
+    topics = (
+        offset_commit.OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                offset_commit.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+                for partition in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return offset_commit.OffsetCommitResponse(topics=tuple(topics))
+
+
+def _txn_offset_commit(
+    request: txn_offset_commit.TxnOffsetCommitRequest, error: ErrorCode
+) -> txn_offset_commit.TxnOffsetCommitResponse:
+    topics = (
+        txn_offset_commit.TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                txn_offset_commit.TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+                for partition in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return txn_offset_commit.TxnOffsetCommitResponse(topics=tuple(topics))
+
+
+def _write_txn_markers(
+    request: write_txn_markers.WriteTxnMarkersRequest, error: ErrorCode
+) -> write_txn_markers.WriteTxnMarkersResponse:
+    markers = (
+        write_txn_markers.WritableTxnMarkerResult(
+            producer_id=marker.producer_id,
+            topics=tuple(
+                write_txn_markers.WritableTxnMarkerTopicResult(
+                    name=topic.name,
+                    partitions=tuple(
+                        write_txn_markers.WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                        for index in topic.partition_indexes
+                    ),
+                )
+                for topic in marker.topics
+            ),
+        )
+        for marker in request.markers
+    )
+    return write_txn_markers.WriteTxnMarkersResponse(markers=tuple(markers))
+
+
+def _whole(response: type[Any], **nothing: Any) -> Callable[[Any, ErrorCode], Any]:
+    """Of a reply with one error for all of it; the fields that it has to have besides are empty."""
+    return lambda request, error: response(error_code=error, **nothing)
+
+
+REFUSALS: Final[Mapping[int, Callable[[Any, ErrorCode], Any]]] = {
+    ApiKey.ADD_OFFSETS_TO_TXN: _whole(add_offsets_to_txn.AddOffsetsToTxnResponse),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.ALTER_PARTITION: _whole(alter_partition.AlterPartitionResponse, topics=()),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(alter_partition_reassignments.AlterPartitionReassignmentsResponse, responses=()),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _whole(
+        consumer_group_heartbeat.ConsumerGroupHeartbeatResponse, member_epoch=0, heartbeat_interval_ms=0
+    ),
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DESCRIBE_ACLS: _whole(describe_acls.DescribeAclsResponse, resources=()),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _whole(describe_client_quotas.DescribeClientQuotasResponse, entries=None),
+    ApiKey.DESCRIBE_LOG_DIRS: _whole(describe_log_dirs.DescribeLogDirsResponse, results=()),
+    ApiKey.DESCRIBE_QUORUM: _whole(describe_quorum.DescribeQuorumResponse, topics=()),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(
+        describe_user_scram_credentials.DescribeUserScramCredentialsResponse, results=()
+    ),
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.END_TXN: _whole(end_txn.EndTxnResponse),
+    ApiKey.HEARTBEAT: _whole(heartbeat.HeartbeatResponse),
+    ApiKey.INIT_PRODUCER_ID: _whole(init_producer_id.InitProducerIdResponse, producer_epoch=NO_PRODUCER_EPOCH),
+    ApiKey.JOIN_GROUP: _whole(join_group.JoinGroupResponse, protocol_name="", leader="", member_id="", members=()),
+    ApiKey.LEAVE_GROUP: _whole(leave_group.LeaveGroupResponse),
+    ApiKey.LIST_CONFIG_RESOURCES: _whole(list_config_resources.ListConfigResourcesResponse, config_resources=()),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(list_partition_reassignments.ListPartitionReassignmentsResponse, topics=()),
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.OFFSET_DELETE: _whole(offset_delete.OffsetDeleteResponse, topics=()),
+    ApiKey.SYNC_GROUP: _whole(sync_group.SyncGroupResponse, assignment=b""),
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
+    ApiKey.UNREGISTER_BROKER: _whole(unregister_broker.UnregisterBrokerResponse),
+    ApiKey.UPDATE_FEATURES: _whole(update_features.UpdateFeaturesResponse),
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
+}
