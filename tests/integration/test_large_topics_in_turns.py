@@ -13,6 +13,7 @@ from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.metadata.cluster import PARTITIONS_PER_TURN
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.integration.memory_cluster import MemoryCluster, play
 
 PARTITIONS = 3 * PARTITIONS_PER_TURN
@@ -44,6 +45,27 @@ class Turns:
 
     def most(self) -> dict[str, int]:
         return {name: max(counts.values(), default=0) for name, counts in self.done.items()}
+
+
+def test_no_turn_deals_with_more_partitions_than_it_may_where_nothing_is_to_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with MemoryCluster(1, {"broker.session.timeout.ms": "60000"}) as cluster:
+            await cluster.create_topic("small", 1, factor=1)
+            turns = Turns()
+            monkeypatch.setattr(placement, "walk", turns.counted("placed", placement.walk))
+            monkeypatch.setattr(PartitionState, "to_value", turns.counted("written down", PartitionState.to_value))
+            topic = CreatableTopic(name="large", num_partitions=PARTITIONS, replication_factor=1, assignments=(), configs=())
+            created = await cluster.call(1, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000, validate_only=True), 5)
+            assert [each.error_code for each in created.topics] == [0]
+            more = CreatePartitionsTopic(name="small", count=PARTITIONS, assignments=None)
+            grown = await cluster.call(1, CreatePartitionsRequest(topics=(more,), timeout_ms=10_000, validate_only=True), 3)
+            assert [each.error_code for each in grown.results] == [0]
+
+            assert {name: each.partition_count for name, each in cluster.image.topics.items()} == {"small": 1}
+            assert all(most <= PARTITIONS_PER_TURN for most in turns.most().values()), turns.most()
+            monkeypatch.undo()
+
+    play(story)
 
 
 def test_no_turn_of_the_event_loop_deals_with_more_partitions_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:

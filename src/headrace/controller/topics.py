@@ -56,11 +56,6 @@ Computation = Callable[[], list[ConditionalWrite]]
 """What is left to compute once the image has been read: it goes by copies, so it may run beside the event loop."""
 
 
-def create_topic(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATIONS_MAX) -> list[ConditionalWrite]:
-    """Raises RequestError when the topic is there already or cannot be placed."""
-    return creation(image, spec, operations_max)()
-
-
 def creation(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATIONS_MAX) -> Computation:
     """Make a topic.  Both this and what it returns raise RequestError."""
     if spec.name in image.topics:
@@ -111,17 +106,6 @@ def clean_up(image: ClusterImage, topic_id: UUID) -> ConditionalWrite:
     if topic_id in image.creations:
         operations.append(Delete(mark))
     return ConditionalWrite((Compare(mark, image.mod_revision(mark)),), tuple(operations))
-
-
-def create_partitions(
-    image: ClusterImage,
-    name: str,
-    new_count: int,
-    assignments: list[tuple[int, ...]] | None = None,
-    operations_max: int = OPERATIONS_MAX,
-) -> list[ConditionalWrite]:
-    """Grow a topic to `new_count` partitions, with replicas for each new one when they are given."""
-    return growth(image, name, new_count, assignments, operations_max)()
 
 
 def growth(

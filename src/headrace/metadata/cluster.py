@@ -97,10 +97,14 @@ class ClusterMetadata:
         if self._watching is not None:
             await self._watching.close()
 
-    async def create_topic(self, spec: topics.TopicSpec) -> UUID:
-        """Make a topic; answer its id.  Raises RequestError."""
+    async def create_topic(self, spec: topics.TopicSpec, *, validate_only: bool = False) -> UUID:
+        """Make a topic, or find out whether it could be made; answer its id.  Raises RequestError."""
         count = spec.partition_count if spec.assignments is None else len(spec.assignments)
-        await self._submit_new_partitions(count, lambda image: topics.creation(image, spec, self.store.operations_max))
+
+        def begin(image: ClusterImage) -> topics.Computation:
+            return topics.creation(image, spec, self.store.operations_max)
+
+        await self._submit_new_partitions(count, begin, validate_only=validate_only)
         return spec.topic_id
 
     def new_topic_id(self) -> UUID:
@@ -118,19 +122,27 @@ class ClusterMetadata:
 
         await self._submit(delete)
 
-    async def create_partitions(self, name: str, new_count: int, assignments: list[tuple[int, ...]] | None = None) -> None:
-        operations_max = self.store.operations_max
-        await self._submit_new_partitions(
-            new_count, lambda image: topics.growth(image, name, new_count, assignments, operations_max)
-        )
+    async def create_partitions(
+        self, name: str, new_count: int, assignments: list[tuple[int, ...]] | None = None, *, validate_only: bool = False
+    ) -> None:
+        def begin(image: ClusterImage) -> topics.Computation:
+            return topics.growth(image, name, new_count, assignments, self.store.operations_max)
 
-    async def _submit_new_partitions(self, count: int, begin: Callable[[ClusterImage], topics.Computation]) -> None:
+        await self._submit_new_partitions(new_count, begin, validate_only=validate_only)
+
+    async def _submit_new_partitions(
+        self, count: int, begin: Callable[[ClusterImage], topics.Computation], *, validate_only: bool
+    ) -> None:
         """Many are placed in a thread: it takes a second for ten thousand, and a broker's lease must be renewed meanwhile."""
         if count <= PARTITIONS_PER_TURN:
-            await self._submit(lambda image: begin(image)())
+            if validate_only:
+                begin(self.image)()
+            else:
+                await self._submit(lambda image: begin(image)())
             return
         for _ in range(ATTEMPTS_MAX):
-            if await self._commit_all(await asyncio.get_running_loop().run_in_executor(None, begin(self.image))):
+            writes = await asyncio.get_running_loop().run_in_executor(None, begin(self.image))
+            if validate_only or await self._commit_all(writes):
                 return
         raise _contended()
 

@@ -1,20 +1,29 @@
 """Topics as transactions: whoever dies between two of them leaves nothing that anybody sees."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from headrace.controller.changes import PartitionChanged, TopicConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
-from headrace.controller.entries import Event, KeyValue, PartitionState, TopicEntry, encode_number, partition_key
+from headrace.controller.entries import (
+    ConditionalWrite,
+    Event,
+    KeyValue,
+    PartitionState,
+    TopicEntry,
+    encode_number,
+    partition_key,
+)
 from headrace.controller.image import ClusterImage
 from headrace.controller.topics import (
     TopicSpec,
     alter_broker_configs,
     alter_topic_configs,
     clean_up,
-    create_partitions,
-    create_topic,
+    creation,
     delete_topic,
+    growth,
 )
 from headrace.model.errors import ErrorCode, RequestError
 from tests.unit.controller.images import TOPIC_ID, carry_out, image_of
@@ -22,6 +31,14 @@ from tests.unit.controller.images import TOPIC_ID, carry_out, image_of
 
 def spec(partitions: int = 1, factor: int = 1, name: str = "t", **more: object) -> TopicSpec:
     return TopicSpec(name=name, topic_id=TOPIC_ID, partition_count=partitions, replication_factor=factor, **more)  # type: ignore[arg-type]
+
+
+def create_topic(*arguments: Any, **named: Any) -> list[ConditionalWrite]:
+    return creation(*arguments, **named)()
+
+
+def create_partitions(*arguments: Any, **named: Any) -> list[ConditionalWrite]:
+    return growth(*arguments, **named)()
 
 
 def code_of(call: object, *arguments: object, **named: object) -> ErrorCode:

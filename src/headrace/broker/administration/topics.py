@@ -13,7 +13,7 @@ from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.partitions.replicas import Replicas
 from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
-from headrace.controller.topics import TopicSpec, create_partitions, create_topic
+from headrace.controller.topics import TopicSpec
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
@@ -61,11 +61,9 @@ class Topics:
         if wanted.name not in self._cluster.image.topics:
             self._require_room(replicas)
         with nullcontext() if not limited else self._limits.room_for(count, spec.replication_factor, replicas):
-            if validate_only:
-                create_topic(self._cluster.image, spec)
-                return spec, config
-            await self._cluster.create_topic(spec)
-            await self._replicas.settled()
+            await self._cluster.create_topic(spec, validate_only=validate_only)
+            if not validate_only:
+                await self._replicas.settled()
         return spec, config
 
     async def ensure(self, name: str) -> Topic:
@@ -96,11 +94,9 @@ class Topics:
         if more > 0:
             self._require_room(assignments)
         with self._limits.room_for(max(0, more), factor, assignments):
-            if validate_only:
-                create_partitions(self._cluster.image, name, count, assignments)
-                return
-            await self._cluster.create_partitions(name, count, assignments)
-            await self._replicas.settled()
+            await self._cluster.create_partitions(name, count, assignments, validate_only=validate_only)
+            if not validate_only:
+                await self._replicas.settled()
 
     async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
         """Change a topic's settings; nothing is changed when one of them is wrong."""
