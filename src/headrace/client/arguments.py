@@ -14,6 +14,7 @@ from headrace.model.identity import TopicPartition
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "HEADRACE_BOOTSTRAP"
+LIBRDKAFKA_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 Duration = float | int | timedelta
@@ -33,6 +34,7 @@ def bootstrap_address(given: str | Iterable[str] | None) -> str:
 
 def _one_address(address: object) -> str:
     if isinstance(address, str):
+        refuse_foreign_protocol(address)
         host, colon, port = address.strip().rpartition(":")
         if not colon and port:
             return f"{port}:9092"
@@ -41,6 +43,15 @@ def _one_address(address: object) -> str:
     raise InvalidArgument(
         f"bootstrap={address!r} is not an address; accepted: 'host:port', or several of them in a list or with commas between"
     )
+
+
+def refuse_foreign_protocol(address: str) -> None:
+    """librdkafka knows these protocols, and finds no broker behind any other, without a word, for as long as it may."""
+    protocol, separator, rest = address.strip().partition("://")
+    if separator and protocol.lower() not in LIBRDKAFKA_PROTOCOLS:
+        raise InvalidArgument(
+            f"bootstrap={address!r} begins with {protocol}://, which no broker speaks; accepted: {rest.rstrip('/')!r}"
+        )
 
 
 def topic_name(argument: str, given: object) -> str:

@@ -42,6 +42,7 @@ WRONG: Any = 5  # of a type that a checker would not let pass
         ({"bootstrap": "nowhere:port"}, "bootstrap='nowhere:port'", "host:port"),
         ({"bootstrap": ["a:1", 5]}, "bootstrap=5", "host:port"),
         ({"bootstrap": 9092}, "bootstrap=9092", "host:port"),
+        ({"bootstrap": "http://here:9092/"}, "bootstrap='http://here:9092/' begins with http://", "'here:9092'"),
         ({"bootstrap": []}, "bootstrap=[]", "host:port"),
         ({"transactional_id": 5}, "transactional_id=5", "a name"),
         ({"transactional_id": ""}, "transactional_id=''", "a name"),
@@ -159,6 +160,7 @@ def test_addresses_come_from_the_argument_then_the_environment_then_the_default(
     assert bootstrap_address("here:1") == "here:1"
     assert bootstrap_address(["a:1", "b:2"]) == "a:1,b:2"
     assert bootstrap_address("host") == "host:9092"
+    assert bootstrap_address("PLAINTEXT://here:1") == "PLAINTEXT://here:1"
     assert bootstrap_address(None) == "elsewhere:1234"
     monkeypatch.delenv("HEADRACE_BOOTSTRAP")
     assert bootstrap_address(None) == "127.0.0.1:9092"
