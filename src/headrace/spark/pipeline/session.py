@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -53,8 +54,13 @@ def pipeline_session(name: str, master: str | None, settings: Mapping[str, str],
 def end_session(spark: SparkSession) -> None:
     """Stop Spark and, where this process started Java, see it end: it would otherwise do so some time after us."""
     gateway: Any = SparkContext._gateway
-    spark.stop()
     java = getattr(gateway, "proc", None)
+    try:
+        spark.stop()
+    except (OSError, Py4JError):
+        if java is None or java.poll() is None:
+            raise
+        # Java was killed, and cannot be told to stop: why the job failed is the error to be seen, not this one.
     if java is None:
         return  # spark-submit's, or gone already
     gateway.shutdown()
