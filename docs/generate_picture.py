@@ -72,6 +72,7 @@ ROOMS = (
     Room("broker/administration", "topics, settings, limits", 620, 240, 210),
     Room("broker/replicas", "following other leaders", 40, 306, 290),
     Room("broker/tls", "certificates", 350, 306, 126),
+    Room("broker/sign_in", "SASL, credentials, tokens", 350, 438, 250),
     Room("broker/fetching", "a Fetch's states", 488, 306, 112),
     Room("broker/cluster", "leadership, in-sync sets", 620, 306, 210),
     Room("broker/housekeeping", "retention, compaction, checkpoints", 40, 372, 290),

@@ -31,6 +31,7 @@ class Proof(NamedTuple):
 
 EFFECTS = "integration/test_settings_have_effects.py"
 DELETIONS = "integration/test_delayed_deletions.py"
+SIGN_IN = "integration/test_sign_in.py"
 TLS = "integration/test_tls.py"
 LISTENERS = "integration/test_listeners.py"
 ACCESS = "integration/test_access_rules.py"
@@ -74,8 +75,7 @@ PROOFS: dict[str, Proof] = {
     "listeners": Proof(LISTENERS, "test_a_client_is_told_the_addresses_of_the_listener_it_came_in_by"),
     "advertised.listeners": here("test_clients_are_told_what_is_advertised"),
     "listener.security.protocol.map": Proof(
-        "unit/model/test_listener_settings.py",
-        "test_a_protocol_that_is_not_supported_is_refused_and_not_served_in_plain_text",
+        "unit/model/test_listener_settings.py", "test_a_listener_has_the_protocol_that_it_is_mapped_to"
     ),
     "inter.broker.listener.name": Proof(LISTENERS, "test_brokers_talk_over_the_inter_broker_listener_and_clients_over_theirs"),
     "headrace.health.listener": Proof("integration/test_health.py", "test_a_broker_that_serves_is_alive_and_ready"),
@@ -89,6 +89,22 @@ PROOFS: dict[str, Proof] = {
     "ssl.enabled.protocols": Proof(TLS, "test_old_versions_of_tls_are_refused_and_the_versions_are_those_that_are_set"),
     "ssl.endpoint.identification.algorithm": Proof(TLS, "test_brokers_talk_by_tls_and_check_each_others_hosts_where_that_is_set"),
     "ssl.principal.mapping.rules": Proof(TLS, "test_a_certificates_name_becomes_a_principal_by_the_rules"),
+    # -- SASL
+    "sasl.mechanism.inter.broker.protocol": Proof(SIGN_IN, "test_brokers_sign_in_at_each_other"),
+    "headrace.sasl.inter.broker.user": Proof(SIGN_IN, "test_brokers_sign_in_at_each_other"),
+    "headrace.sasl.inter.broker.password.file": Proof(SIGN_IN, "test_brokers_sign_in_at_each_other"),
+    "sasl.enabled.mechanisms": Proof(SIGN_IN, "test_plain_without_tls_is_for_those_who_ask_for_it"),
+    "headrace.sasl.plain.without.tls": Proof(SIGN_IN, "test_plain_without_tls_is_for_those_who_ask_for_it"),
+    "sasl.server.max.receive.size": Proof(SIGN_IN, "test_what_is_read_of_strangers_is_limited_as_is_set"),
+    "connections.max.reauth.ms": Proof(SIGN_IN, "test_who_does_not_sign_in_again_in_time_is_cut_off"),
+    "connection.failed.authentication.delay.ms": Proof(SIGN_IN, "test_a_failed_sign_in_costs_the_time_that_is_set"),
+    "sasl.oauthbearer.jwks.endpoint.url": Proof(SIGN_IN, "test_tokens_that_could_not_be_checked_are_not_offered"),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": Proof(SIGN_IN, "test_tokens_are_read_as_is_set_and_keys_fetched_as_often"),
+    "sasl.oauthbearer.expected.issuer": Proof(SIGN_IN, "test_a_token_that_is_not_for_us_lets_nobody_in"),
+    "sasl.oauthbearer.expected.audience": Proof(SIGN_IN, "test_a_token_that_is_not_for_us_lets_nobody_in"),
+    "sasl.oauthbearer.sub.claim.name": Proof(SIGN_IN, "test_tokens_are_read_as_is_set_and_keys_fetched_as_often"),
+    "sasl.oauthbearer.clock.skew.seconds": Proof(SIGN_IN, "test_tokens_are_read_as_is_set_and_keys_fetched_as_often"),
+    "headrace.sasl.oauthbearer.groups.claim.name": Proof(SIGN_IN, "test_librdkafka_signs_in_with_a_token"),
     # -- who may do what
     "authorizer": Proof(ACCESS, "test_nobody_may_anything_where_the_authorizer_is_set_and_no_rule_allows_it"),
     "authorizer.class.name": Proof(ACCESS, "test_the_authorizer_can_be_set_by_its_name_in_kafka"),

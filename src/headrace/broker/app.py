@@ -5,6 +5,7 @@ A single node is a cluster of one: the same metadata, the same partitions, only 
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -20,9 +21,18 @@ from headrace.broker.partitions.flushing import LANES, in_lanes
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
 from headrace.broker.parts import Host, Parts
 from headrace.broker.routes import routes
+from headrace.broker.sign_in.sign_in import SignIns
 from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
 from headrace.broker.tls.tls import Tls
-from headrace.controller.changes import BrokerChanged, BrokerConfigsChanged, Change, QuotaChanged, TopicDeleted
+from headrace.controller.access.scram_credentials import create_scram_seed
+from headrace.controller.changes import (
+    BrokerChanged,
+    BrokerConfigsChanged,
+    Change,
+    QuotaChanged,
+    ScramCredentialChanged,
+    TopicDeleted,
+)
 from headrace.controller.entries import Endpoint
 from headrace.controller.image import ClusterImage
 from headrace.host.ending import exit_within
@@ -71,6 +81,7 @@ class Broker:
         # Where each listener is, from when it is bound.
         self.addresses: dict[str, Address] = {}
         self.tls: Tls | None = None
+        self.sign_ins: SignIns | None = None
         self.phase = Phase.STARTING
         self.health = HealthListener(config["headrace.health.listener"], self.condition)
         # All that goes on in this broker, and the part of it that came up on the way and is done once.
@@ -158,6 +169,8 @@ class Broker:
         if hasattr(self, "parts"):
             await self.parts.membership.leave()
         await self.supervisor.close()
+        if self.sign_ins is not None:
+            self.sign_ins.close()
 
     async def _undo_storage(self) -> None:
         """Unlock.  What was opened is closed as ever; a clean end of the last time stays one."""
@@ -199,9 +212,17 @@ class Broker:
         self.dispatcher = Dispatcher(
             routes(parts), parts.throttling, parts.request_tasks, self.clock, parts.access_rules.guard, refusal
         )
-        self.server = Server(self.config, self.dispatcher.start, self.loop, self.tls)
+        if self.listeners.have_sasl:
+            self.sign_ins = await self._make_sign_ins(parts)
+        self.server = Server(self.config, self.dispatcher.start, self.loop, self.tls, self.sign_ins)
         self.server.connection_wait = parts.throttling.connection_wait
         await self._join(parts)
+
+    async def _make_sign_ins(self, parts: Parts) -> SignIns:
+        if not self.image.scram_seed:
+            seed = create_scram_seed(secrets.token_bytes(32))
+            await self.cluster.submit(lambda image: [] if image.scram_seed else [seed])
+        return SignIns(self.config, parts.image, self.clock, self.loop)
 
     async def _join(self, parts: Parts) -> None:
         """Take an address; register it; take up what the metadata places here; then let clients in."""
@@ -217,6 +238,8 @@ class Broker:
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
         if self.tls is not None:
             self.supervisor.start("certificates", self.tls.tend_for_ever, Rule.RESTART)
+        if self.sign_ins is not None and self.sign_ins.token_keys is not None:
+            self.supervisor.start("keys of tokens", self.sign_ins.token_keys.fetch_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
         parts.housekeeping.start(self.supervisor.scope("housekeeping"))
         logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
@@ -246,6 +269,8 @@ class Broker:
                 self._on_settings()
             elif isinstance(change, QuotaChanged | BrokerChanged):
                 self.parts.quotas.on_change()
+            elif isinstance(change, ScramCredentialChanged) and self.sign_ins is not None:
+                self.sign_ins.credentials.on_change()
             elif isinstance(change, TopicDeleted):
                 self.parts.topic_sizes.forget(change.name)
             self.parts.replicas.submit(change)
@@ -254,6 +279,8 @@ class Broker:
         """Changes may have been missed: see to all that they could have been about."""
         self._on_settings()
         self.parts.access_rules.renew()
+        if self.sign_ins is not None:
+            self.sign_ins.credentials.on_change()
         self.parts.quotas.on_change()
         self.parts.topic_sizes.forget_all()
         self.parts.replicas.reconcile()
@@ -321,6 +348,8 @@ class Broker:
         await parts.membership.leave()
         await self.cluster.close()
         await self.supervisor.close()
+        if self.sign_ins is not None:
+            self.sign_ins.close()
         await self._flush_everything()
         high_watermarks, logs = positions(parts.replicas)
         lanes = [dict(lane) for lane in in_lanes(list(logs.items()), LANES)]
@@ -350,6 +379,8 @@ class Broker:
         await self.health.close()
         await self.server.close()
         await self.supervisor.close()
+        if self.sign_ins is not None:
+            self.sign_ins.close()
         self.storage.release()
         await self.store.close()
 

@@ -48,6 +48,7 @@ from headrace.broker.partitions.topic_sizes import TopicSizes
 from headrace.broker.replicas.fetcher import Following, ReplicaFetchers
 from headrace.broker.replicas.sessions import ReplicaSessions
 from headrace.broker.replicas.throttle import FOLLOWER, LEADER, ReplicationThrottle
+from headrace.broker.sign_in.peer import USER, PeerSignIn
 from headrace.broker.supervision.supervision import Spawn, Supervisor
 from headrace.broker.tls.tls import Tls
 from headrace.controller.entries import BrokerRegistration
@@ -112,6 +113,7 @@ class Parts:
             f"{PEER}-{self.broker_id}",
             self._address_of,
             tls=lambda: None if peers_tls is None else peers_tls.contexts.for_peers,
+            sign_in=PeerSignIn(config.now) if self._must_sign_in(inter_broker_listener) else None,
         )
         self.access_rules = AccessRules(config.now, self.image)
         self._make_replicas()
@@ -120,6 +122,11 @@ class Parts:
         self._make_place_in_cluster()
         self._make_housekeeping()
         self._make_network()
+
+    def _must_sign_in(self, listener: Listener) -> bool:
+        """Who is alone, with its metadata in its own files, never does, and needs nothing set for it."""
+        settings = self.config.now
+        return listener.has_sasl and (settings["headrace.metadata"] != "embedded" or settings[USER] is not None)
 
     def image(self) -> ClusterImage:
         """The cluster as it is known now."""

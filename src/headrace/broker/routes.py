@@ -19,6 +19,7 @@ from headrace.broker.handlers import (
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -58,6 +59,8 @@ from headrace.broker.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -75,6 +78,7 @@ from headrace.wire.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from headrace.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from headrace.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -116,6 +120,8 @@ from headrace.wire.messages.offset_delete import OffsetDeleteRequest
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest
 from headrace.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from headrace.wire.messages.produce import ProduceRequest
+from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest
 from headrace.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -218,6 +224,8 @@ APIS: Mapping[int, Served] = {
             ApiVersionsRequest,
             lambda parts, request, context: api_versions.handle(request, context, parts.image, parts.broker_id, PUBLIC_VERSIONS),
         ),
+        _now(SaslHandshakeRequest, lambda parts, request, context: sasl_handshake.handle(request, context)),
+        _later(SaslAuthenticateRequest, lambda parts, request, context: sasl_authenticate.handle(request, context)),
         _later(
             CreateTopicsRequest,
             lambda parts, request, context: create_topics.handle(
@@ -390,7 +398,11 @@ APIS: Mapping[int, Served] = {
         _now(UpdateFeaturesRequest, lambda parts, request, context: update_features.handle(request, context)),
         _now(
             DescribeUserScramCredentialsRequest,
-            lambda parts, request, context: describe_user_scram_credentials.handle(request, context),
+            lambda parts, request, context: describe_user_scram_credentials.handle(request, context, parts.image),
+        ),
+        _later(
+            AlterUserScramCredentialsRequest,
+            lambda parts, request, context: alter_user_scram_credentials.handle(request, context, parts.cluster),
         ),
         _now(DescribeAclsRequest, lambda parts, request, context: describe_acls.handle(request, context, parts.image)),
         _later(CreateAclsRequest, lambda parts, request, context: create_acls.handle(request, context, parts.cluster)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
-from headrace.model.security_settings import TLS_SETTINGS
+from headrace.model.security_settings import SASL_SETTINGS, TLS_SETTINGS
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
@@ -46,7 +46,7 @@ _SERVER = (
         "listener.security.protocol.map",
         Kind.STRING,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        "The security protocol of each listener, NAME:PROTOCOL. PLAINTEXT and SSL are supported.",
+        "The security protocol of each listener, NAME:PROTOCOL.",
     ),
     _fixed(
         "inter.broker.listener.name",
@@ -396,6 +396,7 @@ _REPLICATION = (
 BROKER_SETTINGS = SettingTable(
     _SERVER
     + TLS_SETTINGS
+    + SASL_SETTINGS
     + _ACCESS
     + _LIMITS
     + _TOPICS

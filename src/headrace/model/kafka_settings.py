@@ -14,8 +14,6 @@ READ_AT_START = frozenset(
         "broker.heartbeat.interval.ms",
         "broker.id",
         "client.quota.callback.class",
-        "connection.failed.authentication.delay.ms",
-        "connections.max.reauth.ms",
         "controller.listener.names",
         "controller.quorum.append.linger.ms",
         "controller.quorum.auto.join.enable",
@@ -145,21 +143,14 @@ READ_AT_START = frozenset(
         "sasl.oauthbearer.assertion.template.file",
         "sasl.oauthbearer.client.credentials.client.id",
         "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
         "sasl.oauthbearer.jwt.retriever.class",
         "sasl.oauthbearer.jwt.validator.class",
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
         "sasl.oauthbearer.token.endpoint.url",
         "sasl.server.callback.handler.class",
-        "sasl.server.max.receive.size",
         "security.inter.broker.protocol",
         "security.providers",
         "share.coordinator.append.linger.ms",
@@ -207,7 +198,6 @@ OF_LISTENERS = frozenset(
 OF_ONE_BROKER = frozenset(
     [
         "principal.builder.class",
-        "sasl.enabled.mechanisms",
         "sasl.jaas.config",
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
@@ -219,7 +209,6 @@ OF_ONE_BROKER = frozenset(
         "sasl.login.refresh.min.period.seconds",
         "sasl.login.refresh.window.factor",
         "sasl.login.refresh.window.jitter",
-        "sasl.mechanism.inter.broker.protocol",
     ]
 )
 LISTENER_PREFIX = "listener.name."

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Protocol
 from headrace.model.settings import SettingError
 
 PLAINTEXT = "PLAINTEXT"
-PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SSL = "SSL"
+SASL_PLAINTEXT = "SASL_PLAINTEXT"
 SASL_SSL = "SASL_SSL"
-SUPPORTED = frozenset({PLAINTEXT, SSL})
+PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 
 LISTENERS = "listeners"
 ADVERTISED = "advertised.listeners"
@@ -56,6 +56,10 @@ class Listener:
     def has_tls(self) -> bool:
         return self.security_protocol in (SSL, SASL_SSL)
 
+    @property
+    def has_sasl(self) -> bool:
+        return self.security_protocol in (SASL_PLAINTEXT, SASL_SSL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
@@ -68,6 +72,10 @@ class Listeners:
     def have_tls(self) -> bool:
         """Whether any of them has."""
         return any(listener.has_tls for listener in self.each)
+
+    @property
+    def have_sasl(self) -> bool:
+        return any(listener.has_sasl for listener in self.each)
 
     @property
     def of_brokers(self) -> Listener:
@@ -160,10 +168,6 @@ def _protocol(name: str, protocols: Mapping[str, str]) -> str:
     if protocol is None:
         raise SettingError(
             f"{LISTENERS}: the listener {name} has no security protocol; add it to {PROTOCOL_MAP}, such as {name}:PLAINTEXT"
-        )
-    if protocol not in SUPPORTED:
-        raise SettingError(
-            f"{LISTENERS}: the listener {name} asks for {protocol}, which is not supported yet; use PLAINTEXT or SSL"
         )
     return protocol
 

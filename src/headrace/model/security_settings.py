@@ -1,4 +1,4 @@
-"""The settings of TLS: Kafka's names, for files in PEM."""
+"""The settings of TLS and SASL: Kafka's names, for files in PEM."""
 
 from typing import Any
 
@@ -55,5 +55,82 @@ TLS_SETTINGS = (
         "DEFAULT",
         "From the name in a client's certificate to a user's: RULE:pattern/replacement/[LU], or DEFAULT for the name itself;"
         " the first that matches counts.",
+    ),
+)
+
+SASL_SETTINGS = (
+    _fixed(
+        "sasl.enabled.mechanisms",
+        Kind.LIST,
+        ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "How people sign in at SASL listeners.",
+        choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
+    ),
+    _fixed(
+        "headrace.sasl.plain.without.tls",
+        Kind.BOOLEAN,
+        False,
+        "Whether PLAIN is offered at SASL_PLAINTEXT listeners, too, where everybody on the way can read the passwords.",
+    ),
+    _fixed(
+        "sasl.server.max.receive.size",
+        Kind.INT,
+        524_288,
+        "The largest request that is read from somebody who has not signed in.",
+        minimum=1,
+    ),
+    _fixed(
+        "connections.max.reauth.ms",
+        Kind.LONG,
+        0,
+        "How long somebody is signed in; who does not sign in again by then is cut off at the next request. 0: for as long as the"
+        " connection, or the token, lasts.",
+        minimum=0,
+    ),
+    _fixed(
+        "connection.failed.authentication.delay.ms",
+        Kind.INT,
+        100,
+        "How long the reply to a failed sign-in waits; longer, up to 5 s, for an address that fails often.",
+        minimum=0,
+        maximum=5000,
+    ),
+    _fixed(
+        "sasl.mechanism.inter.broker.protocol",
+        Kind.STRING,
+        "SCRAM-SHA-512",
+        "How a broker signs in at others, where inter.broker.listener.name is a SASL listener.",
+        choices=("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    ),
+    _fixed("headrace.sasl.inter.broker.user", Kind.STRING, None, "The user as whom a broker signs in at others."),
+    _fixed(
+        "headrace.sasl.inter.broker.password.file", Kind.STRING, None, "The file with that user's password, and nothing else."
+    ),
+    _fixed(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        Kind.STRING,
+        None,
+        "Where the keys are that tokens are signed with: a JWKS document at https://… or file:///…",
+    ),
+    _fixed(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        Kind.LONG,
+        3_600_000,
+        "How often the keys are fetched; and at once, but not more than every 10 s, for a token that names an unknown one.",
+        minimum=100,
+    ),
+    _fixed("sasl.oauthbearer.expected.issuer", Kind.STRING, None, "Whose tokens are accepted: the claim `iss`."),
+    _fixed(
+        "sasl.oauthbearer.expected.audience", Kind.LIST, (), "Whom a token has to be for: the claim `aud` holds one of these."
+    ),
+    _fixed("sasl.oauthbearer.sub.claim.name", Kind.STRING, "sub", "The claim that is the user's name."),
+    _fixed(
+        "sasl.oauthbearer.clock.skew.seconds", Kind.INT, 30, "How far the issuer's clock may differ from the broker's.", minimum=0
+    ),
+    _fixed(
+        "headrace.sasl.oauthbearer.groups.claim.name",
+        Kind.STRING,
+        None,
+        "The claim with the names of the user's groups, for rules about `Group:NAME`.",
     ),
 )

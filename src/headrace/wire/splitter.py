@@ -49,6 +49,10 @@ class FrameSplitter:
         self._view: memoryview | None = None  # the last part of the frame under way that was lent out for receiving
         self.begun = 0  # how many frames did not arrive in one piece
 
+    def allow(self, frame_bytes_max: int) -> None:
+        """Take frames of this size from now on."""
+        self._frame_bytes_max = frame_bytes_max
+
     @property
     def buffered_bytes(self) -> int:
         """How many bytes wait here for the rest of their frame."""

@@ -51,10 +51,16 @@ def test_brokers_use_the_listener_they_are_told_or_plaintext_or_the_only_one() -
     assert "inter.broker.listener.name is not set" in complaint(listeners=TWO, listener_security_protocol_map=MAP)
 
 
-@pytest.mark.parametrize("scheme", ["SASL_SSL", "SASL_PLAINTEXT", "sasl_ssl"])
-def test_a_protocol_that_is_not_supported_is_refused_and_not_served_in_plain_text(scheme: str) -> None:
-    assert f"asks for {scheme.upper()}, which is not supported yet" in complaint(listeners=f"{scheme}://127.0.0.1:9092")
-    assert "not supported yet" in complaint(listeners="A://h:1", listener_security_protocol_map=f"A:{scheme}")
+@pytest.mark.parametrize(
+    ("protocol", "has_tls", "has_sasl"),
+    [("PLAINTEXT", False, False), ("ssl", True, False), ("SASL_PLAINTEXT", False, True), ("SASL_SSL", True, True)],
+)
+def test_a_listener_has_the_protocol_that_it_is_mapped_to(protocol: str, has_tls: bool, has_sasl: bool) -> None:
+    for listeners in (f"{protocol}://h:1", "A://h:1"):
+        given = {"listeners": listeners, "listener.security.protocol.map": f"A:{protocol},{protocol}:{protocol}"}
+        (listener,) = read_listeners(BrokerConfig(given)).each
+
+        assert (listener.has_tls, listener.has_sasl) == (has_tls, has_sasl)
 
 
 @pytest.mark.parametrize("scheme", ["HTTP", "kafka", "TCP"])

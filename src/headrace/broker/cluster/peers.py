@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+from headrace.broker.sign_in.peer import PeerSignIn
 from headrace.host.disk import Buffer
 from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import decode
@@ -37,6 +38,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._waiting: deque[tuple[int, Any, int, asyncio.Future[Any]]] = deque()
         self._correlation_id = 0
         self.is_open = False
+        self.good_until: float | None = None  # where this broker signed in for a while only
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -58,6 +60,9 @@ class PeerConnection(asyncio.BufferedProtocol):
                 self._take(frame)
         except WireError:
             self.close()
+
+    def is_usable(self, now: float) -> bool:
+        return self.is_open and (self.good_until is None or now < self.good_until)
 
     def close(self) -> None:
         self.is_open = False
@@ -87,11 +92,18 @@ class Peers:
     """Connections to the other brokers, by broker id.  What has a purpose of its own has a connection of its
     own, so that long polls delay nothing else."""
 
-    def __init__(self, client_id: str, resolve: Resolve, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
-        """`tls` is how TLS is spoken to others at present; None where it is not."""
+    def __init__(
+        self,
+        client_id: str,
+        resolve: Resolve,
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+        sign_in: PeerSignIn | None = None,
+    ) -> None:
+        """`tls` is how TLS is spoken to others at present, `sign_in` how this broker signs in; None where it does not."""
         self._client_id = client_id
         self._resolve = resolve
         self._tls = tls
+        self._sign_in = sign_in
         self._connections: dict[tuple[int, str], tuple[tuple[str, int], PeerConnection]] = {}
         self._connecting: dict[tuple[int, str], asyncio.Lock] = {}
 
@@ -115,17 +127,28 @@ class Peers:
         key = (broker_id, purpose)
         async with self._connecting.setdefault(key, asyncio.Lock()):
             known = self._connections.get(key)
-            if known is not None and known[0] == address and known[1].is_open:
+            loop = asyncio.get_running_loop()
+            if known is not None and known[0] == address and known[1].is_usable(loop.time()):
                 return known[1]
             if known is not None:
                 known[1].close()
-            loop = asyncio.get_running_loop()
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 _, connection = await loop.create_connection(
                     lambda: PeerConnection(f"broker {broker_id}"), *address, ssl=self._tls()
                 )
+                await self._introduce(connection, loop)
             self._connections[key] = (address, connection)
             return connection
+
+    async def _introduce(self, connection: PeerConnection, loop: asyncio.AbstractEventLoop) -> None:
+        if self._sign_in is None:
+            return
+        try:
+            seconds = await self._sign_in(connection, self._client_id)
+        except BaseException:
+            connection.close()
+            raise
+        connection.good_until = None if seconds is None else loop.time() + seconds
 
     def close(self) -> None:
         for _, connection in self._connections.values():

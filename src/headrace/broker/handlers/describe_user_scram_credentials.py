@@ -1,25 +1,37 @@
-"""DescribeUserScramCredentials: no user has SCRAM credentials here, and whoever asks is told so."""
+"""DescribeUserScramCredentials: who has SCRAM credentials, and how they were made (KIP-554)."""
 
 from collections import Counter
 
 from headrace.broker.network.dispatch import RequestContext
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.controller.image import CurrentImage
+from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
 
 
-def handle(request: DescribeUserScramCredentialsRequest, context: RequestContext) -> DescribeUserScramCredentialsResponse:
-    asked = Counter(user.name for user in request.users or ())
+def handle(
+    request: DescribeUserScramCredentialsRequest, context: RequestContext, image: CurrentImage
+) -> DescribeUserScramCredentialsResponse:
+    known: dict[str, list[CredentialInfo]] = {}
+    for (user, mechanism), credential in sorted(image().scram_credentials.items()):
+        known.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=credential.iterations))
+    # As Kafka: no users stand for all of them.
+    asked = Counter(user.name for user in request.users or ()) or dict.fromkeys(known, 1)
     return DescribeUserScramCredentialsResponse(
-        error_code=ErrorCode.NONE, results=tuple(_refusal(name, count) for name, count in asked.items())
+        error_code=ErrorCode.NONE,
+        results=tuple(_described(name, count, known.get(name, [])) for name, count in asked.items()),
     )
 
 
-def _refusal(name: str, count: int) -> DescribeUserScramCredentialsResult:
-    error = RequestError(ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials.")
+def _described(name: str, count: int, credentials: list[CredentialInfo]) -> DescribeUserScramCredentialsResult:
+    code, message = ErrorCode.NONE, None
     if count > 1:
-        error = RequestError(ErrorCode.DUPLICATE_RESOURCE, f"The user {name} is used twice in the request.")
-    return DescribeUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message, credential_infos=())
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name} is used twice in the request."
+    elif not credentials:
+        code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials."
+    infos = () if code else tuple(credentials)
+    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message, credential_infos=infos)

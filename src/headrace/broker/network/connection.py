@@ -17,11 +17,13 @@ from headrace.broker.network.pending_reply import FAILED, PendingReply
 from headrace.host.disk import Buffer
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.listeners import PLAINTEXT
+from headrace.security.authentication.exchange import Authenticated
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameSplitter
 
 if TYPE_CHECKING:
     from headrace.broker.network.server import Server
+    from headrace.broker.sign_in.sign_in import SignIn
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,9 @@ NOBODY = Subject()
 
 class Connection(asyncio.BufferedProtocol):
     """A client's socket."""
+
+    # Where its owner has to sign in: how far that is.
+    sign_in: "SignIn | None" = None
 
     def __init__(self, server: "Server", listener: str = PLAINTEXT) -> None:
         self._server = server
@@ -90,6 +95,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def client_host(self) -> str:
         return self.subject.address
+
+    def on_signed_in(self, identity: Authenticated) -> None:
+        """Its owner is known now."""
+        raise AssertionError("nobody signs in here")
 
     # -- the socket
 

@@ -12,6 +12,7 @@ from headrace.broker.network.connection import Connection
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.throttling import Throttling, Timed
+from headrace.broker.sign_in.sign_in import SignIn
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
@@ -83,6 +84,9 @@ def denied(subject: Subject, check: Check) -> RequestError:
     return RequestError(check.error, f"{subject.principal.shown} may not {check.operation.name} this {kind}.")
 
 
+# What is answered before somebody has signed in.
+SIGNING_IN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
 Handler = Callable[[Any, RequestContext], Any]
 DirectHandler = Callable[[Buffer, int, RequestContext, PendingReply], None]
 # What is answered to a request that its sender may not make at all; None when the handler is to have it.
@@ -128,6 +132,8 @@ class Dispatcher:
         """Begin one request.  Raises WireError when its bytes are wrong."""
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
+        if connection.sign_in is not None:
+            _check_signed_in(connection.sign_in, key)
         context = RequestContext(key, version, header.correlation_id, header.client_id, connection, self._guard)
         route = self.routes.get(key)
         if route is None or version not in route.versions:
@@ -187,6 +193,10 @@ class Dispatcher:
 
     def _answer(self, response: Any, context: RequestContext, reply: PendingReply) -> None:
         reply.send((context.response_header(), encode(response, context.api_version)))
+        connection = context.connection
+        if connection.sign_in is not None and connection.sign_in.is_over:
+            # After the reply, which leaves in the loop's next turn.
+            connection.loop.call_soon(connection.close_quietly)
 
     def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
@@ -195,3 +205,10 @@ class Dispatcher:
     async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()
         self._answer(await work, context, reply)
+
+
+def _check_signed_in(sign_in: SignIn, key: int) -> None:
+    if sign_in.is_busy:
+        raise WireError(f"API {key} was asked while somebody is signing in")
+    if key not in SIGNING_IN and not sign_in.may_ask():
+        raise WireError(f"API {key} was asked before somebody signed in")

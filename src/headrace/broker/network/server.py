@@ -9,7 +9,8 @@ from collections.abc import Callable
 from headrace.broker.network.connection import STALLED, Connection
 from headrace.broker.network.memory_account import MemoryAccount
 from headrace.broker.network.pending_reply import PendingReply
-from headrace.broker.network.secure_connection import TlsConnection
+from headrace.broker.network.secure_connection import SecureConnection
+from headrace.broker.sign_in.sign_in import SignIns
 from headrace.broker.tls.listening import TlsListening
 from headrace.broker.tls.tls import Tls
 from headrace.host.disk import Buffer
@@ -29,9 +30,17 @@ Start = Callable[[Buffer, Connection, PendingReply], None]
 class Server:
     """Accepts connections and hands their requests to `start`."""
 
-    def __init__(self, config: BrokerConfig, start: Start, loop: asyncio.AbstractEventLoop, tls: Tls | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        start: Start,
+        loop: asyncio.AbstractEventLoop,
+        tls: Tls | None = None,
+        sign_ins: SignIns | None = None,
+    ) -> None:
         self.loop = loop
         self._tls = tls
+        self._sign_ins = sign_ins
         self.start = start
         self.frame_bytes_max: int = config["socket.request.max.bytes"]
         self.requests_max: int = config["headrace.connection.requests.max"]
@@ -57,13 +66,24 @@ class Server:
         host, port = listener.address
         try:
             server = await self.loop.create_server(
-                lambda: Connection(self, listener.name), host or "0.0.0.0", port, backlog=BACKLOG, start_serving=False
+                self._maker(listener), host or "0.0.0.0", port, backlog=BACKLOG, start_serving=False
             )
         except socket.gaierror as error:
             raise socket.gaierror(error.errno, f"{host}: {error.strerror}") from None
         address = Address(*server.sockets[0].getsockname()[:2])
         self._servers.append(self._with_tls(listener, server) if listener.has_tls else server)
         return address
+
+    def _maker(self, listener: Listener) -> Callable[[], Connection]:
+        """What makes a connection for each who comes."""
+        tls = self._tls if listener.has_tls else None
+        if listener.has_sasl:
+            assert self._sign_ins is not None, "they are there where any listener has SASL"
+            begin = self._sign_ins.at(listener)
+            return lambda: SecureConnection(self, listener.name, tls, begin())
+        if tls is not None:
+            return lambda: SecureConnection(self, listener.name, tls, None)
+        return lambda: Connection(self, listener.name)
 
     def _with_tls(self, listener: Listener, server: asyncio.Server) -> TlsListening:
         """Take over the sockets that were bound."""
@@ -74,8 +94,8 @@ class Server:
         listening = TlsListening(
             listener.name,
             sockets,
-            lambda: TlsConnection(self, listener.name, tls),
-            lambda: tls.contexts.for_ssl,
+            self._maker(listener),
+            lambda: tls.contexts.for_sasl if listener.has_sasl else tls.contexts.for_ssl,
             tls.handshakes,
             self.loop,
         )

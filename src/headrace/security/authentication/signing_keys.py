@@ -38,7 +38,7 @@ class SigningKeys:
 
     def __init__(
         self,
-        document: Mapping[str, Any],
+        document: Mapping[str, Any] | None,
         ask_for_refresh: Callable[[], None],
         now: Callable[[], float],
         refresh_interval_s: float = REFRESH_INTERVAL_S,
@@ -48,7 +48,8 @@ class SigningKeys:
         self._refresh_interval_s = refresh_interval_s
         self._asked_at: float | None = None
         self._keys: tuple[SigningKey, ...] = ()
-        self.replace(document)
+        if document is not None:
+            self.replace(document)
 
     def replace(self, document: Mapping[str, Any]) -> None:
         """Another document: keys that it lacks count no more.  Raises ValueError when it has none that can be used."""

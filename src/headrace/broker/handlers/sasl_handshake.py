@@ -1,0 +1,15 @@
+"""SaslHandshake: the choice of a mechanism.  Version 0, after which tokens come without a header, is not spoken."""
+
+from headrace.broker.network.dispatch import RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    sign_in = context.connection.sign_in
+    if sign_in is None:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())
+    if context.api_version == 0:
+        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, mechanisms=())
+    reply = sign_in.on_handshake(request.mechanism, context.api_version)
+    return SaslHandshakeResponse(error_code=reply.error_code, mechanisms=reply.mechanisms)

@@ -1,0 +1,139 @@
+"""Signing in at SASL listeners: what one connection has said so far, and what all of them share."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from headrace.broker.sign_in.credentials import Credentials
+from headrace.broker.sign_in.token_keys import TokenKeys
+from headrace.controller.image import CurrentImage
+from headrace.host.clock import Clock
+from headrace.model.access.scram import ScramMechanism
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Listener
+from headrace.model.settings import SettingError
+from headrace.security.authentication.exchange import Exchange, Refused
+from headrace.security.authentication.failures import FailedSignIns
+from headrace.security.authentication.session import HandshakeReply, SaslSession, State, TokenReply
+
+logger = logging.getLogger(__name__)
+
+PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = "sasl.enabled.mechanisms"
+# These compute for milliseconds.  They have threads of their own, so that a flood of them keeps nobody from the disk.
+SLOW: Final = frozenset({PLAIN, OAUTHBEARER})
+THREADS: Final = 2
+SECONDS_MAX: Final = 60.0
+
+Mechanisms = dict[str, Callable[[], Exchange]]
+
+
+class SignIns:
+    """Of a broker that has SASL listeners.  Raises SettingError when what is set cannot work."""
+
+    def __init__(self, config: BrokerConfig, image: CurrentImage, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.credentials = Credentials(image)
+        self.frame_bytes_max: int = config["sasl.server.max.receive.size"]
+        self._lifetime_ms_max: int = config["connections.max.reauth.ms"]
+        self._enabled: tuple[str, ...] = config[MECHANISMS]
+        self._plain_everywhere: bool = config["headrace.sasl.plain.without.tls"]
+        self.token_keys = TokenKeys(config, clock, loop) if OAUTHBEARER in self._enabled else None
+        self._failures = FailedSignIns(config["connection.failed.authentication.delay.ms"] / 1000)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sign-in")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def at(self, listener: Listener) -> Callable[[], "SignIn"]:
+        """What makes the state of each connection at this listener."""
+        mechanisms = self._mechanisms(listener)
+        return lambda: SignIn(self, SaslSession(mechanisms, self._lifetime_ms_max))
+
+    def _mechanisms(self, listener: Listener) -> Mechanisms:
+        found: Mechanisms = {
+            mechanism.title: self.credentials.scram(mechanism) for mechanism in ScramMechanism if mechanism.title in self._enabled
+        }
+        if PLAIN in self._enabled and (listener.has_tls or self._plain_everywhere):
+            found[PLAIN] = self.credentials.plain
+            if not listener.has_tls:
+                logger.warning("PLAIN at %s, without TLS: everybody on the way can read the passwords", listener.name)
+        if self.token_keys is not None:
+            found[OAUTHBEARER] = self.token_keys.exchange
+        if not found:
+            raise SettingError(
+                f"{MECHANISMS}: nobody could sign in at {listener.name}; PLAIN needs TLS, or headrace.sasl.plain.without.tls=true"
+            )
+        return found
+
+    async def computed(self, session: SaslSession, token: bytes) -> TokenReply:
+        """What the session answers."""
+        if session.mechanism in SLOW:
+            return await self.loop.run_in_executor(self._threads, session.on_token, token, self.clock.wall_ms())
+        return session.on_token(token, self.clock.wall_ms())
+
+    async def punish(self, refused: Refused, address: str, mechanism: str | None) -> None:
+        """Return after a while, for a sign-in that failed."""
+        now = self.loop.time()
+        seconds = self._failures.on_failure(address, now)
+        logger.warning(
+            "a sign-in from %s by %s failed, number %d from there within a minute: %s",
+            address,
+            mechanism,
+            self._failures.recent(address, now),
+            refused.reason,
+        )
+        await asyncio.sleep(seconds)
+
+    def forgive(self, address: str) -> None:
+        self._failures.on_success(address)
+
+
+class SignIn:
+    """One connection's."""
+
+    __slots__ = ("_began_at", "_common", "is_busy", "session")
+
+    def __init__(self, common: SignIns, session: SaslSession) -> None:
+        self._common = common
+        self.session = session
+        self.is_busy = False
+        self._began_at = common.loop.time()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection ends after the reply."""
+        return self.session.state is State.ENDED
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """How much is read of somebody unknown."""
+        return self._common.frame_bytes_max
+
+    def may_ask(self) -> bool:
+        """Whether anything but signing in is answered now."""
+        return self.session.may_ask(self._common.clock.wall_ms())
+
+    def takes_too_long(self, now: float) -> bool:
+        return self.session.identity is None and now - self._began_at > SECONDS_MAX
+
+    def on_handshake(self, mechanism: str, version: int) -> HandshakeReply:
+        return self.session.on_handshake(mechanism, version, self._common.clock.wall_ms())
+
+    async def on_token(self, token: bytes, address: str) -> TokenReply:
+        """Answer one message.  A reply that refuses comes late."""
+        # Whoever sends anything meanwhile is cut off.
+        self.is_busy = True
+        try:
+            reply = await self._common.computed(self.session, token)
+            if reply.refused is not None:
+                await self._common.punish(reply.refused, address, self.session.mechanism)
+            elif self.session.state is State.SIGNED_IN:
+                self._common.forgive(address)
+            return reply
+        finally:
+            self.is_busy = False
