@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.network.dispatch import RequestContext
 from headrace.model.access.acls import Operation, PatternType, Permission, ResourceType
 from headrace.model.access.principals import Subject, user
 from headrace.model.broker_settings import BrokerConfig
@@ -24,6 +23,7 @@ from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.raw import RawClient, batch, produce
+from tests.support.users import take_client_ids_for_users
 from tests.support.waiting import until, until_async
 
 ANY = 1
@@ -34,10 +34,7 @@ ROOT = {"authorizer": "acl", "super.users": "User:root"}
 
 @pytest.fixture(autouse=True)
 def _client_ids_are_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def subject(context: RequestContext) -> Subject:
-        return Subject(user(context.client_id or "nobody"), address=context.client_host)
-
-    monkeypatch.setattr(RequestContext, "subject", property(subject))
+    take_client_ids_for_users(monkeypatch)
 
 
 @pytest.fixture
