@@ -151,7 +151,7 @@ class MemoryCleaning:
     def _compact(self) -> Steps[None]:
         log, bound = self._log, self._compactable_to()
         keys = KeyMap(self._keys_max)
-        yield from self._collect_keys(keys, bound)
+        yield from self._collect_keys(keys)
         cleaner = self._cleaner(keys)
         next_expiry_ms: int | None = None
         for batch in self._batches(log.start_offset, bound):
@@ -169,10 +169,10 @@ class MemoryCleaning:
             yield None
         yield from keys.let_go()
 
-    def _collect_keys(self, keys: KeyMap, bound: int) -> Steps[None]:
+    def _collect_keys(self, keys: KeyMap) -> Steps[None]:
         """Of what is not compacted yet: below, each key is there once."""
         tracker = TransactionTracker(self._log.batches.aborted)
-        for batch in self._batches(max(self._log.start_offset, self._log.batches.compacted_to), bound):
+        for batch in self._batches(max(self._log.start_offset, self._log.batches.compacted_to), self._bound):
             if batch is None:
                 yield None
                 continue
