@@ -130,6 +130,20 @@ def test_a_long_poll_returns_as_soon_as_there_is_enough(client: RawClient, broke
     assert elapsed < 2.0
 
 
+def test_a_reply_that_is_full_waits_for_no_more_bytes_than_it_can_hold(client: RawClient, topic: str) -> None:
+    create(client, topic)
+    for _ in range(4):
+        append(client, topic, b"x" * 1000)
+    size = len(batch(b"x" * 1000))
+
+    started = time.monotonic()
+    asked = fetch(topic, max_wait_ms=20_000, max_bytes=2 * size + 1, min_bytes=3 * size)
+    data = client.call(asked, 12).responses[0].partitions[0]
+
+    assert base_offsets(data) == [0, 1]
+    assert time.monotonic() - started < 10.0
+
+
 def test_a_long_poll_that_waits_for_more_bytes_than_come_ends_with_its_time(
     client: RawClient, broker: Broker, topic: str
 ) -> None:

@@ -17,6 +17,8 @@ class Reading(Protocol):
     """On whose behalf is read."""
 
     is_replica: bool
+    # Set when there was more to read than the reply has room for.
+    filled_reply: bool
 
     def may_read(self, partition: Partition) -> bool:
         """Whether this broker still is the one to ask."""
@@ -38,7 +40,7 @@ class Reading(Protocol):
 class ConsumerReading:
     """A consumer sees what is committed, or what the in-sync replicas have; perhaps from a follower nearby."""
 
-    __slots__ = ("_committed_only", "_nearby", "_rack")
+    __slots__ = ("_committed_only", "_nearby", "_rack", "filled_reply")
 
     is_replica = False
 
@@ -46,6 +48,7 @@ class ConsumerReading:
         self._nearby = nearby  # None for one who must read from the leader
         self._rack = rack
         self._committed_only = committed_only
+        self.filled_reply = False
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader or (self._nearby is not None and self._nearby.is_enabled)
@@ -70,14 +73,18 @@ class ConsumerReading:
             if data.preferred_read_replica != NO_BROKER:
                 return data
         if left <= 0 and not at_least_one:
+            self.filled_reply = True
             return data
+        up_to = data.last_stable_offset if self._committed_only else data.high_watermark
         read = partition.log.read(
             wanted.fetch_offset,
             max_bytes=max(0, min(wanted.partition_max_bytes, left)),
-            up_to=data.last_stable_offset if self._committed_only else data.high_watermark,
+            up_to=up_to,
             at_least_one=at_least_one,
         )
         data.records = read.data
+        if read.next_offset < up_to and left < wanted.partition_max_bytes:
+            self.filled_reply = True
         if self._committed_only:
             data.aborted_transactions = self._aborted(partition, wanted.fetch_offset, read.next_offset) if read.data else ()
         return data
@@ -92,13 +99,14 @@ class ConsumerReading:
 class ReplicaReading:
     """A follower gets the whole log of its leader, though not faster than it may catch up, and tells how far it has got."""
 
-    __slots__ = ("_replica_id", "_throttle")
+    __slots__ = ("_replica_id", "_throttle", "filled_reply")
 
     is_replica = True
 
     def __init__(self, replica_id: int, throttle: ReplicationThrottle) -> None:
         self._replica_id = replica_id
         self._throttle = throttle
+        self.filled_reply = False
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader
@@ -115,7 +123,10 @@ class ReplicaReading:
         if (diverging := divergence(partition, wanted)) is not None:
             data.diverging_epoch = diverging
             return data
-        if (left <= 0 and not at_least_one) or self._throttle.holds_back(partition, self._replica_id):
+        if left <= 0 and not at_least_one:
+            self.filled_reply = True
+            return data
+        if self._throttle.holds_back(partition, self._replica_id):
             return data
         log = partition.log
         read = log.read(
@@ -126,6 +137,8 @@ class ReplicaReading:
             as_stored=True,
         )
         data.records = read.data
+        if read.next_offset < log.end_offset and left < wanted.partition_max_bytes:
+            self.filled_reply = True
         self._throttle.on_bytes(partition, self._replica_id, len(read.data))
         return data
 
@@ -161,7 +174,7 @@ class Readout(NamedTuple):
 
     topics: list[FetchableTopicResponse]
     size: int
-    # Whether it has something to say besides records, which does not wait for them.
+    # Whether it has something to say besides records, which does not wait for them, or has no room for more of them.
     is_urgent: bool
 
 
@@ -169,7 +182,7 @@ def read_all(found_topics: list[FoundTopic], reading: Reading, left: int, *, at_
     """Read what was found, up to so many bytes of it; with `at_least_one`, a batch however large."""
     topics = []
     size = 0
-    is_urgent = False
+    is_urgent = reading.filled_reply = False
     for topic, found in found_topics:
         answers = []
         for each in found:
@@ -181,7 +194,8 @@ def read_all(found_topics: list[FoundTopic], reading: Reading, left: int, *, at_
                 is_urgent = True
             answers.append(data)
         topics.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=tuple(answers)))
-    return Readout(topics, size, is_urgent)
+    # A reply that cannot grow waits for no more records, however many bytes were asked for at least.
+    return Readout(topics, size, is_urgent or (reading.filled_reply and size > 0))
 
 
 def _read(found: Found, reading: Reading, left: int, at_least_one: bool) -> PartitionData:
