@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "headrace/cli/cluster/cluster.py": {"controller"},
     "headrace/cli/cluster/moves.py": {"wire", "controller"},
     "headrace/cli/cluster/quota.py": {"wire"},
+    "headrace/cli/cluster/user.py": {"broker"},
     "headrace/cli/groups/transaction.py": {"wire"},
 }
 

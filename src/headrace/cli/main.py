@@ -31,6 +31,7 @@ COMMANDS = {
     "pipeline": "headrace.cli.pipeline.pipeline:app",
     "cluster": "headrace.cli.cluster.cluster:app",
     "quota": "headrace.cli.cluster.quota:app",
+    "user": "headrace.cli.cluster.user:app",
     "log": "headrace.cli.node.log:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }

@@ -1,0 +1,157 @@
+"""`headrace user`: who may sign in with a password."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Properties, attempt, client_properties
+from headrace.cli.failure import Failure
+from headrace.cli.output import remark, show_json, show_table
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Who may sign in with a password.")
+
+ITERATIONS = 4096
+SECONDS_MAX = 15.0
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", metavar="FILE", help="A file with the password in its first line; asked for if not given."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="The data directory of a broker that is stopped: the way to the first user."),
+]
+
+
+@app.command(epilog="Example: [bold]headrace user add ann --data data[/bold], before the first start")
+def add(
+    name: Name,
+    password_file: PasswordFile = None,
+    data: Data = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+) -> None:
+    """Add a user, who may then sign in by SCRAM-SHA-256, SCRAM-SHA-512 and, where it is enabled, PLAIN."""
+    if data is not None:
+        _add_to_stopped(data, name, _password(password_file))
+        return
+    client = _client(bootstrap, properties)
+    if name in _described(client, bootstrap):
+        raise Failure(f"{name} is there already; change the password with `headrace user password {name}`.")
+    _set(client, bootstrap, name, _password(password_file))
+    remark(f"Added {name}.")
+
+
+@app.command()
+def password(
+    name: Name,
+    password_file: PasswordFile = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+) -> None:
+    """Change a user's password.  Who is signed in with the old one stays so until the session ends."""
+    client = _client(bootstrap, properties)
+    if name not in _described(client, bootstrap):
+        raise Failure(f"there is no user {name}; add one with `headrace user add {name}`.")
+    _set(client, bootstrap, name, _password(password_file))
+    remark(f"Changed the password of {name}.")
+
+
+@app.command("list")
+def list_users(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
+    """Show the users, and by which mechanisms they may sign in."""
+    found = _described(_client(bootstrap, properties), bootstrap)
+    rows = [(name, mechanism, iterations) for name in sorted(found) for mechanism, iterations in sorted(found[name].items())]
+    if as_json:
+        show_json([{"user": user, "mechanism": mechanism, "iterations": iterations} for user, mechanism, iterations in rows])
+    elif not rows:
+        remark("There are no users.")
+    else:
+        show_table(("user", "mechanism", "iterations"), rows)
+
+
+@app.command()
+def remove(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
+    """Remove a user.  Who is signed in stays so until the session ends."""
+    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
+
+    client = _client(bootstrap, properties)
+    found = _described(client, bootstrap).get(name)
+    if not found:
+        raise Failure(f"there is no user {name}.")
+    by_title = {_title(mechanism): mechanism for mechanism in ScramMechanism if _title(mechanism) in found}
+    _alter(client, bootstrap, name, [UserScramCredentialDeletion(name, mechanism) for mechanism in by_title.values()])
+    remark(f"Removed {name}.")
+
+
+def _client(bootstrap: str, properties: list[str] | None) -> "AdminClient":
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(client_properties(bootstrap, properties))
+
+
+def _described(client: "AdminClient", bootstrap: str) -> dict[str, dict[str, int]]:
+    """The users' mechanisms, with their iterations."""
+    found = attempt("list the users", bootstrap, lambda: client.describe_user_scram_credentials().result(SECONDS_MAX))
+    return {
+        name: {_title(info.mechanism): info.iterations for info in user.scram_credential_infos} for name, user in found.items()
+    }
+
+
+def _title(mechanism: Any) -> str:
+    return str(mechanism.name).replace("_", "-")
+
+
+def _set(client: "AdminClient", bootstrap: str, name: str, secret: str) -> None:
+    from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+    mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+    upsertions = [
+        UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, ITERATIONS), secret.encode())
+        for mechanism in mechanisms
+    ]
+    _alter(client, bootstrap, name, upsertions)
+
+
+def _alter(client: "AdminClient", bootstrap: str, name: str, alterations: list[Any]) -> None:
+    attempt(
+        f"change the user {name}",
+        bootstrap,
+        lambda: client.alter_user_scram_credentials(alterations)[name].result(SECONDS_MAX),
+    )
+
+
+def _add_to_stopped(data: Path, name: str, secret: str) -> None:
+    from headrace.broker.sign_in.first_users import store_user
+
+    asyncio.run(store_user(data, name, secret))
+    remark(f"Set {name} in {data}.")
+
+
+def _password(file: Path | None) -> str:
+    """From a file, or from whoever sits there: never from the command line, which everybody on the machine can read."""
+    from headrace.model.access.saslprep import check_prepared
+
+    if file is not None:
+        try:
+            secret = file.read_text().partition("\n")[0]
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(f"{file} cannot be read: {error}.") from None
+    elif sys.stdin.isatty():
+        secret = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        secret = sys.stdin.readline().rstrip("\n")
+    if not secret:
+        raise Failure("the password is empty.")
+    try:
+        check_prepared(secret, "password")
+    except ValueError as error:
+        raise Failure(f"{error}.") from None
+    return str(secret)
