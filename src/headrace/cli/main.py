@@ -32,6 +32,7 @@ COMMANDS = {
     "cluster": "headrace.cli.cluster.cluster:app",
     "quota": "headrace.cli.cluster.quota:app",
     "user": "headrace.cli.cluster.user:app",
+    "cert": "headrace.cli.node.cert:app",
     "log": "headrace.cli.node.log:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }

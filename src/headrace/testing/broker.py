@@ -23,9 +23,11 @@ import uvloop
 from headrace.broker.app import THREADS
 from headrace.broker.app import Broker as RealBroker
 from headrace.broker.parts import Host
+from headrace.host.certificates import AUTHORITY
 from headrace.model.broker_settings import BrokerConfig
 from headrace.testing.clock import AdjustableClock
 from headrace.testing.faults import Faults
+from headrace.testing.security import add_users, make_certificates, secure_settings
 
 Result = TypeVar("Result")
 
@@ -50,6 +52,8 @@ class Broker:
         port: Where to listen on 127.0.0.1; a free port, unless given.
         settings: Settings of the broker by name, such as `{"num.partitions": 3}`.
         host: Clock, disk and randomness of one's own.
+        tls: Speak TLS, with certificates made for it; `client_config()` trusts them.
+        users: Names and passwords of those who may sign in, by SCRAM, or with `tls` by PLAIN as well.
     """
 
     def __init__(
@@ -60,9 +64,21 @@ class Broker:
         port: int = 0,
         settings: Mapping[str, object] | None = None,
         host: Host | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         self._temporary: str | None = None
-        self._given = {"listeners": f"127.0.0.1:{port}", **QUICK_SETTINGS, **_texts(settings or {})}
+        self._users = dict(users or {})
+        self._certificates = make_certificates() if tls else None
+        self._protocol = {(False, False): "PLAINTEXT", (True, False): "SSL", (False, True): "SASL_PLAINTEXT"}.get(
+            (tls, bool(users)), "SASL_SSL"
+        )
+        self._given = {
+            "listeners": f"{self._protocol}://127.0.0.1:{port}",
+            **QUICK_SETTINGS,
+            **secure_settings(self._certificates, with_users=bool(users)),
+            **_texts(settings or {}),
+        }
         BrokerConfig(self._given)  # names what is wrong here and not at the start
         self._on_disk = data is not None or not memory
         self._data = data
@@ -79,6 +95,16 @@ class Broker:
         if self.broker is None:
             raise RuntimeError("the broker is not running; use it as a context manager, or call start()")
         return str(self.broker.address)
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """What to give a client of librdkafka, signed in as a user or, where there are any, as the first."""
+        config = {"bootstrap.servers": self.bootstrap, "security.protocol": self._protocol}
+        if self._certificates is not None:
+            config["ssl.ca.location"] = str(self._certificates / AUTHORITY)
+        if self._users:
+            name = user or next(iter(self._users))
+            config |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": name, "sasl.password": self._users[name]}
+        return config
 
     @property
     def bootstraps(self) -> dict[str, str]:
@@ -129,6 +155,7 @@ class Broker:
     async def _start(self) -> RealBroker:
         broker = RealBroker(BrokerConfig(self._given), self._host)
         await broker.start()
+        await add_users(broker, self._users)
         self.faults.install(broker)
         return broker
 

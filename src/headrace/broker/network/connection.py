@@ -88,6 +88,10 @@ class Connection(asyncio.BufferedProtocol):
         self._under_way: Pace | None = None
 
     @property
+    def has_tls(self) -> bool:
+        return False
+
+    @property
     def principal(self) -> Principal:
         """Whom it belongs to; ANONYMOUS when nobody was asked."""
         return self.subject.principal
@@ -186,9 +190,13 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """End the connection, for a reason worth one line in the log."""
         if self.is_open:
-            self.is_open = False
             logger.warning("closed the connection from %s: %s", self.client_host or "an unknown peer", reason)
-            self._transport.abort()
+            self.abort()
+
+    def abort(self) -> None:
+        """End the connection now, whatever is unsent."""
+        self.is_open = False
+        self._transport.abort()
 
     def close_quietly(self) -> None:
         """End the connection after what was written is sent."""

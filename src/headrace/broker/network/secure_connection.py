@@ -30,6 +30,10 @@ class SecureConnection(Connection):
         self._sliced: SlicedTransport | None = None
         self._is_full = False
 
+    @property
+    def has_tls(self) -> bool:
+        return self._tls is not None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._tls is None:
             super().connection_made(transport)

@@ -23,6 +23,9 @@ SWEEP_SECONDS = 5.0
 # How often those who are too slow are looked for while others wait for memory.
 SHORT_SWEEP_SECONDS = 1.0
 BACKLOG = 4096
+# How long those who speak TLS have to take leave when the broker stops.
+LEAVE_SECONDS_MAX = 1.0
+LEAVE_LOOK_SECONDS = 0.01
 
 Start = Callable[[Buffer, Connection, PendingReply], None]
 
@@ -120,6 +123,18 @@ class Server:
             connection.close_quietly()
         # One turn, so that the sockets are closed before the loop may stop.
         await asyncio.sleep(0)
+        await self._end_tls()
+
+    async def _end_tls(self) -> None:
+        """Those who speak TLS take leave of each other, if that does not take long."""
+        deadline = self.loop.time() + LEAVE_SECONDS_MAX
+        while any(connection.has_tls for connection in self.connections) and self.loop.time() < deadline:
+            await asyncio.sleep(LEAVE_LOOK_SECONDS)
+        left = [connection for connection in self.connections if connection.has_tls]
+        for connection in left:
+            connection.abort()
+        if left:
+            await asyncio.sleep(LEAVE_LOOK_SECONDS)
 
     def admit(self, connection: Connection) -> bool:
         if len(self.connections) >= self.connections_max:

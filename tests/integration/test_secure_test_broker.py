@@ -1,0 +1,18 @@
+"""`testing.Broker` with TLS and users, as anybody's tests would use it."""
+
+import pytest
+from confluent_kafka import Producer
+
+from headrace.testing import Broker
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("users", [{}, {"ann": "secret", "bob": "hidden"}])
+def test_clients_get_in_with_what_the_broker_hands_them(tls: bool, users: dict[str, str]) -> None:
+    with Broker(tls=tls, users=users) as broker:
+        for user in users or [None]:
+            producer = Producer(broker.client_config(user))
+            producer.produce("t", b"one")
+            assert producer.flush(20) == 0
+            expected = f"User:{user or 'ANONYMOUS'}"
+            assert expected in broker.run(lambda real: {str(each.principal) for each in real.server.connections})
