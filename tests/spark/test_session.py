@@ -1,5 +1,6 @@
 """The end of a Spark session, without Spark."""
 
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,12 @@ def unreachable() -> None:
 
 
 def java(exit_code: int | None) -> Any:
-    return SimpleNamespace(poll=lambda: exit_code, wait=lambda timeout=None: exit_code, stdin=SimpleNamespace(close=lambda: None))
+    def wait(timeout: float) -> int:
+        if exit_code is None:
+            raise subprocess.TimeoutExpired("java", timeout)
+        return exit_code
+
+    return SimpleNamespace(wait=wait, stdin=SimpleNamespace(close=lambda: None))
 
 
 def test_a_session_whose_java_was_killed_ends_without_an_error_that_would_hide_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:

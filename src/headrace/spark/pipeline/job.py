@@ -5,6 +5,7 @@ Used by `headrace pipeline run` on this machine and, as a script, by spark-submi
 """
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
@@ -21,16 +23,21 @@ from headrace.host.signals import ending_signals
 from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.batch_lines import LinePerBatch, Show
 from headrace.spark.pipeline.catalog import Loaded, find_pipeline, load_transform
-from headrace.spark.pipeline.failure import explained, failed
+from headrace.spark.pipeline.failure import explained, failed, with_log
 from headrace.spark.pipeline.file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline.java import require_java
 from headrace.spark.pipeline.metrics import Exposition, Watch, watch
 from headrace.spark.pipeline.run import Running, Say, start
-from headrace.spark.pipeline.session import end_session, pipeline_session
+from headrace.spark.pipeline.session import end_session, java_has_ended, pipeline_session
 from headrace.spark.pipeline.state import PipelineState, now
+
+logger = logging.getLogger("headrace.spark")
 
 REFRESH_SECONDS = 0.5
 REPORT_SECONDS = 5.0
+JAVA_LAST_SECONDS = 2.0  # how long a Java that is ending lets us wait after it was last heard of
+SIGNAL_SECONDS = 0.5  # between the signals to the processes of a group
+JAVA_ENDED = "Spark's Java process ended"
 FINDINGS_EXIT_CODE = 3
 HOW_TO_STOP = "Ctrl-C stops it, the next run goes on from there"
 STOPPING = "stopping after the batch that runs; Ctrl-C again ends it at once"
@@ -48,9 +55,13 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, say:
         started_at=now(),
     )
     state.save()
+    job = _Job(pipeline, loaded, show, say, state)
     try:
-        findings = _Job(pipeline, loaded, show, say, state).run(master, metrics_port)
-        state.state = "stopped" if pipeline.trigger.every else "done"
+        findings = job.run(master, metrics_port)
+        state.state = "stopped" if job.was_told_to_stop or pipeline.trigger.every else "done"
+    except KeyboardInterrupt:
+        state.state = "stopped"
+        raise
     except BaseException as error:
         state.state, state.error = "failed", str(error) or type(error).__name__
         raise
@@ -72,6 +83,10 @@ class _Job:
         self._figures: Watch | None = None
         self._log: Path | None = None  # spark-submit writes what Spark says to where it was told to
 
+    @property
+    def was_told_to_stop(self) -> bool:
+        return self._wanted_stop.is_set()
+
     def run(self, master: str | None, metrics_port: int | None) -> int:
         require_java()
         self._tell("starting Spark")
@@ -80,7 +95,7 @@ class _Job:
         try:
             spark = pipeline_session(f"headrace-{self._pipeline.name}", master, self._pipeline.spark, self._log)
         except Exception as error:
-            raise self._failed(error) from None
+            return self._ended_by(error)
         self._stop_on_signals()  # Spark has put its own handler there, which would end the session under the queries
         self._state.master = str(spark.sparkContext.master)
         self._figures = watch(spark)
@@ -88,7 +103,7 @@ class _Job:
         try:
             return 0 if self._wanted_stop.is_set() else self._run_queries(spark)
         except Exception as error:
-            raise self._failed(error) from None  # here, since an error of Spark's has no text once Spark has stopped
+            return self._ended_by(error)  # here, since an error of Spark's has no text once Spark has stopped
         finally:
             if exposition is not None:
                 exposition.close()
@@ -102,8 +117,10 @@ class _Job:
             running = start(spark, self._pipeline, self._loaded, self._say)
             self._wait(running)
             failure = running.failure()
-            if failure is not None and not self._wanted_stop.is_set():
-                raise PipelineError(explained(failure, self._loaded.file))
+            if not self._wanted_stop.is_set():
+                if failure is not None:
+                    raise PipelineError(explained(failure, self._loaded.file))
+                _require_context(spark)
             return running.findings
         finally:
             if running is not None:
@@ -118,8 +135,18 @@ class _Job:
             self._state.save(self._query_figures.snapshot())
             self._wanted_stop.wait(REFRESH_SECONDS)
 
-    def _failed(self, error: Exception) -> PipelineError:
-        return failed(error, self._loaded.file, self._log)
+    def _ended_by(self, error: Exception) -> int:
+        """No findings after an ordered stop, whatever it broke: who ends a process group, as systemd does, ends Java, too, and
+        Java may go first.  Any other error is the pipeline's."""
+        java_ended = not self._wanted_stop.is_set() and java_has_ended(JAVA_LAST_SECONDS)
+        if java_ended:
+            self._wanted_stop.wait(SIGNAL_SECONDS)
+        if self._wanted_stop.is_set():
+            logger.info("what the stop broke: %r", error)
+            return 0
+        if java_ended:
+            raise PipelineError(with_log(JAVA_ENDED, self._log)) from None
+        raise failed(error, self._loaded.file, self._log) from None
 
     @property
     def _query_figures(self) -> Watch:
@@ -138,6 +165,13 @@ class _Job:
         if not self._wanted_stop.is_set():
             for number in ending_signals():
                 signal.signal(number, ask)
+
+
+def _require_context(spark: SparkSession) -> None:
+    """A Java that is told to end first stops its queries, which then look as if they had come to their end."""
+    context: Any = spark.sparkContext._jsc
+    if context.sc().isStopped():
+        raise PipelineError(JAVA_ENDED)
 
 
 def _wait_for_last_reports(running: Running, figures: Watch) -> None:

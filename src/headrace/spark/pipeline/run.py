@@ -56,7 +56,7 @@ class Running:
                 while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
                     time.sleep(0.05)
                 query.stop()
-            except Py4JError as error:
+            except (OSError, Py4JError) as error:
                 # Whoever ended us may have ended Java before us: then there is nothing left to stop.
                 logger.info("query %s was gone already: %s", query.name, error)
 
@@ -66,7 +66,7 @@ class Running:
         for query in self.queries:
             try:
                 reports: Sequence[Any] = query.recentProgress
-            except Py4JError:
+            except (OSError, Py4JError):
                 continue
             ran = [int(report["batchId"]) for report in reports if "addBatch" in report["durationMs"]]
             found |= {str(query.id): ran[-1]} if ran else {}

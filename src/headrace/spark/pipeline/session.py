@@ -58,7 +58,7 @@ def end_session(spark: SparkSession) -> None:
     try:
         spark.stop()
     except (OSError, Py4JError):
-        if java is None or java.poll() is None:
+        if not java_has_ended(JAVA_END_SECONDS):
             raise
         # Java was killed, and cannot be told to stop: why the job failed is the error to be seen, not this one.
     if java is None:
@@ -71,6 +71,18 @@ def end_session(spark: SparkSession) -> None:
         java.kill()
         java.wait()
     SparkContext._gateway = SparkContext._jvm = None  # a session that is wanted later starts a Java of its own
+
+
+def java_has_ended(within_seconds: float) -> bool:
+    """Whether the Java that this process started is gone, or goes in this time: it closes its connections some time before."""
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is None:
+        return False  # spark-submit's, which ends us when it ends
+    try:
+        java.wait(within_seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 @contextmanager
