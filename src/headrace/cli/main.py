@@ -33,6 +33,7 @@ COMMANDS = {
     "quota": "headrace.cli.cluster.quota:app",
     "user": "headrace.cli.cluster.user:app",
     "cert": "headrace.cli.node.cert:app",
+    "acl": "headrace.cli.cluster.acl:app",
     "log": "headrace.cli.node.log:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }

@@ -1,0 +1,350 @@
+"""`headrace acl`: who may do what; which rule it is that says so; and what a client of some kind needs."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from inspect import Parameter, Signature
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.output import confirm, counted, remark, show_json, show_table
+from headrace.model.access.acls import (
+    ANY_HOST,
+    ANY_RESOURCE,
+    CLUSTER_NAME,
+    AclFilter,
+    AclRule,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    check_rule,
+)
+from headrace.model.access.principals import Principal, PrincipalError, parse_principal, user
+from headrace.model.errors import RequestError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Who may do what, on a cluster with authorizer=acl. What no rule allows is refused; a rule that denies wins.",
+    epilog="[bold]headrace acl template producer --user ann --topic orders[/bold] shows what a client needs; "
+    "[bold]headrace acl check --user ann --write orders[/bold] says whether it may, and by which rule.",
+)
+
+KINDS = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transaction": ResourceType.TRANSACTIONAL_ID,
+    "user": ResourceType.USER,
+    "cluster": ResourceType.CLUSTER,
+}
+NAMES = {kind: name for name, kind in KINDS.items()}
+# The operations, with what they are for.
+RIGHTS = {
+    Operation.READ: "read records of a topic, commit its offsets; be in a group",
+    Operation.WRITE: "write to a topic; use a transactional id",
+    Operation.CREATE: "create a topic; on the cluster, any topic",
+    Operation.DELETE: "delete a topic, its records, or a group",
+    Operation.ALTER: "add partitions to a topic; on the cluster, move partitions and make rules",
+    Operation.DESCRIBE: "see that it is there, and how it is; comes with read, write, delete and alter",
+    Operation.DESCRIBE_CONFIGS: "see settings",
+    Operation.ALTER_CONFIGS: "change settings, and on the cluster quotas",
+    Operation.CLUSTER_ACTION: "do what brokers do among themselves; for the cluster only",
+    Operation.IDEMPOTENT_WRITE: "produce idempotently, as older versions had it: --write is enough today",
+    Operation.ALL: "do everything that can be done with it",
+}
+RESOURCE_HELP = "RESOURCE is a topic's name, group:NAME, transaction:NAME or cluster; NAME* is all that begin so, * is all."
+
+User = Annotated[
+    str, typer.Option("--user", "-u", metavar="NAME", help="Who: the name of a user, * for everybody, or Group:NAME.")
+]
+AnyUser = Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Only the rules of this user.")]
+Host = Annotated[
+    str, typer.Option("--host", metavar="ADDRESS", help="From where: an address, a network such as 10.0.0.0/8, * for anywhere.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """An operation on resources."""
+
+    operation: Operation
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+
+    @property
+    def resource(self) -> str:
+        """As it is written on the command line."""
+        return resource_text(self.resource_type, self.name, self.pattern_type)
+
+
+def resource_text(kind: ResourceType, name: str, pattern_type: PatternType) -> str:
+    if kind is ResourceType.CLUSTER:
+        return "cluster"
+    shown = name + "*" * (pattern_type is PatternType.PREFIXED)
+    return shown if kind is ResourceType.TOPIC else f"{NAMES.get(kind, kind.name.lower())}:{shown}"
+
+
+def read_right(operation: Operation, text: str) -> Right:
+    """`orders`, `orders-*`, `*`, `group:readers`, `cluster`."""
+    kind, colon, name = text.partition(":")
+    if text == "cluster":
+        return Right(operation, ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+    if not colon:
+        kind, name = "topic", text
+    if kind not in KINDS or kind == "cluster" or not name:
+        raise typer.BadParameter(f"{text!r} is not a resource. {RESOURCE_HELP}")
+    if name != ANY_RESOURCE and name.endswith("*"):
+        return Right(operation, KINDS[kind], name[:-1], PatternType.PREFIXED)
+    return Right(operation, KINDS[kind], name, PatternType.LITERAL)
+
+
+def read_principal(text: str) -> Principal:
+    try:
+        return parse_principal(text) if text.startswith(("User:", "Group:")) else user(text)
+    except PrincipalError as error:
+        raise typer.BadParameter(f"{error}.") from None
+
+
+def with_rights(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each operation, `--write RESOURCE`, whose values it gets as `rights`."""
+    options = {operation.name.lower(): operation for operation in RIGHTS}
+
+    def whole(**given: Any) -> None:
+        rights = [read_right(options[name], text) for name in options for text in given.pop(name) or []]
+        command(rights=rights, **given)
+
+    own = [each for each in Signature.from_callable(command).parameters.values() if each.name != "rights"]
+    added = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_option(operation))
+        for name, operation in options.items()
+    ]
+    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]
+    whole.__signature__ = Signature([*parameters, *added])  # type: ignore[attr-defined]
+    whole.__annotations__ = {each.name: each.annotation for each in (*parameters, *added)}
+    whole.__doc__ = command.__doc__
+    return whole
+
+
+def _option(operation: Operation) -> Any:
+    flag = f"--{operation.name.lower().replace('_', '-')}"
+    return Annotated[list[str] | None, typer.Option(flag, metavar="RESOURCE", help=f"May {RIGHTS[operation]}.")]
+
+
+def _make(permission: Permission, user: str, host: str, rights: list[Right], bootstrap: str) -> None:
+    from headrace.client.admin.acls import create_rules
+    from headrace.client.admin.wire_admin import WireAdmin
+
+    if not rights:
+        raise typer.BadParameter(f"Say what: --write orders, for example. {RESOURCE_HELP}")
+    rules = [
+        AclRule(
+            permission=permission,
+            principal=read_principal(user),
+            host=host,
+            operation=right.operation,
+            resource_type=right.resource_type,
+            resource_name=right.name,
+            pattern_type=right.pattern_type,
+        )
+        for right in rights
+    ]
+    for rule in rules:
+        try:
+            check_rule(rule)
+        except RequestError as error:
+            raise typer.BadParameter(str(error.message)) from None
+    require_reachable(bootstrap)
+    with WireAdmin(bootstrap) as admin:
+        create_rules(admin, rules)
+    for rule in rules:
+        remark(f"Made: {rule}.")
+
+
+@app.command(
+    "allow", epilog=f"Example: [bold]headrace acl allow -u ann --read orders --read group:readers[/bold]   {RESOURCE_HELP}"
+)
+@with_rights
+def allow(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Allow somebody something."""
+    _make(Permission.ALLOW, user, host, rights, bootstrap)
+
+
+@app.command("deny", epilog=f"Example: [bold]headrace acl deny -u '*' --write 'audit-*'[/bold]   {RESOURCE_HELP}")
+@with_rights
+def deny(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Forbid somebody something, whatever else allows it."""
+    _make(Permission.DENY, user, host, rights, bootstrap)
+
+
+@app.command("list")
+def list_rules(user: AnyUser = None, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Show the rules there are."""
+    from headrace.client.admin.acls import find_rules
+    from headrace.client.admin.wire_admin import WireAdmin
+
+    principal = None if user is None else str(read_principal(user))
+    require_reachable(bootstrap)
+    with WireAdmin(bootstrap) as admin:
+        rules = find_rules(admin, AclFilter(principal=principal))
+    if as_json:
+        show_json([_as_json(rule) for rule in rules])
+    elif not rules:
+        remark("There are no rules." if user is None else f"There are no rules for {principal}.")
+    else:
+        show_table(
+            ("principal", "rule", "operation", "resource", "host"),
+            [
+                (
+                    rule.principal.shown,
+                    rule.permission.name.lower(),
+                    rule.operation.name.lower(),
+                    resource_text(rule.resource_type, rule.resource_name, rule.pattern_type),
+                    rule.host,
+                )
+                for rule in rules
+            ],
+        )
+
+
+def _as_json(rule: AclRule) -> dict[str, str]:
+    return {
+        "principal": str(rule.principal),
+        "permission": rule.permission.name,
+        "operation": rule.operation.name,
+        "resource_type": rule.resource_type.name,
+        "resource_name": rule.resource_name,
+        "pattern_type": rule.pattern_type.name,
+        "host": rule.host,
+    }
+
+
+@app.command("remove", epilog=f"Example: [bold]headrace acl remove -u ann --write orders[/bold]   {RESOURCE_HELP}")
+@with_rights
+def remove(user: User, rights: list[Right], yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Remove somebody's rules, those that allow and those that deny: the ones named, or all of them."""
+    from headrace.client.admin.acls import find_rules, remove_rules
+    from headrace.client.admin.wire_admin import WireAdmin
+
+    principal = read_principal(user)
+    filters = [
+        AclFilter(
+            principal=str(principal),
+            operation=right.operation,
+            resource_type=right.resource_type,
+            resource_name=right.name,
+            pattern_type=right.pattern_type,
+        )
+        for right in rights
+    ] or [AclFilter(principal=str(principal))]
+    require_reachable(bootstrap)
+    with WireAdmin(bootstrap) as admin:
+        if not rights and (found := find_rules(admin, filters[0])):
+            confirm(f"Remove all {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
+        removed = remove_rules(admin, filters)
+    for rule in removed:
+        remark(f"Removed: {rule}.")
+    if not removed:
+        remark("There was no such rule.")
+
+
+@app.command("check", epilog=f"Example: [bold]headrace acl check --user ann --write orders[/bold]   {RESOURCE_HELP}")
+@with_rights
+def check(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Say whether somebody may do something, and by which rule.  Exits with 1 where the answer is no."""
+    from headrace.client.admin.acls import find_rules
+    from headrace.client.admin.wire_admin import WireAdmin
+    from headrace.model.access.principals import Subject, parse_super_users
+    from headrace.security.authorization.authorizer import Authorizer
+    from headrace.security.authorization.index import AclIndex
+
+    if not rights:
+        raise typer.BadParameter(f"Say what: --write orders, for example. {RESOURCE_HELP}")
+    if patterns := [right.resource for right in rights if right.resource.endswith("*")]:
+        raise typer.BadParameter(f"{patterns[0]} is many; ask about one.")
+    subject = Subject(read_principal(user), address="" if host == ANY_HOST else host)
+    require_reachable(bootstrap)
+    with WireAdmin(bootstrap) as admin:
+        rules = find_rules(admin, AclFilter())
+        settings = _settings(admin, "super.users", "allow.everyone.if.no.acl.found")
+    authorizer = Authorizer(
+        AclIndex(rules),
+        parse_super_users(settings["super.users"]),
+        allow_everyone_if_no_acl_found=settings["allow.everyone.if.no.acl.found"] == "true",
+    )
+    decisions = [(right, authorizer.decide(subject, right.operation, right.resource_type, right.name)) for right in rights]
+    for right, decision in decisions:
+        typer.echo(f"{right.operation.name.lower()} {right.resource}: {decision}")
+    if not all(decision.allowed for _, decision in decisions):
+        raise typer.Exit(1)
+
+
+def _settings(admin: Any, *names: str) -> dict[str, str]:
+    """Settings of a broker that decisions depend on."""
+    from headrace.client.admin.wire_admin import raise_for
+    from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    broker = min(admin.brokers())
+    asked = DescribeConfigsResource(resource_type=4, resource_name=str(broker), configuration_keys=names)
+    (result,) = admin.call(DescribeConfigsRequest(resources=(asked,)), broker=broker).results
+    raise_for(result.error_code, f"the settings of broker {broker}", result.error_message)
+    return {config.name: config.value or "" for config in result.configs}
+
+
+class Kind(StrEnum):
+    """What kinds of clients there are templates for."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    TRANSACTIONAL = "transactional"
+    SPARK = "spark"
+    ADMIN = "admin"
+
+
+# What each needs, beside the reason.  {topic}, {group} and {id} are what was given.
+TEMPLATES: dict[Kind, tuple[tuple[str, str, str], ...]] = {
+    Kind.PRODUCER: (("--write", "{topic}", "to write; idempotence needs no more"),),
+    Kind.CONSUMER: (
+        ("--read", "{topic}", "to read, and to commit offsets"),
+        ("--read", "group:{group}", "to be in the group"),
+    ),
+    Kind.TRANSACTIONAL: (
+        ("--write", "{topic}", "to write"),
+        ("--write", "transaction:{id}", "to begin and end transactions under this id"),
+        ("--read", "{topic}", "to commit offsets of what was read within a transaction"),
+        ("--read", "group:{group}", "to commit them for this group"),
+    ),
+    Kind.SPARK: (
+        ("--read", "{topic}", "for the source, which keeps offsets in its checkpoint and is in no group"),
+        ("--write", "{topic}", "for the sink"),
+        ("--write", "transaction:{id}*", "for the sink that writes exactly once"),
+    ),
+    Kind.ADMIN: tuple(
+        ("--all", resource, reason)
+        for resource, reason in (
+            ("*", "every topic"),
+            ("group:*", "every group"),
+            ("transaction:*", "every transactional id"),
+            ("cluster", "the cluster, and the rules themselves"),
+        )
+    ),
+}
+
+
+@app.command("template", epilog="Example: [bold]headrace acl template consumer -u ann --topic orders --group readers | sh[/bold]")
+def template(
+    kind: Annotated[Kind, typer.Argument(help="What kind of client it is.")],
+    user: User,
+    topic: Annotated[str, typer.Option("--topic", help="Its topic; NAME* for all that begin so.")] = "*",
+    group: Annotated[str, typer.Option("--group", help="Its group.")] = "*",
+    transactional_id: Annotated[str, typer.Option("--transactional-id", help="Its transactional id.")] = "*",
+) -> None:
+    """Print the commands that allow a client of some kind what it needs, with the reasons.  Nothing is changed."""
+    read_principal(user)
+    for option, resource, reason in TEMPLATES[kind]:
+        filled = resource.format(topic=topic, group=group, id=transactional_id).replace("**", "*")
+        typer.echo(f"headrace acl allow --user {shlex.quote(user)} {option} {shlex.quote(filled)}  # {reason}")

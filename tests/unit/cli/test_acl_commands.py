@@ -1,0 +1,113 @@
+"""Rules from the command line: made, shown, asked and removed; what a client needs; and what is refused in a sentence."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from headrace.testing import Broker
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Broker]:
+    with Broker(settings={"authorizer": "acl", "super.users": "User:ANONYMOUS"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def acl(client: Command, guarded: Broker) -> Iterator[Command]:
+    """`headrace acl …`, on a cluster without rules."""
+
+    def run(command: str, *arguments: str) -> Any:
+        return client("acl", command, *arguments, "--bootstrap", guarded.bootstrap)
+
+    yield run
+    for who in ("ann", "bob", "*", "Group:ops"):
+        run("remove", "--user", who, "--yes")
+
+
+def test_rules_are_made_and_shown(acl: Command) -> None:
+    made = acl("allow", "--user", "ann", "--read", "orders-*", "--read", "group:readers", "--host", "10.0.0.0/8")
+    acl("deny", "--user", "Group:ops", "--alter", "cluster")
+    table = acl("list").output
+    rules = json.loads(acl("list", "--user", "ann", "--json").output)
+
+    assert made.code == 0
+    assert "Made: allow User:ann to READ TOPIC 'orders-'… from 10.0.0.0/8." in made.remarks
+    assert "orders-*" in table
+    assert "group:readers" in table
+    assert "Group:ops" in table
+    assert {(rule["resource_type"], rule["resource_name"], rule["pattern_type"], rule["host"]) for rule in rules} == {
+        ("TOPIC", "orders-", "PREFIXED", "10.0.0.0/8"),
+        ("GROUP", "readers", "LITERAL", "10.0.0.0/8"),
+    }
+
+
+def test_check_says_yes_or_no_and_by_which_rule(acl: Command) -> None:
+    acl("allow", "--user", "ann", "--write", "orders-*")
+    acl("deny", "--user", "*", "--write", "orders-old")
+
+    yes = acl("check", "--user", "ann", "--write", "orders-new", "--describe", "orders-new")
+    denied = acl("check", "--user", "ann", "--write", "orders-old")
+    nothing = acl("check", "--user", "bob", "--read", "group:readers")
+    root = acl("check", "--user", "ANONYMOUS", "--alter", "cluster")
+
+    assert yes.code == root.code == 0
+    assert "write orders-new: yes: a rule says so: allow User:ann to WRITE TOPIC 'orders-'…" in yes.output
+    assert denied.code == nothing.code == 1
+    assert "write orders-old: no: a rule says so: deny User:* to WRITE TOPIC 'orders-old'" in denied.output
+    assert "read group:readers: no: no rule allows it" in nothing.output
+    assert "alter cluster: yes: a super user may do everything" in root.output
+
+
+def test_rules_are_removed_one_by_one_or_all_of_a_user(acl: Command) -> None:
+    acl("allow", "--user", "ann", "--write", "orders", "--read", "orders", "--read", "bills")
+    one = acl("remove", "--user", "ann", "--write", "orders")
+    none = acl("remove", "--user", "ann", "--write", "orders")
+    rest = acl("remove", "--user", "ann", "--yes")
+
+    assert "Removed: allow User:ann to WRITE TOPIC 'orders'." in one.remarks
+    assert "There was no such rule." in none.remarks
+    assert rest.remarks.count("Removed:") == 2
+    assert json.loads(acl("list", "--json").output) == []
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "transactional", "spark", "admin"])
+def test_a_template_is_commands_that_allow_what_a_client_needs(acl: Command, client: Command, kind: str) -> None:
+    given = ("--topic", "orders", "--group", "readers", "--transactional-id", "loads")
+    lines = client("acl", "template", kind, "--user", "ann", *given).output.splitlines()
+
+    for line in lines:
+        program, area, command, *arguments = shlex.split(line, comments=True)
+        assert (program, area, command) == ("headrace", "acl", "allow")
+        assert acl(command, *arguments).code == 0
+    assert len(json.loads(acl("list", "--user", "ann", "--json").output)) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("allow", "--user", "ann"), "Say what"),
+        (("allow", "--user", "ann", "--write", "planet:mars"), "is not a resource"),
+        (("allow", "--user", "a\nb", "--write", "orders"), "cannot be seen"),
+        (("allow", "--user", "ann", "--write", "orders", "--host", "here"), "is not a host"),
+        (("check", "--user", "ann", "--write", "orders-*"), "ask about one"),
+    ],
+    ids=["nothing", "resource", "user", "host", "pattern"],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(acl: Command, arguments: tuple[str, ...], said: str) -> None:
+    refused = acl(*arguments)
+
+    assert refused.code == 2
+    assert said in " ".join(refused.remarks.replace("│", " ").split())
+
+
+def test_a_cluster_without_an_authorizer_says_so(client: Command) -> None:
+    refused = client("acl", "list")
+
+    assert refused.code == 1
+    assert "SECURITY_DISABLED" in refused.remarks
