@@ -2,15 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
-from typing import cast
 
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.groups.entries import GroupEntryCodec
 from headrace.broker.coordinators.led_shard import ShardContext
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.handlers import delete_groups, describe_groups, heartbeat, list_groups
-from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.supervision.supervision import Supervisor
 from headrace.coordination.group.entries import CommittedOffset
 from headrace.coordination.group.requests import Commit, OffsetToCommit
@@ -22,9 +19,10 @@ from headrace.wire.messages.delete_groups import DeleteGroupsRequest
 from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.list_groups import ListGroupsRequest
+from tests.unit.broker.handlers.requests import context_of
 from tests.unit.broker.test_coordinator_shards import ListLog
 
-CONTEXT = cast(RequestContext, SimpleNamespace(api_version=6))
+CONTEXT = context_of(DescribeGroupsRequest, 6)
 ELSEWHERE = "elsewhere"
 
 
