@@ -1,4 +1,4 @@
-"""`python -m benchmarks.security [--quick]`: the cost of a decision, of a change of rules, of a sign-in.  No broker is asked."""
+"""`python -m benchmarks.security [--quick]`: the cost of a decision, a change of rules, a sign-in, a request with rules."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.security.guarded import guarded
 from benchmarks.security.sign_ins import plain, scram, scram_by_scramp
 from headrace.model.access.acls import AclRule, Operation, PatternType, ResourceType
 from headrace.model.access.principals import Subject, group, user
@@ -37,6 +38,12 @@ def main() -> None:
         f"One check, ns (aim: under {AIM_NS} when remembered)",
         ["rules", "remembered", "by the guard", "decided anew", "no rule, anew", "some topic, anew", "a rule added, µs"],
         decisions(repetitions),
+    )
+    show(
+        console,
+        "One request, µs of processor time, the client's included (aim: a ratio of 1)",
+        ["request", "without an authorizer", "with 10,000 rules", "ratio"],
+        guarded(example_rules(10_000), repetitions // 100),
     )
     show(console, "Sign-ins a second, the broker's side alone", ["mechanism", "ours", "scramp"], sign_ins(repetitions // 100))
 

@@ -139,10 +139,14 @@ class _Produce:
 
     def _may_transact(self, topics: Sequence[TopicProduceData]) -> bool:
         """Whether the batches that are of a transaction, if there are any, may be of that one."""
-        if not any(_is_transactional(data.records) for topic in topics for data in topic.partition_data):
-            return True
-        name = self._transactional_id
-        return name is not None and self._context.guard.allows(self._context.subject, WRITE_TRANSACTIONAL_ID, name)
+        for topic in topics:
+            for data in topic.partition_data:
+                records = data.records
+                # One that is shorter than its header is refused later.
+                if records and len(records) > LOW_ATTRIBUTES_POSITION and records[LOW_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT:
+                    name = self._transactional_id
+                    return name is not None and self._context.guard.allows(self._context.subject, WRITE_TRANSACTIONAL_ID, name)
+        return True
 
     def _why_denied(self, topic: TopicProduceData, *, may_transact: bool) -> RequestError | None:
         if not may_transact:
@@ -315,14 +319,6 @@ class _Produce:
         return leader_hint(
             self._parts.image(), self._parts.broker_id, name, result.index, result.error_code, self._context.connection.listener
         )
-
-
-def _is_transactional(records: Buffer | None) -> bool:
-    return (
-        records is not None
-        and len(records) > LOW_ATTRIBUTES_POSITION
-        and bool(records[LOW_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT)
-    )
 
 
 def _only(records: Buffer) -> Buffer:
