@@ -10,6 +10,7 @@ from uuid import UUID
 
 from headrace.broker.cluster.peers import PEER
 from headrace.controller.image import CurrentImage
+from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.security.quotas import THROTTLE_S_MAX, Bucket, Quotas
 from headrace.wire.messages.fetch import FetchableTopicResponse
@@ -88,7 +89,7 @@ class Throttling:
 
     def after_work(self, seconds: float, context: "RequestContext") -> int:
         """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
-        if self._is_broker(context.client_id):
+        if self._is_broker(context):
             return 0
         return _rest_for(self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now()), context)
 
@@ -118,9 +119,15 @@ class Throttling:
                 ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage_bytes quota of {limit:.0f} bytes."
             )
 
-    def _is_broker(self, client_id: str | None) -> bool:
-        prefix, _, number = (client_id or "").rpartition("-")
-        return prefix == PEER and number.isdecimal() and int(number) in self._image().brokers
+    def _is_broker(self, context: "RequestContext") -> bool:
+        """It says so by its client id and, where there are rules, may act as one."""
+        prefix, _, number = (context.client_id or "").rpartition("-")
+        if prefix != PEER or not number.isdecimal() or int(number) not in self._image().brokers:
+            return False
+        authorizer = context.guard.authorizer
+        return authorizer is None or authorizer.allows(
+            context.subject, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        )
 
 
 class Mutations:
