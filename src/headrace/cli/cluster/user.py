@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,9 @@ from headrace.cli.failure import Failure
 from headrace.cli.output import remark, show_json, show_table
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from headrace.client.admin.users import Users
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Who may sign in with a password.")
-
-ITERATIONS = 4096
-SECONDS_MAX = 15.0
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 PasswordFile = Annotated[
@@ -42,10 +39,10 @@ def add(
     if data is not None:
         _add_to_stopped(data, name, _password(password_file))
         return
-    client = _client(bootstrap, properties)
-    if name in _described(client, bootstrap):
+    users = _users(bootstrap, properties)
+    if name in _all(users, bootstrap):
         raise Failure(f"{name} is there already; change the password with `headrace user password {name}`.")
-    _set(client, bootstrap, name, _password(password_file))
+    _set(users, bootstrap, name, _password(password_file))
     remark(f"Added {name}.")
 
 
@@ -57,17 +54,17 @@ def password(
     properties: Properties = None,
 ) -> None:
     """Change a user's password.  Who is signed in with the old one stays so until the session ends."""
-    client = _client(bootstrap, properties)
-    if name not in _described(client, bootstrap):
+    users = _users(bootstrap, properties)
+    if name not in _all(users, bootstrap):
         raise Failure(f"there is no user {name}; add one with `headrace user add {name}`.")
-    _set(client, bootstrap, name, _password(password_file))
+    _set(users, bootstrap, name, _password(password_file))
     remark(f"Changed the password of {name}.")
 
 
 @app.command("list")
 def list_users(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
     """Show the users, and by which mechanisms they may sign in."""
-    found = _described(_client(bootstrap, properties), bootstrap)
+    found = _all(_users(bootstrap, properties), bootstrap)
     rows = [(name, mechanism, iterations) for name in sorted(found) for mechanism, iterations in sorted(found[name].items())]
     if as_json:
         show_json([{"user": user, "mechanism": mechanism, "iterations": iterations} for user, mechanism, iterations in rows])
@@ -80,52 +77,26 @@ def list_users(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
 @app.command()
 def remove(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
     """Remove a user.  Who is signed in stays so until the session ends."""
-    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
-
-    client = _client(bootstrap, properties)
-    found = _described(client, bootstrap).get(name)
+    users = _users(bootstrap, properties)
+    found = _all(users, bootstrap).get(name)
     if not found:
         raise Failure(f"there is no user {name}.")
-    by_title = {_title(mechanism): mechanism for mechanism in ScramMechanism if _title(mechanism) in found}
-    _alter(client, bootstrap, name, [UserScramCredentialDeletion(name, mechanism) for mechanism in by_title.values()])
+    attempt(f"remove the user {name}", bootstrap, lambda: users.remove(name, set(found)))
     remark(f"Removed {name}.")
 
 
-def _client(bootstrap: str, properties: list[str] | None) -> "AdminClient":
-    from confluent_kafka.admin import AdminClient
+def _users(bootstrap: str, properties: list[str] | None) -> "Users":
+    from headrace.client.admin.users import Users
 
-    return AdminClient(client_properties(bootstrap, properties))
-
-
-def _described(client: "AdminClient", bootstrap: str) -> dict[str, dict[str, int]]:
-    """The users' mechanisms, with their iterations."""
-    found = attempt("list the users", bootstrap, lambda: client.describe_user_scram_credentials().result(SECONDS_MAX))
-    return {
-        name: {_title(info.mechanism): info.iterations for info in user.scram_credential_infos} for name, user in found.items()
-    }
+    return Users(client_properties(bootstrap, properties))
 
 
-def _title(mechanism: Any) -> str:
-    return str(mechanism.name).replace("_", "-")
+def _all(users: "Users", bootstrap: str) -> dict[str, dict[str, int]]:
+    return attempt("list the users", bootstrap, users.all)
 
 
-def _set(client: "AdminClient", bootstrap: str, name: str, secret: str) -> None:
-    from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-
-    mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-    upsertions = [
-        UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, ITERATIONS), secret.encode())
-        for mechanism in mechanisms
-    ]
-    _alter(client, bootstrap, name, upsertions)
-
-
-def _alter(client: "AdminClient", bootstrap: str, name: str, alterations: list[Any]) -> None:
-    attempt(
-        f"change the user {name}",
-        bootstrap,
-        lambda: client.alter_user_scram_credentials(alterations)[name].result(SECONDS_MAX),
-    )
+def _set(users: "Users", bootstrap: str, name: str, secret: str) -> None:
+    attempt(f"change the user {name}", bootstrap, lambda: users.set_password(name, secret))
 
 
 def _add_to_stopped(data: Path, name: str, secret: str) -> None:

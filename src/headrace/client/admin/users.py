@@ -1,0 +1,51 @@
+"""Who may sign in with a password: through librdkafka, which salts and hashes passwords before it sends them."""
+
+from typing import Any, Final
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+ITERATIONS: Final = 4096
+SECONDS_MAX: Final = 15.0
+MECHANISMS: Final = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+
+
+class Users:
+    """The users of a cluster.  Errors are librdkafka's."""
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        """Takes librdkafka's properties."""
+        self._client = AdminClient(properties)
+
+    def all(self) -> dict[str, dict[str, int]]:
+        """By name: the mechanisms of each, with their iterations."""
+        found = self._client.describe_user_scram_credentials().result(SECONDS_MAX)
+        return {
+            name: {_title(info.mechanism): info.iterations for info in user.scram_credential_infos}
+            for name, user in found.items()
+        }
+
+    def set_password(self, name: str, password: str) -> None:
+        """Add a user, or give one another password."""
+        secret = password.encode()
+        self._alter(
+            name,
+            [UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, ITERATIONS), secret) for mechanism in MECHANISMS],
+        )
+
+    def remove(self, name: str, mechanisms: set[str]) -> None:
+        """Take these mechanisms of a user away."""
+        kept = [mechanism for mechanism in MECHANISMS if _title(mechanism) in mechanisms]
+        self._alter(name, [UserScramCredentialDeletion(name, mechanism) for mechanism in kept])
+
+    def _alter(self, name: str, alterations: list[Any]) -> None:
+        self._client.alter_user_scram_credentials(alterations)[name].result(SECONDS_MAX)
+
+
+def _title(mechanism: Any) -> str:
+    return str(mechanism.name).replace("_", "-")
