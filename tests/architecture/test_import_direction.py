@@ -41,7 +41,7 @@ EXCEPTIONS = {
     "headrace/cli/cluster/moves.py": {"wire", "controller"},
     "headrace/cli/cluster/quota.py": {"wire"},
     "headrace/cli/cluster/user.py": {"broker"},
-    "headrace/cli/cluster/acl.py": {"wire", "security"},
+    "headrace/cli/cluster/acl.py": {"security"},
     "headrace/cli/groups/transaction.py": {"wire"},
 }
 

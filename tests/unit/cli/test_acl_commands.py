@@ -107,7 +107,27 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(acl: Command, arguments: t
 
 
 def test_a_cluster_without_an_authorizer_says_so(client: Command) -> None:
-    refused = client("acl", "list")
+    listed = client("acl", "list")
+    checked = client("acl", "check", "--user", "ann", "--read", "orders")
+    made = client("acl", "allow", "--user", "ann", "--read", "orders")
+
+    assert listed.code == checked.code == made.code == 1
+    assert "everybody may do everything" in listed.remarks
+    assert "everybody may do everything" in checked.remarks
+    assert "SECURITY_DISABLED" in made.remarks
+
+
+def test_rules_hold_for_those_who_sign_in_with_a_password(client: Command) -> None:
+    users = {"root": "root-secret", "ann": "ann-secret"}
+    with Broker(settings={"authorizer": "acl", "super.users": "User:root"}, users=users) as broker:
+
+        def signed_in(user: str) -> list[str]:
+            return [part for name, value in broker.client_config(user).items() for part in ("-X", f"{name}={value}")]
+
+        refused = client("acl", "list", "--bootstrap", broker.bootstrap, *signed_in("ann"))
+        made = client("acl", "allow", "-u", "ann", "--describe", "cluster", "--bootstrap", broker.bootstrap, *signed_in("root"))
+        allowed = client("acl", "list", "--bootstrap", broker.bootstrap, *signed_in("ann"))
 
     assert refused.code == 1
-    assert "SECURITY_DISABLED" in refused.remarks
+    assert made.code == allowed.code == 0
+    assert "User:ann" in allowed.output

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Properties, Yes, attempt, client_properties
+from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, counted, remark, show_json, show_table
 from headrace.model.access.acls import (
     ANY_HOST,
@@ -26,6 +27,9 @@ from headrace.model.access.acls import (
 from headrace.model.access.principals import Principal, PrincipalError, parse_principal, user
 from headrace.model.errors import RequestError
 
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -38,7 +42,6 @@ KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
     "transaction": ResourceType.TRANSACTIONAL_ID,
-    "user": ResourceType.USER,
     "cluster": ResourceType.CLUSTER,
 }
 NAMES = {kind: name for name, kind in KINDS.items()}
@@ -135,9 +138,16 @@ def _option(operation: Operation) -> Any:
     return Annotated[list[str] | None, typer.Option(flag, metavar="RESOURCE", help=f"May {RIGHTS[operation]}.")]
 
 
-def _make(permission: Permission, user: str, host: str, rights: list[Right], bootstrap: str) -> None:
+def _client(bootstrap: str, properties: list[str] | None) -> "AdminClient":
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(client_properties(bootstrap, properties))
+
+
+def _make(
+    permission: Permission, user: str, host: str, rights: list[Right], bootstrap: str, properties: list[str] | None
+) -> None:
     from headrace.client.admin.acls import create_rules
-    from headrace.client.admin.wire_admin import WireAdmin
 
     if not rights:
         raise typer.BadParameter(f"Say what: --write orders, for example. {RESOURCE_HELP}")
@@ -158,9 +168,8 @@ def _make(permission: Permission, user: str, host: str, rights: list[Right], boo
             check_rule(rule)
         except RequestError as error:
             raise typer.BadParameter(str(error.message)) from None
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
-        create_rules(admin, rules)
+    client = _client(bootstrap, properties)
+    attempt("make the rules", bootstrap, lambda: create_rules(client, rules))
     for rule in rules:
         remark(f"Made: {rule}.")
 
@@ -169,28 +178,42 @@ def _make(permission: Permission, user: str, host: str, rights: list[Right], boo
     "allow", epilog=f"Example: [bold]headrace acl allow -u ann --read orders --read group:readers[/bold]   {RESOURCE_HELP}"
 )
 @with_rights
-def allow(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def allow(
+    user: User,
+    rights: list[Right],
+    host: Host = ANY_HOST,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+) -> None:
     """Allow somebody something."""
-    _make(Permission.ALLOW, user, host, rights, bootstrap)
+    _make(Permission.ALLOW, user, host, rights, bootstrap, properties)
 
 
 @app.command("deny", epilog=f"Example: [bold]headrace acl deny -u '*' --write 'audit-*'[/bold]   {RESOURCE_HELP}")
 @with_rights
-def deny(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def deny(
+    user: User,
+    rights: list[Right],
+    host: Host = ANY_HOST,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+) -> None:
     """Forbid somebody something, whatever else allows it."""
-    _make(Permission.DENY, user, host, rights, bootstrap)
+    _make(Permission.DENY, user, host, rights, bootstrap, properties)
 
 
 @app.command("list")
-def list_rules(user: AnyUser = None, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def list_rules(
+    user: AnyUser = None, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None
+) -> None:
     """Show the rules there are."""
     from headrace.client.admin.acls import find_rules
-    from headrace.client.admin.wire_admin import WireAdmin
 
     principal = None if user is None else str(read_principal(user))
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
-        rules = find_rules(admin, AclFilter(principal=principal))
+    client = _client(bootstrap, properties)
+    rules = attempt("list the rules", bootstrap, lambda: find_rules(client, AclFilter(principal=principal)))
+    if not rules:
+        _require_authorizer(client, bootstrap)
     if as_json:
         show_json([_as_json(rule) for rule in rules])
     elif not rules:
@@ -225,10 +248,11 @@ def _as_json(rule: AclRule) -> dict[str, str]:
 
 @app.command("remove", epilog=f"Example: [bold]headrace acl remove -u ann --write orders[/bold]   {RESOURCE_HELP}")
 @with_rights
-def remove(user: User, rights: list[Right], yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def remove(
+    user: User, rights: list[Right], yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None
+) -> None:
     """Remove somebody's rules, those that allow and those that deny: the ones named, or all of them."""
     from headrace.client.admin.acls import find_rules, remove_rules
-    from headrace.client.admin.wire_admin import WireAdmin
 
     principal = read_principal(user)
     filters = [
@@ -241,11 +265,10 @@ def remove(user: User, rights: list[Right], yes: Yes = False, bootstrap: Bootstr
         )
         for right in rights
     ] or [AclFilter(principal=str(principal))]
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
-        if not rights and (found := find_rules(admin, filters[0])):
-            confirm(f"Remove all {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
-        removed = remove_rules(admin, filters)
+    client = _client(bootstrap, properties)
+    if not rights and (found := attempt("list the rules", bootstrap, lambda: find_rules(client, filters[0]))):
+        confirm(f"Remove all {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
+    removed = attempt("remove the rules", bootstrap, lambda: remove_rules(client, filters))
     for rule in removed:
         remark(f"Removed: {rule}.")
     if not removed:
@@ -254,10 +277,15 @@ def remove(user: User, rights: list[Right], yes: Yes = False, bootstrap: Bootstr
 
 @app.command("check", epilog=f"Example: [bold]headrace acl check --user ann --write orders[/bold]   {RESOURCE_HELP}")
 @with_rights
-def check(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def check(
+    user: User,
+    rights: list[Right],
+    host: Host = ANY_HOST,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+) -> None:
     """Say whether somebody may do something, and by which rule.  Exits with 1 where the answer is no."""
     from headrace.client.admin.acls import find_rules
-    from headrace.client.admin.wire_admin import WireAdmin
     from headrace.model.access.principals import Subject, parse_super_users
     from headrace.security.authorization.authorizer import Authorizer
     from headrace.security.authorization.index import AclIndex
@@ -267,14 +295,13 @@ def check(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Boo
     if patterns := [right.resource for right in rights if right.resource.endswith("*")]:
         raise typer.BadParameter(f"{patterns[0]} is many; ask about one.")
     subject = Subject(read_principal(user), address="" if host == ANY_HOST else host)
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
-        rules = find_rules(admin, AclFilter())
-        settings = _settings(admin, "super.users", "allow.everyone.if.no.acl.found")
+    client = _client(bootstrap, properties)
+    settings = _require_authorizer(client, bootstrap)
+    rules = attempt("list the rules", bootstrap, lambda: find_rules(client, AclFilter()))
     authorizer = Authorizer(
         AclIndex(rules),
-        parse_super_users(settings["super.users"]),
-        allow_everyone_if_no_acl_found=settings["allow.everyone.if.no.acl.found"] == "true",
+        parse_super_users(settings.get("super.users", "")),
+        allow_everyone_if_no_acl_found=settings.get("allow.everyone.if.no.acl.found") == "true",
     )
     decisions = [(right, authorizer.decide(subject, right.operation, right.resource_type, right.name)) for right in rights]
     for right, decision in decisions:
@@ -283,16 +310,14 @@ def check(user: User, rights: list[Right], host: Host = ANY_HOST, bootstrap: Boo
         raise typer.Exit(1)
 
 
-def _settings(admin: Any, *names: str) -> dict[str, str]:
-    """Settings of a broker that decisions depend on."""
-    from headrace.client.admin.wire_admin import raise_for
-    from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+def _require_authorizer(client: "AdminClient", bootstrap: str) -> dict[str, str]:
+    """The settings of a broker, which has to hold to rules.  librdkafka finds none, and no error, on one that does not."""
+    from headrace.client.admin.acls import broker_settings
 
-    broker = min(admin.brokers())
-    asked = DescribeConfigsResource(resource_type=4, resource_name=str(broker), configuration_keys=names)
-    (result,) = admin.call(DescribeConfigsRequest(resources=(asked,)), broker=broker).results
-    raise_for(result.error_code, f"the settings of broker {broker}", result.error_message)
-    return {config.name: config.value or "" for config in result.configs}
+    settings = attempt("read the settings of a broker", bootstrap, lambda: broker_settings(client))
+    if settings.get("authorizer", "acl") == "none" and not settings.get("authorizer.class.name"):
+        raise Failure("this cluster holds to no rules: everybody may do everything. Set authorizer=acl on every broker.")
+    return settings
 
 
 class Kind(StrEnum):

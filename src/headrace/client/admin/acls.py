@@ -1,79 +1,82 @@
-"""Rules of who may do what, over the wire: made, found and removed."""
+"""Rules of who may do what, by way of librdkafka, so that they can be made wherever a client can sign in.
+
+Its errors are the caller's to translate."""
 
 from collections.abc import Iterable
+from typing import Final
 
-from headrace.client.admin.wire_admin import WireAdmin, raise_for
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+)
+from confluent_kafka.admin import ResourceType as ClientResourceType
+
 from headrace.model.access.acls import AclFilter, AclRule, Operation, PatternType, Permission, ResourceType
 from headrace.model.access.principals import parse_principal
-from headrace.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from headrace.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl, DeleteAclsRequest
-from headrace.wire.messages.describe_acls import AclDescription, DescribeAclsRequest, DescribeAclsResource
+
+SECONDS_MAX: Final = 15.0
 
 
-def create_rules(admin: WireAdmin, rules: Iterable[AclRule]) -> None:
+def create_rules(client: AdminClient, rules: Iterable[AclRule]) -> None:
     """Make rules; those that are there already stay."""
-    wanted = tuple(rules)
-    reply = admin.call_controller(CreateAclsRequest(creations=tuple(map(_creation, wanted))))
-    for rule, result in zip(wanted, reply.results, strict=True):
-        raise_for(result.error_code, str(rule), result.error_message)
+    for made in client.create_acls([_binding(rule) for rule in rules]).values():
+        made.result(SECONDS_MAX)
 
 
-def find_rules(admin: WireAdmin, wanted: AclFilter) -> list[AclRule]:
+def find_rules(client: AdminClient, wanted: AclFilter) -> list[AclRule]:
     """The rules that a filter finds."""
-    reply = admin.call(
-        DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.resource_name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
-    )
-    raise_for(reply.error_code, "rules", reply.error_message)
-    return [_rule(resource, acl) for resource in reply.resources for acl in resource.acls]
+    return [_rule(binding) for binding in client.describe_acls(_filter(wanted)).result(SECONDS_MAX)]
 
 
-def remove_rules(admin: WireAdmin, filters: Iterable[AclFilter]) -> list[AclRule]:
+def remove_rules(client: AdminClient, filters: Iterable[AclFilter]) -> list[AclRule]:
     """Remove the rules that filters find; which those were."""
-    asked = tuple(
-        DeleteAclsFilter(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.resource_name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
-        for wanted in filters
-    )
-    reply = admin.call_controller(DeleteAclsRequest(filters=asked))
-    for result in reply.filter_results:
-        raise_for(result.error_code, "rules", result.error_message)
-    return [_rule(acl, acl) for result in reply.filter_results for acl in result.matching_acls]
+    answers = client.delete_acls([_filter(wanted) for wanted in filters]).values()
+    return [_rule(binding) for answer in answers for binding in answer.result(SECONDS_MAX)]
 
 
-def _creation(rule: AclRule) -> AclCreation:
-    return AclCreation(
-        resource_type=rule.resource_type,
-        resource_name=rule.resource_name,
-        resource_pattern_type=rule.pattern_type,
-        principal=str(rule.principal),
-        host=rule.host,
-        operation=rule.operation,
-        permission_type=rule.permission,
+def broker_settings(client: AdminClient) -> dict[str, str]:
+    """The settings of one broker, on which decisions depend, too."""
+    broker = min(client.list_topics(timeout=SECONDS_MAX).brokers)
+    (answer,) = client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values()
+    return {name: entry.value or "" for name, entry in answer.result(SECONDS_MAX).items()}
+
+
+def _binding(rule: AclRule) -> AclBinding:
+    return AclBinding(
+        ClientResourceType(rule.resource_type),
+        rule.resource_name,
+        ResourcePatternType(rule.pattern_type),
+        str(rule.principal),
+        rule.host,
+        AclOperation(rule.operation),
+        AclPermissionType(rule.permission),
     )
 
 
-def _rule(resource: DescribeAclsResource | DeleteAclsMatchingAcl, acl: AclDescription | DeleteAclsMatchingAcl) -> AclRule:
+def _filter(wanted: AclFilter) -> AclBindingFilter:
+    return AclBindingFilter(
+        ClientResourceType(wanted.resource_type),
+        wanted.resource_name,
+        ResourcePatternType(wanted.pattern_type),
+        wanted.principal,
+        wanted.host,
+        AclOperation(wanted.operation),
+        AclPermissionType(wanted.permission),
+    )
+
+
+def _rule(binding: AclBinding) -> AclRule:
     return AclRule(
-        permission=Permission(acl.permission_type),
-        principal=parse_principal(acl.principal),
-        host=acl.host,
-        operation=Operation(acl.operation),
-        resource_type=ResourceType(resource.resource_type),
-        resource_name=resource.resource_name,
-        pattern_type=PatternType(resource.pattern_type),
+        permission=Permission(binding.permission_type.value),
+        principal=parse_principal(binding.principal),
+        host=binding.host,
+        operation=Operation(binding.operation.value),
+        resource_type=ResourceType(binding.restype.value),
+        resource_name=binding.name,
+        pattern_type=PatternType(binding.resource_pattern_type.value),
     )
