@@ -8,23 +8,26 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from headrace.broker.handlers import delete_records
+from headrace.broker.handlers.list_offsets import MAX_TIMESTAMP
 from headrace.broker.partitions import replicas
+from headrace.broker.partitions.page_cache import WrittenLately
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.storage import Opened
 from headrace.log.interface import PartitionLog
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.testing.disk import SimulatedDisk, WatchedDisk
+from headrace.testing.disk import PAGE_BYTES, SimulatedDisk, WatchedDisk
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.fetch import EpochEndOffset, PartitionData
+from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.integration.test_deleted_records import deletion
 
@@ -72,6 +75,13 @@ class Stage:
 
     async def fetch(self) -> None:
         await self.cluster.fetch(self.leader, "t", self.leading.log.start_offset)
+
+    async def look_for_times(self) -> None:
+        for timestamp in (0, MAX_TIMESTAMP):
+            wanted = ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(partition_index=0, timestamp=timestamp),))
+            answer = await self.cluster.call(self.leader, ListOffsetsRequest(replica_id=-1, topics=(wanted,)), 7)
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+            assert answer.topics[0].partitions[0].offset >= 0
 
     async def checkpoint(self) -> None:
         for broker in self.cluster.brokers.values():
@@ -161,12 +171,59 @@ def test_no_call_that_waits_for_a_disk_is_made_on_the_event_loop() -> None:
     assert not found, f"{len(found)} times, first:\n{found[0]}"
 
 
+@pytest.mark.parametrize("ask", [Stage.fetch, Stage.look_for_times])
+def test_what_is_not_in_memory_is_not_read_on_the_event_loop(ask: Callable[[Stage], Awaitable[None]]) -> None:
+    disks = watched()
+
+    async def story() -> None:
+        async with MemoryCluster(2, SETTINGS, disks=disks) as cluster:
+            stage = Stage(cluster)
+            await stage.set_up()
+            for _ in range(3):
+                await stage.produce()
+            stage.leading.written_lately = cast(WrittenLately, LongAgo())
+            disks[stage.leader].forget_pages()
+            await ask(stage)
+
+    play(story)
+
+    found = [text for disk in disks.values() for text in disk.found]
+    assert not found, f"{len(found)} times, first:\n{found[0]}"
+
+
+class LongAgo:
+    """Nothing of a partition was written lately."""
+
+    def is_warm(self, offset: int) -> bool:
+        return False
+
+    def note(self, end_offset: int, size_bytes: int) -> None:
+        return
+
+
 def test_the_watched_disk_would_tell() -> None:
     disk = WatchedDisk(SimulatedDisk(random.Random(1)))
     disk.forbidden_thread = threading.get_ident()
     disk.open(Path("/file"), create=True).sync()
 
     assert [text.splitlines()[0] for text in disk.found] == ["sync /file"]
+
+
+def test_the_watched_disk_tells_of_a_read_of_what_is_not_in_memory() -> None:
+    disk = WatchedDisk(SimulatedDisk(random.Random(1)))
+    disk.forbidden_thread = threading.get_ident()
+    file = disk.open(Path("/file"), create=True)
+    file.append([bytes(3 * PAGE_BYTES)])
+    file.read_at(0, 1)
+    disk.forget_pages()
+    elsewhere = threading.Thread(target=file.read_at, args=(0, PAGE_BYTES))
+    elsewhere.start()
+    elsewhere.join()
+    file.read_at(0, PAGE_BYTES)
+    assert disk.found == []
+
+    file.read_at(0, PAGE_BYTES + 1)
+    assert [text.splitlines()[0] for text in disk.found] == ["read /file"]
 
 
 class Gaps:

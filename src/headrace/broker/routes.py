@@ -213,7 +213,10 @@ APIS: Mapping[int, Served] = {
             ),
             first_version=4,
         ),
-        _now(ListOffsetsRequest, lambda parts, request, context: list_offsets.handle(request, context, parts.replicas)),
+        _later(
+            ListOffsetsRequest,
+            lambda parts, request, context: list_offsets.handle(request, context, parts.replicas, parts.host.disk),
+        ),
         _now(
             MetadataRequest,
             lambda parts, request, context: metadata.handle(

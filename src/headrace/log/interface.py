@@ -4,10 +4,9 @@ All calls are synchronous.  All but `sync` belong to the event loop's thread; `s
 Errors: `RequestError` when the caller's bytes or offsets are wrong, `StorageError` when the machine failed.
 """
 
-from pathlib import Path
 from typing import Protocol
 
-from headrace.host.disk import Buffer
+from headrace.host.disk import Buffer, Disk
 from headrace.log.epochs import EpochCache
 from headrace.log.origin import Origin
 from headrace.log.producers.producer_state import TRUSTED, ProducerStates, VerificationGuard
@@ -24,9 +23,18 @@ __all__ = [
     "Origin",
     "PartitionLog",
     "Read",
+    "ReadAhead",
     "RemovedSegment",
     "VerificationGuard",
 ]
+
+
+class ReadAhead(Protocol):
+    """A read or a search that a thread tries first, so that the loop finds what it needs in memory."""
+
+    def run(self, disk: Disk) -> None:
+        """In any thread; it never fails."""
+        ...
 
 
 class PartitionLog(Protocol):
@@ -103,8 +111,12 @@ class PartitionLog(Protocol):
         """
         ...
 
-    def place_of(self, offset: int) -> tuple[Path, int] | None:
-        """The file and position at which a read of this offset begins; None where there is no file."""
+    def ahead_of_read(self, offset: int, size: int) -> ReadAhead | None:
+        """For a thread, what brings into memory what a read of this offset will want; None where there is nothing to bring."""
+        ...
+
+    def ahead_of_search(self, timestamp: int | None, up_to: int) -> ReadAhead | None:
+        """The same for a search for a time, or for the greatest where none is given."""
         ...
 
     def sync(self) -> int:

@@ -343,7 +343,8 @@ class SimulatedDisk:
 class WatchedDisk:
     """Any disk, watched: whoever makes it wait on one particular thread is noted, and syncs take as long as one likes.
 
-    `forbidden_thread` is an event loop's: nothing on it may wait for a medium, however fast that is today.
+    `forbidden_thread` is an event loop's: nothing on it may wait for a medium, however fast that is today.  After `forget_pages`
+    that goes for reads, too: of what nobody has written or read since on another thread.
     """
 
     def __init__(self, disk: Disk, *, sync_seconds: float = 0.0) -> None:
@@ -352,6 +353,22 @@ class WatchedDisk:
         self.forbidden_thread: int | None = None
         # What was done on that thread, with the lines that led to it.
         self.found: list[str] = []
+        # The pages that are in memory; None while all are.
+        self._pages: set[tuple[Path, int]] | None = None
+
+    def forget_pages(self) -> None:
+        """Nothing is in memory any more."""
+        self._pages = set()
+
+    def touch(self, path: Path, position: int, size: int) -> None:
+        """These bytes are in memory now."""
+        if self._pages is not None:
+            self._pages.update(_pages(path, position, size))
+
+    def reads(self, path: Path, position: int, size: int) -> None:
+        if self._pages is not None and not self._pages.issuperset(_pages(path, position, size)):
+            self.waits("read", path, 0.0)
+        self.touch(path, position, size)
 
     def waits(self, what: str, path: Path, seconds: float | None = None) -> None:
         if threading.get_ident() == self.forbidden_thread:
@@ -382,6 +399,7 @@ class WatchedDisk:
         return self._disk.total_bytes(path)
 
     def read_bytes(self, path: Path) -> bytes:
+        self.reads(path, 0, self._disk.size(path))
         return self._disk.read_bytes(path)
 
     def exists(self, path: Path) -> bool:
@@ -418,9 +436,12 @@ class WatchedFile:
         return self._file.size()
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        return self._file.append(parts)
+        position = self._file.append(parts)
+        self._disk.touch(self.path, position, sum(map(len, parts)))
+        return position
 
     def read_at(self, position: int, size: int) -> bytes:
+        self._disk.reads(self.path, position, min(size, self._file.size() - position))
         return self._file.read_at(position, size)
 
     def truncate(self, size: int) -> None:
@@ -516,6 +537,10 @@ class SimulatedFile:
 
     def close(self) -> None:
         self._is_open = False
+
+
+def _pages(path: Path, position: int, size: int) -> set[tuple[Path, int]]:
+    return {(path, page) for page in range(position // PAGE_BYTES, -(-(position + size) // PAGE_BYTES))}
 
 
 def _absolute(path: Path) -> Path:

@@ -1,8 +1,12 @@
 """ListOffsets: the offset at the start, at the end, at a time, or of the latest time."""
 
+import asyncio
+
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.reading import warm_up_search
 from headrace.broker.partitions.replicas import Replicas
+from headrace.host.disk import Disk
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.wire.messages.list_offsets import (
@@ -18,22 +22,26 @@ CONSUMER = -1
 READ_COMMITTED = 1
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext, replicas: Replicas) -> ListOffsetsResponse:
+async def handle(request: ListOffsetsRequest, context: RequestContext, replicas: Replicas, disk: Disk) -> ListOffsetsResponse:
     topics = []
     for topic in request.topics:
-        answers = [_answer(replicas, request, topic.name, wanted, context) for wanted in topic.partitions]
+        # One after the other: however many times are asked for, one thread looks for them.
+        answers = [await _answer(replicas, disk, request, topic.name, wanted, context) for wanted in topic.partitions]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
-def _answer(
-    replicas: Replicas, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, context: RequestContext
+async def _answer(
+    replicas: Replicas, disk: Disk, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
         context.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
-        partition = replicas.find(topic, index)
-        partition.require_leader(wanted.current_leader_epoch)
+        partition = _led(replicas, topic, wanted)
+        if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+            time = None if wanted.timestamp == MAX_TIMESTAMP else wanted.timestamp
+            await warm_up_search(asyncio.get_running_loop(), disk, partition, time, _end(partition, request))
+            partition = _led(replicas, topic, wanted)  # it may be another's by now
         timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
     except RequestError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
@@ -49,12 +57,20 @@ def _answer(
     )
 
 
-def _find(partition: Partition, request: ListOffsetsRequest, timestamp: int) -> tuple[int, int, int]:
-    log = partition.log
+def _led(replicas: Replicas, topic: str, wanted: ListOffsetsPartition) -> Partition:
+    partition = replicas.find(topic, wanted.partition_index)
+    partition.require_leader(wanted.current_leader_epoch)
+    return partition
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
     if request.replica_id != CONSUMER:
-        up_to = log.end_offset
-    else:
-        up_to = partition.readable_to(committed_only=request.isolation_level == READ_COMMITTED)
+        return partition.log.end_offset
+    return partition.readable_to(committed_only=request.isolation_level == READ_COMMITTED)
+
+
+def _find(partition: Partition, request: ListOffsetsRequest, timestamp: int) -> tuple[int, int, int]:
+    log, up_to = partition.log, _end(partition, request)
     match timestamp:
         case -1:
             return -1, up_to, log.epochs.latest

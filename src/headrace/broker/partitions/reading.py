@@ -1,21 +1,13 @@
 """Cold reads.  A log belongs to the event loop's thread; what is not in memory is first brought there by another thread.
 
-The thread reads the bytes through a descriptor of its own and forgets them: the loop's own read then finds them in the page cache
-and does not wait for the disk.
+The thread finds and reads the bytes through descriptors of its own and forgets them: the loop's own read or search then finds
+them in the page cache and does not wait for the disk.  That the read itself may fail is for the read to tell.
 """
 
 import asyncio
-import logging
-from pathlib import Path
 
 from headrace.broker.partitions.partition import Partition
 from headrace.host.disk import Disk
-from headrace.model.errors import StorageError
-
-logger = logging.getLogger(__name__)
-
-# What is read and forgotten is held in pieces of this size: many may read at once.
-PIECE_BYTES = 1024 * 1024
 
 
 def is_warm(partition: Partition, offset: int) -> bool:
@@ -24,25 +16,18 @@ def is_warm(partition: Partition, offset: int) -> bool:
 
 
 async def warm_up(loop: asyncio.AbstractEventLoop, disk: Disk, partition: Partition, offset: int, size: int) -> None:
-    """Bring what a read will want into memory.  That the read itself may fail is for the read to tell."""
-    try:
-        place = partition.log.place_of(offset)
-    except StorageError:
-        return
-    if place is not None:
-        await loop.run_in_executor(None, _read_and_forget, disk, *place, size)
+    """Bring what a read will want into memory."""
+    ahead = partition.log.ahead_of_read(offset, size)
+    if ahead is not None:
+        await loop.run_in_executor(None, ahead.run, disk)
 
 
-def _read_and_forget(disk: Disk, path: Path, position: int, size: int) -> None:
-    try:
-        file = disk.open(path)
-    except OSError:
+async def warm_up_search(
+    loop: asyncio.AbstractEventLoop, disk: Disk, partition: Partition, timestamp: int | None, up_to: int
+) -> None:
+    """Bring what a search for a time will want into memory; without one, what a search for the greatest will."""
+    if is_warm(partition, partition.log.start_offset):
         return
-    try:
-        for start in range(position, position + size, PIECE_BYTES):
-            if not file.read_at(start, min(PIECE_BYTES, position + size - start)):
-                break
-    except OSError as error:
-        logger.warning("could not read ahead in %s: %s", path, error)
-    finally:
-        file.close()
+    ahead = partition.log.ahead_of_search(timestamp, up_to)
+    if ahead is not None:
+        await loop.run_in_executor(None, ahead.run, disk)

@@ -7,7 +7,7 @@ the file where it is needed, so memory does not grow with the log.
 
 import struct
 from bisect import bisect_right
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from headrace.host.disk import is_full
 from headrace.log.segments.files import Handle
@@ -55,6 +55,10 @@ class SparseIndex:
                 # Half an entry would put every later one out of step.
                 file.truncate(self._count * size)
         return self._count
+
+    def take_over(self, other: Self) -> None:
+        """Know what another knows that has the same file."""
+        self._pending, self._count = other._pending[:], other._count
 
     def _add(self, *fields: int) -> None:
         self._pending += self.ENTRY.pack(*fields)

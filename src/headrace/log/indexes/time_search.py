@@ -1,9 +1,22 @@
 """Finding records by their time: through the time index to a batch, then record by record."""
 
+from collections.abc import Iterator
+from typing import Protocol
+
+from headrace.log.indexes.time_index import TimeEntry
 from headrace.log.results import FoundOffset
 from headrace.log.segments.segment import Segment
-from headrace.log.segments.segments import Segments
 from headrace.records.record import read_records
+
+
+class Segments(Protocol):
+    """Segments, oldest first, and what their indexes know."""
+
+    def __iter__(self) -> Iterator[Segment]: ...
+    def locate(self, segment: Segment, offset: int) -> int: ...
+    def position_before(self, segment: Segment, timestamp: int) -> int: ...
+    def largest_timestamp(self, segment: Segment) -> int: ...
+    def latest_before(self, segment: Segment, offset: int) -> TimeEntry: ...
 
 
 def first_at_or_after(segments: Segments, start_offset: int, timestamp: int, up_to: int) -> FoundOffset | None:

@@ -4,7 +4,6 @@ Always: the same answers as the log on disk.
 """
 
 from bisect import bisect_left
-from pathlib import Path
 
 from headrace.host.clock import Clock
 from headrace.log.appending import Appender
@@ -82,7 +81,10 @@ class MemoryLog:
     def failure(self) -> StorageError | None:
         return self._state.failure
 
-    def place_of(self, offset: int) -> tuple[Path, int] | None:
+    def ahead_of_read(self, offset: int, size: int) -> None:
+        return None
+
+    def ahead_of_search(self, timestamp: int | None, up_to: int) -> None:
         return None
 
     def sync(self) -> int:

@@ -1,12 +1,12 @@
 """Reading a log from its segments: from one to the next, and past what consumers cannot step over by themselves."""
 
 from bisect import bisect_right
-from pathlib import Path
 from typing import Final, NoReturn
 
 from headrace.log.epochs import EpochCache
 from headrace.log.results import CorruptBatch, Read
 from headrace.log.segments.batch_reading import read_segment
+from headrace.log.segments.reading_ahead import AheadOfRead, AheadOfSearch, ReadAhead
 from headrace.log.segments.scanning import Hole
 from headrace.log.segments.segment import Segment
 from headrace.log.segments.segments import Segments
@@ -89,17 +89,17 @@ class SegmentReader:
             self._visit(read.next_offset, segment, position)
         return read
 
-    def place_of(self, offset: int) -> tuple[Path, int] | None:
-        """The file and position at which a read of this offset begins; None where there is no such offset."""
+    def ahead_of_read(self, offset: int, size: int) -> ReadAhead | None:
         state, segments = self._state, self._segments
-        state.require_working()
-        if not state.start_offset <= offset < state.end_offset:
+        if state.failure is not None or not state.start_offset <= offset < state.end_offset:
             return None
-        visited = segments.visited.get(offset)
-        if visited is not None:
-            return visited[0].log.path, visited[1]
-        segment = segments.all[segments.holding(offset)]
-        return segment.log.path, segments.locate(segment, offset)
+        segment, position = segments.visited.get(offset, (None, None))
+        return AheadOfRead(segment or segments.all[segments.holding(offset)], offset, position, size)
+
+    def ahead_of_search(self, timestamp: int | None, up_to: int) -> ReadAhead | None:
+        if self._state.failure is not None:
+            return None
+        return AheadOfSearch(self._segments.all, self._state.start_offset, timestamp, up_to)
 
     def _lost_end(self, segment: Segment, offset: int, next_base: int) -> NoReturn:
         """A segment's last batch ends where the next segment begins, always: when it does not, the end of the file is gone."""

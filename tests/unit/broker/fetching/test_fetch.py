@@ -173,7 +173,9 @@ class _Interest:
     def look(self) -> list[FoundTopic]:
         """One partition, of which each record is a byte."""
         world = self._world
-        log = SimpleNamespace(start_offset=0, end_offset=world.readable, size_bytes=world.readable, place_of=lambda offset: None)
+        log = SimpleNamespace(
+            start_offset=0, end_offset=world.readable, size_bytes=world.readable, ahead_of_read=lambda offset, size: None
+        )
         partition = SimpleNamespace(log=log, written_lately=SimpleNamespace(is_warm=lambda offset: not world.is_cold))
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MAX_BYTES)
         return [(FetchTopic(partitions=(wanted,)), [(wanted, cast(Partition, partition), ErrorCode.NONE)])]
