@@ -6,6 +6,8 @@ from typing import Any
 
 from headrace.broker.coordinators.transactions.markers import MarkerSender
 from headrace.coordination.moment import Moment
+from headrace.coordination.transaction.markers import Marker
+from headrace.model.identity import ProducerIdentity
 from tests.support.waiting import until_async
 
 
@@ -44,5 +46,33 @@ def test_a_shard_that_is_loaded_anew_while_its_predecessor_waits_to_try_again_is
 
         assert len(before.looks) == 1
         sender.close()
+
+    asyncio.run(story())
+
+
+def test_a_shard_that_cannot_take_note_of_its_markers_is_loaded_again() -> None:
+    async def story() -> None:
+        led, failures = led_shard(), []
+        led.fail, led.take_news = failures.append, lambda news: None
+
+        def fails(*_: object) -> None:
+            raise ValueError("a bug")
+
+        led.shard.note_markers = fails
+        shards: Any = SimpleNamespace(
+            now=lambda: Moment(monotonic=0.0, wall_ms=0), is_loaded=lambda index: True, serving=lambda index: led
+        )
+        nobody: Any = None
+        sender = MarkerSender(1, nobody, shards, nobody, nobody, nobody, on_written=nobody)
+        marker = Marker(
+            transactional_id="x",
+            producer=ProducerIdentity(7, 0),
+            committed=True,
+            partitions=frozenset(),
+            transaction_version=2,
+        )
+        await sender._send(0, marker, 1)
+
+        assert [str(failure) for failure in failures] == ["a bug"]
 
     asyncio.run(story())

@@ -105,9 +105,12 @@ class MarkerSender:
         if not self._shards.is_loaded(index):
             return  # the coordinator has moved, and its successor finishes this
         led = self._shards.serving(index)
-        led.take_news(led.shard.note_markers(marker, results, self._shards.now()))
-        self._on_written(led, marker.transactional_id)
-        self._come_back(led)
+        try:
+            led.take_news(led.shard.note_markers(marker, results, self._shards.now()))
+            self._on_written(led, marker.transactional_id)
+            self._come_back(led)
+        except Exception as error:
+            led.fail(error)  # a marker that nobody took note of would never be tried again
 
     async def _write_everywhere(self, marker: Marker, coordinator_epoch: int) -> Results:
         results: Results = {}
