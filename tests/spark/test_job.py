@@ -57,6 +57,27 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     return run
 
 
+def test_the_transforms_code_runs_once_there_is_a_session(
+    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`@udf("double")` at a module's top asks for one."""
+    java_that_lives(monkeypatch)
+    session = job.pipeline_session
+    (tmp_path / "copy_transform.py").write_text("import os\nos.environ['SESSION']\ndef transform(frame, settings): ...\n")
+
+    def started(*given: Any) -> Any:
+        monkeypatch.setenv("SESSION", "there")
+        return session(*given)
+
+    monkeypatch.setattr(job, "pipeline_session", started)
+
+    def start(*given: object) -> Any:
+        raise ValueError("it was loaded")
+
+    with pytest.raises(PipelineError, match="it was loaded"):
+        run(start)
+
+
 def java_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=SimpleNamespace(wait=lambda timeout: 143)))
 

@@ -22,7 +22,7 @@ from headrace.cli.pipeline.display import short_moment
 from headrace.cli.pipeline.submit import submit_command
 from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.batch_lines import LinePerBatch
-from headrace.spark.pipeline.catalog import find_pipeline, load_transform, ready_pipelines
+from headrace.spark.pipeline.catalog import check_transform, find_pipeline, load_transform, ready_pipelines
 from headrace.spark.pipeline.failure import explained, failed
 from headrace.spark.pipeline.file import load_pipeline_file
 from headrace.spark.pipeline.java import require_java
@@ -70,7 +70,8 @@ class TestFile:
 
         assert set(ready_pipelines()) == names
         for name in names:
-            assert callable(load_transform(load_pipeline_file(find_pipeline(name))).transform)
+            pipeline = load_pipeline_file(find_pipeline(name))
+            assert check_transform(pipeline) == load_transform(pipeline).file.resolve()
 
     def test_an_installed_package_has_them(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         build = pytest.importorskip("hatchling.build")
@@ -255,8 +256,28 @@ pandas.errors.ParserError: not a number
     def test_a_transform_that_cannot_be_loaded_is_named_with_its_line(self, code: str, said: str, pipeline_file: Path) -> None:
         pipeline_file.with_name("copy_transform.py").write_text(code)
 
-        with pytest.raises(PipelineError, match=f"its transform cannot be loaded: {said}"):
-            load_transform(load_pipeline_file(pipeline_file))
+        for look in (check_transform, load_transform):
+            with pytest.raises(PipelineError, match=f"its transform cannot be loaded: {said}"):
+                look(load_pipeline_file(pipeline_file))
+
+    @pytest.mark.parametrize(
+        ("code", "settings", "said"),
+        [
+            (
+                "def transfrom(frame, settings): return frame",
+                {},
+                r"copy_transform.py has no function transform\(frame, settings\)",
+            ),
+            (TRANSFORM, {"settings.prefxi": "x"}, "did you mean 'prefix'"),
+        ],
+    )
+    def test_what_can_be_seen_without_running_it_is_seen_before_spark_starts(
+        self, code: str, settings: dict[str, str], said: str, pipeline_file: Path
+    ) -> None:
+        pipeline_file.with_name("copy_transform.py").write_text(f"raise AssertionError('it runs')\n{code}")
+
+        with pytest.raises(PipelineError, match=said):
+            check_transform(load_pipeline_file(pipeline_file, settings))
 
 
 def test_a_pipeline_whose_output_mode_is_update_appends_what_changed(

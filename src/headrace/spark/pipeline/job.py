@@ -22,7 +22,7 @@ from headrace.client.errors import HeadraceError
 from headrace.host.signals import ending_signals
 from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.batch_lines import LinePerBatch, Show
-from headrace.spark.pipeline.catalog import Loaded, find_pipeline, load_transform
+from headrace.spark.pipeline.catalog import check_transform, find_pipeline, load_transform
 from headrace.spark.pipeline.failure import explained, failed, with_log
 from headrace.spark.pipeline.file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline.java import require_java
@@ -45,7 +45,7 @@ STOPPING = "stopping after the batch that runs; Ctrl-C again ends it at once"
 
 def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, say: Say, metrics_port: int | None = None) -> int:
     """Run until the pipeline ends or a signal ends it; how many findings a report has.  `say` tells a person what came of it."""
-    loaded = load_transform(pipeline)  # a mistake in the file is told before Java starts
+    code = check_transform(pipeline)  # a mistake in the file is told before Java starts
     state = PipelineState(
         name=pipeline.name,
         file=str(pipeline.path),
@@ -55,7 +55,7 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, say:
         started_at=now(),
     )
     state.save()
-    job = _Job(pipeline, loaded, show, say, state)
+    job = _Job(pipeline, code, show, say, state)
     try:
         findings = job.run(master, metrics_port)
         state.state = "stopped" if job.was_told_to_stop or pipeline.trigger.every else "done"
@@ -73,9 +73,9 @@ def run_pipeline(pipeline: PipelineFile, *, master: str | None, show: Show, say:
 class _Job:
     """One run of a pipeline."""
 
-    def __init__(self, pipeline: PipelineFile, loaded: Loaded, show: Show, say: Say, state: PipelineState) -> None:
+    def __init__(self, pipeline: PipelineFile, code: Path, show: Show, say: Say, state: PipelineState) -> None:
         self._pipeline = pipeline
-        self._loaded = loaded
+        self._code = code
         self._show = show
         self._say = say
         self._state = state
@@ -114,12 +114,12 @@ class _Job:
         running: Running | None = None
         try:
             self._tell("starting the queries" if self._pipeline.streaming else "running")
-            running = start(spark, self._pipeline, self._loaded, self._say)
+            running = start(spark, self._pipeline, load_transform(self._pipeline), self._say)
             self._wait(running)
             failure = running.failure()
             if not self._wanted_stop.is_set():
                 if failure is not None:
-                    raise PipelineError(explained(failure, self._loaded.file))
+                    raise PipelineError(explained(failure, self._code))
                 _require_context(spark)
             return running.findings
         finally:
@@ -146,7 +146,7 @@ class _Job:
             return 0
         if java_ended:
             raise PipelineError(with_log(JAVA_ENDED, self._log)) from None
-        raise failed(error, self._loaded.file, self._log) from None
+        raise failed(error, self._code, self._log) from None
 
     @property
     def _query_figures(self) -> Watch:
