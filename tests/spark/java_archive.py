@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headrace.spark.errors import PipelineError
-from headrace.spark.pipeline.java import require_java
+from headrace.spark.pipeline.prerequisites import require_java
 from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "spark-classes"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from headrace.spark.errors import PipelineError
+from headrace.spark.errors import OptionError, PipelineError
 from headrace.spark.pipeline import job
-from headrace.spark.pipeline.file import load_pipeline_file
+from headrace.spark.pipeline.file import PipelineFile, load_pipeline_file
 from headrace.spark.pipeline.state import known_pipelines
 
 FILE = """
@@ -46,6 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     file.write_text(FILE)
     context = SimpleNamespace(master="local[2]", _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)))
     monkeypatch.setattr(job, "require_java", lambda: None)
+    monkeypatch.setattr(job, "require_brokers", lambda pipeline: None)
     monkeypatch.setattr(job, "pipeline_session", lambda *given: SimpleNamespace(sparkContext=context))
     monkeypatch.setattr(job, "watch", lambda spark: SimpleNamespace(snapshot=list))
     monkeypatch.setattr(job, "end_session", lambda spark: None)
@@ -62,7 +63,7 @@ def test_the_transforms_code_runs_once_there_is_a_session(
 ) -> None:
     """`@udf("double")` at a module's top asks for one."""
     java_that_lives(monkeypatch)
-    session = job.pipeline_session
+    session = vars(job)["pipeline_session"]
     (tmp_path / "copy_transform.py").write_text("import os\nos.environ['SESSION']\ndef transform(frame, settings): ...\n")
 
     def started(*given: Any) -> Any:
@@ -76,6 +77,18 @@ def test_the_transforms_code_runs_once_there_is_a_session(
 
     with pytest.raises(PipelineError, match="it was loaded"):
         run(start)
+
+
+def test_what_is_missing_is_said_before_spark_starts(run: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(pipeline: PipelineFile) -> None:
+        raise OptionError("no broker")
+
+    monkeypatch.setattr(job, "require_brokers", missing)
+    monkeypatch.setattr(job, "pipeline_session", lambda *given: pytest.fail("Spark was started"))
+
+    with pytest.raises(PipelineError, match=r"^no broker$"):
+        run(lambda *given: None)
+    assert known_pipelines()["copy"].error == "no broker"
 
 
 def java_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

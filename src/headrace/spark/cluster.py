@@ -31,7 +31,15 @@ T = TypeVar("T")
 class Cluster:
     """Asks the brokers about topics and offsets.  One per reader on the driver; never pickled."""
 
-    def __init__(self, client: Mapping[str, str], *, read_committed: bool = False, connect_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        *,
+        read_committed: bool = False,
+        connect_timeout_ms: int,
+        patience_ms: int | None = None,
+    ) -> None:
+        """`patience_ms`: how long to look for a broker at addresses where none answers; else as long as for an answer."""
         self._isolation: Literal["read_committed", "read_uncommitted"] = (
             "read_committed" if read_committed else "read_uncommitted"
         )
@@ -41,7 +49,7 @@ class Cluster:
             self._admin = Admin(
                 [address for address in client["bootstrap.servers"].split(",") if address.strip()],
                 timeout=seconds,
-                connect_timeout=seconds,
+                connect_timeout=seconds if patience_ms is None else max(patience_ms / 1000, 0.1),
                 client_id=CLIENT_ID,
                 librdkafka={"reconnect.backoff.max.ms": 1000} | properties,
             )

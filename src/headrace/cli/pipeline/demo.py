@@ -179,6 +179,6 @@ def _require() -> None:
     missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
         raise Failure(f"the demo needs {' and '.join(missing)}: pip install 'headrace[spark]'")
-    from headrace.spark.pipeline.java import require_java
+    from headrace.spark.pipeline.prerequisites import require_java
 
     require_java()

@@ -43,7 +43,7 @@ def submit_command(
 
 def spark_environment() -> dict[str, str]:
     """Ours, with the Java that was found and this Python for the workers, unless they are set."""
-    from headrace.spark.pipeline.java import require_java
+    from headrace.spark.pipeline.prerequisites import require_java
 
     java = Path(require_java()).resolve()
     return {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java.parent.parent), **os.environ}

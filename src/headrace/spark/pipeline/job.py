@@ -25,8 +25,8 @@ from headrace.spark.pipeline.batch_lines import LinePerBatch, Show
 from headrace.spark.pipeline.catalog import check_transform, find_pipeline, load_transform
 from headrace.spark.pipeline.failure import explained, failed, with_log
 from headrace.spark.pipeline.file import PipelineFile, load_pipeline_file
-from headrace.spark.pipeline.java import require_java
 from headrace.spark.pipeline.metrics import Exposition, Watch, watch
+from headrace.spark.pipeline.prerequisites import require_brokers, require_java
 from headrace.spark.pipeline.run import Running, Say, start
 from headrace.spark.pipeline.session import end_session, java_has_ended, pipeline_session
 from headrace.spark.pipeline.state import PipelineState, now
@@ -89,10 +89,13 @@ class _Job:
 
     def run(self, master: str | None, metrics_port: int | None) -> int:
         require_java()
-        self._tell("starting Spark")
         self._stop_on_signals()
-        self._log = None if master is None else self._state.log
         try:
+            require_brokers(self._pipeline)
+            if self._wanted_stop.is_set():
+                return 0
+            self._tell("starting Spark")
+            self._log = None if master is None else self._state.log
             spark = pipeline_session(f"headrace-{self._pipeline.name}", master, self._pipeline.spark, self._log)
         except Exception as error:
             return self._ended_by(error)

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.spark.pipeline.java import require_java
+from headrace.spark.pipeline.prerequisites import require_java
 
 # What exactly-once delivery and event times rest on, and what keeps a laptop's terminal readable.
 SETTINGS = {
