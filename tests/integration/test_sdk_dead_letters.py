@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headrace import Admin, Consumer, DeadLetters, InvalidArgument, Producer, Record, Reject
+from headrace import Admin, Consumer, DeadLetters, InvalidArgument, Producer, Record, Reject, TopicNotFound
 from headrace.cli.topics.dead_letter import app
 from headrace.client.deadletter import redrive
 from tests.support.waiting import stays, until
@@ -289,6 +289,24 @@ def test_the_command_refuses_a_topic_that_holds_no_dead_letters(bootstrap: str, 
     assert forced.exit_code == 1
 
 
+@pytest.mark.parametrize("one", [[], ["--partition", "0", "--offset", "0"]])
+def test_a_target_that_does_not_exist_is_refused_and_not_created(bootstrap: str, topic: str, one: list[str]) -> None:
+    park(bootstrap, topic, 1)
+    dead, misspelt = f"{topic}.dead-letter", f"{topic}x"
+    said = f"topic '{misspelt}' does not exist; did you mean '{topic}'? If not, create it first: headrace topic create {misspelt}"
+
+    result = CliRunner().invoke(app, ["redrive", dead, "--to", misspelt, "--yes", *one, "--bootstrap", bootstrap])
+    assert str(result.exception) == said
+    with pytest.raises(TopicNotFound, match=re.escape(said)):
+        redrive.redrive(bootstrap, dead, to=misspelt)
+    with pytest.raises(TopicNotFound, match=re.escape(said)):
+        redrive.redrive_one(bootstrap, redrive.one_parked(bootstrap, dead, 0, 0), to=misspelt)
+    with pytest.raises(TopicNotFound, match="topic '0815' does not exist; create it first: headrace topic create 0815"):
+        redrive.redrive(bootstrap, dead, to="0815")
+    with Admin(bootstrap) as admin:
+        assert not {misspelt, "0815"} & set(admin.topic_names())
+
+
 def broken(*_: Any) -> Any:
     raise ZeroDivisionError("mine")
 
@@ -309,6 +327,8 @@ def test_a_retry_or_a_backoff_that_raises_ends_the_subscription_with_its_error(
 def test_the_command_lists_shows_and_redrives(bootstrap: str, topic: str) -> None:
     park(bootstrap, topic, 2)
     dead = f"{topic}.dead-letter"
+    with Admin(bootstrap) as admin:
+        admin.create_topic(f"{topic}-else")
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, [*arguments, "--bootstrap", bootstrap])

@@ -135,12 +135,15 @@ def redrive(
             letter = one_parked(bootstrap, topic, partition, offset)
         if not (to or letter.origin_topic):
             raise Failure(f"{topic}[{partition}]@{offset} does not say where it came from. Name a topic with --to.")
+        _require_target(bootstrap, to or letter.origin_topic)
         confirm(f"Send {topic}[{partition}]@{offset} back to {to or letter.origin_topic}?", yes=yes)
         redrive_one(bootstrap, letter, to=to)
         done = Redriven(sent=1, skipped=0)
     else:
         if not force:
             _require_letters(bootstrap, topic)
+        if to is not None:
+            _require_target(bootstrap, to)
         confirm(f"Send what is parked in {topic} back to {to or 'where it came from'}?", yes=yes)
         stayed = _Stayed()
         with _named(topic):
@@ -190,6 +193,15 @@ def _require_letters(bootstrap: str, topic: str) -> None:
         near = [name for name in (topic + SUFFIX,) if name in topics]
         hint = f"Did you mean {near[0]}? " if near else ""
         raise Failure(f"{topic} is not a dead-letter topic. {hint}Use --force to read all of it nevertheless.")
+
+
+def _require_target(bootstrap: str, target: str) -> None:
+    """Before anybody is asked whether to send something there."""
+    from headrace import Admin
+    from headrace.client.deadletter.redrive import require_target
+
+    with Admin(bootstrap) as admin:
+        require_target(target, admin.topic_names())
 
 
 @contextmanager

@@ -8,8 +8,9 @@ next redrive tries it again: its topic may exist by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from headrace.client.admin.admin import Admin
@@ -24,6 +25,7 @@ from headrace.client.producer.producer import Producer
 from headrace.client.producer.transaction import Transaction
 from headrace.client.push.handlers import plain_function_or_none
 from headrace.client.records.record import Headers, Record
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 
 SUFFIX = ".dead-letter"
@@ -168,7 +170,7 @@ def redrive(
     repeats: int = REPEATS_MAX,
     on_skipped: Callable[[Skipped], object] | None = None,
 ) -> Redriven:
-    """Send what is parked and not yet sent back to its origin, or all of it to the topic `to`.
+    """Send what is parked and not yet sent back to its origin, or all of it to the topic `to`, which has to exist.
 
     Each record goes to the partition it came from, so that it meets the records of its key again.  One that cannot go back is
     passed over, and told to `on_skipped` (or the log): it does not say where it came from, its topic does not exist, or it has
@@ -181,6 +183,8 @@ def redrive(
     with Admin(bootstrap) as admin:
         ends = admin.offsets(topic, "latest")
         rule = _Rule(to, {name: len(found.partitions) for name, found in admin.topics().items()}, repeats)
+        if to is not None:
+            require_target(to, rule.counts)
         if not _waiting(admin, topic):
             return Redriven(0, 0)
         with (
@@ -292,6 +296,17 @@ def no_way_back(origin: str, topics: Container[str]) -> str | None:
     return None if origin in topics else f"it came from topic {origin!r}, which does not exist"
 
 
+def require_target(target: str, topics: Iterable[str]) -> None:
+    """Refuse a topic that is not there: a broker may create it at the first record, and a misspelt one has no reader."""
+    names = [*topics]
+    if target in names:
+        return
+    near = get_close_matches(target, names, n=1)
+    meant = f"did you mean {near[0]!r}? If not, create it first" if near else "create it first"
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    raise TopicNotFound(f"topic {target!r} does not exist; {meant}: headrace topic create {target}", code=code, name=code.name)
+
+
 def _log_skipped(skipped: Skipped) -> None:
     log.warning("%s; it is not sent back", skipped)
 
@@ -302,6 +317,8 @@ def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None)
     topic = record.topic
     with Admin(bootstrap) as admin:
         counts = {name: len(found.partitions) for name, found in admin.topics().items()}
+        if target := to or parked_record.origin_topic:
+            require_target(target, counts)
         with (
             Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
             Producer(bootstrap, transactional_id=group_name(topic), linger=0) as producer,
