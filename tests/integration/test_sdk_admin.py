@@ -42,6 +42,21 @@ def test_a_topic_is_made_described_and_deleted(admin: Admin, topic: str) -> None
     admin.delete_topic(topic, missing_ok=True)
 
 
+@pytest.mark.parametrize(("name", "of"), [("__consumer_offsets", "group"), ("__transaction_state", "transaction")])
+def test_a_topic_that_the_brokers_keep_for_themselves_is_not_deleted(
+    admin: Admin, bootstrap: str, topic: str, name: str, of: str
+) -> None:
+    with Producer(bootstrap, transactional_id=topic) as producer, producer.transaction() as transaction:
+        transaction.send(topic, "x")
+    with Consumer(topic, bootstrap=bootstrap, group=topic) as consumer:
+        consumer.batch(1, 10)
+
+    with pytest.raises(
+        BrokerError, match=f"could not delete topic '{name}': it is internal; deleting it would forget every {of}"
+    ):
+        admin.delete_topic(name)
+
+
 def test_a_topic_that_is_there_is_an_error_unless_that_is_fine(admin: Admin, topic: str) -> None:
     admin.create_topic(topic)
 

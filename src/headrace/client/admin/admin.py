@@ -55,6 +55,7 @@ from headrace.client.arguments import (
 )
 from headrace.client.contact import FirstContact
 from headrace.client.errors import (
+    BrokerError,
     Closed,
     GroupNotFound,
     HeadraceError,
@@ -65,7 +66,9 @@ from headrace.client.errors import (
     translate,
 )
 from headrace.client.logs import librdkafka_log
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
+from headrace.model.names import INTERNAL_TOPICS, TRANSACTION_STATE
 
 T = TypeVar("T")
 At = str | int | datetime
@@ -147,6 +150,13 @@ class Admin:
         except TopicNotFound:
             if not missing_ok:
                 raise
+        except BrokerError as error:
+            if name not in INTERNAL_TOPICS or error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise
+            # librdkafka asks in a version of the request whose answer has no room for the broker's sentence.
+            of = "transaction" if name == TRANSACTION_STATE else "group"
+            message = f"could not delete topic '{name}': it is internal; deleting it would forget every {of}"
+            raise BrokerError(message, code=error.code, name=error.name) from None
 
     def topics(self, names: Iterable[str] | None = None, *, internal: bool = False) -> dict[str, TopicDescription]:
         """All topics by name; those that Kafka keeps for itself only when asked.  Of the `names` given, those there are."""
