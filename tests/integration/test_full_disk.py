@@ -183,6 +183,24 @@ def test_a_producer_of_the_sdk_is_told_that_the_disk_is_full_and_what_to_do(brok
             many.result(15)
 
 
+def test_producers_are_told_that_a_topic_is_not_made_since_the_disk_is_full(broker: Broker, disk: SimulatedDisk) -> None:
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        fill(broker, client, disk, "t")
+    soon = "topic.metadata.propagation.max.ms"
+    command = [sys.executable, "-m", "headrace", "produce", "u", "--bootstrap", broker.bootstrap, "-X", f"{soon}=200"]
+
+    with headrace.Producer(broker.bootstrap, linger=0, librdkafka={soon: 200}) as producer:
+        late = producer.send("u", b"late")
+        with pytest.raises(
+            headrace.DeliveryFailed, match=r"'u' was not written: the topic does not exist, .* broker 1 is full: "
+        ):
+            late.result(15)
+    ended = subprocess.run(command, input="late\n", capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "the topic does not exist, and none is made without room on the disk: the disk of broker 1 is full: " in ended.stderr
+
+
 def test_a_commit_without_room_sends_nobody_looking_for_another_coordinator(broker: Broker, disk: SimulatedDisk) -> None:
     with RawClient(broker.bootstrap) as client:
         create(client, "t")

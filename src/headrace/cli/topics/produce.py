@@ -222,10 +222,12 @@ def _refused(error: Any, value: bytes | None, key: bytes | None) -> str:
 
 def _reason(topic: str, tally: Tally, bootstrap: str, properties: list[str] | None) -> str:
     """Why records were not written: the first error, and the limit that it is about."""
-    from headrace.client.admin.full_disks import in_words
-    from headrace.client.producer.refusals import ABOUT_A_LIMIT, Refusals
+    from headrace.client.admin.full_disks import full_disks, in_words
+    from headrace.client.producer.refusals import ABOUT_A_LIMIT, NO_SUCH_TOPIC, NOT_MADE, Refusals
 
     error = tally.first_error
+    if error is not None and error.name() in NO_SUCH_TOPIC and (full := full_disks(bootstrap)):
+        return f"{NOT_MADE}: {in_words(full)}."
     if tally.full_disks and (error is None or error.name() == "_MSG_TIMED_OUT"):
         return f"{in_words(tally.full_disks)}."
     if error is None or error.name() == "_MSG_TIMED_OUT":

@@ -32,7 +32,7 @@ from headrace.client.logs import log
 from headrace.client.producer.partition_counts import PartitionCounts
 from headrace.client.producer.partitioners import Partitioner
 from headrace.client.producer.receipts import BatchReceipt, Deliveries, DeliveryFuture, SendFuture
-from headrace.client.producer.refusals import Refusals
+from headrace.client.producer.refusals import NO_SUCH_TOPIC, NOT_MADE, Refusals
 from headrace.client.producer.serving import flush, flush_here, open_client, serve
 from headrace.client.producer.transaction import Transactions
 from headrace.client.producer.unseen import UnseenFailures
@@ -328,6 +328,9 @@ class Outbox:
         if error.name() in NO_ROOM and (full := self._refusals.full_disks()):
             sentence = f"a record for topic '{topic}' was not written within {self._delivery_timeout:g} s: {full}"
             return DeliveryTimeout(sentence, topic=topic, name=error.name(), retriable=True)
+        if error.name() in NO_SUCH_TOPIC and (full := self._refusals.full_disks()):
+            sentence = f"a record for topic '{topic}' was not written: {NOT_MADE}: {full}"
+            return DeliveryFailed(sentence, topic=topic, name=error.name(), retriable=True)
         limit = self._refusals.explain(error.name(), topic)
         return delivery_error(error, topic, self._bootstrap, self._delivery_timeout, self._last_error, message, limit)
 

@@ -21,6 +21,9 @@ from headrace.client.logs import librdkafka_log
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 MAKE_ROOM = "free some room there, or have topics keep less (retention.ms, retention.bytes, `headrace topic purge`)"
+# The brokers make a topic when it is first asked for, but none on full disks; all that a client hears is that there is none.
+NO_SUCH_TOPIC = frozenset({"_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART"})
+NOT_MADE = "the topic does not exist, and none is made without room on the disk"
 ASK_S = 2.0
 AGE_S = 10.0
 NOT_FOR_ADMINISTRATION = ("transactional.id", "enable.idempotence", "partitioner")
