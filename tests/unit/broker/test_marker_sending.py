@@ -52,7 +52,8 @@ def test_a_shard_that_is_loaded_anew_while_its_predecessor_waits_to_try_again_is
 
 def test_a_shard_that_cannot_take_note_of_its_markers_is_loaded_again() -> None:
     async def story() -> None:
-        led, failures = led_shard(), []
+        led = led_shard()
+        failures: list[Any] = []
         led.fail, led.take_news = failures.append, lambda news: None
 
         def fails(*_: object) -> None:
