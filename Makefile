@@ -76,7 +76,7 @@ compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics (needs Go,
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
 	@$(BIN)/headrace demo $(ARGS)
 
-references: $(STAMPS)/run ## Write docs/settings.md, wire.md and commands.md anew
+references: $(STAMPS)/run ## Write the generated pages of docs/ (settings, wire, commands, permissions) and the picture anew
 	@$(BIN)/python docs/generate.py
 
 docs: $(STAMPS)/docs references ## Build the documentation site into ./site
