@@ -110,19 +110,20 @@ def whole_number(argument: str, given: object, *, at_least: int, at_most: int | 
     return given
 
 
-def seconds(argument: str, given: object, *, at_least: float = 0.0) -> float:
+def seconds(argument: str, given: object, *, at_least: float = 0.0, at_most: float = math.inf) -> float:
     """A duration, as seconds: a number of them, or a timedelta."""
     if isinstance(given, timedelta):
         given = given.total_seconds()
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given < at_least:
+    if not isinstance(given, int | float) or isinstance(given, bool) or math.isinf(given) or not at_least <= given <= at_most:
+        upper = "" if math.isinf(at_most) else f" and at most {at_most:.10g}"
         raise InvalidArgument(
-            f"{argument}={given!r} is not a duration; accepted: seconds of at least {at_least:g}, or a timedelta"
+            f"{argument}={given!r} is not a duration; accepted: seconds of at least {at_least:g}{upper}, or a timedelta"
         )
     return float(given)
 
 
-def milliseconds(argument: str, given: object, *, at_least: float = 0.0) -> int:
-    return round(seconds(argument, given, at_least=at_least) * 1000)
+def milliseconds(argument: str, given: object, *, at_least: float = 0.0, at_most: float = math.inf) -> int:
+    return round(seconds(argument, given, at_least=at_least, at_most=at_most) * 1000)
 
 
 def timestamp_ms(argument: str, given: object) -> int:

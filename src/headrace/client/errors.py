@@ -156,7 +156,7 @@ def passes(error: KafkaError) -> bool:
 
 def refused_settings(error: KafkaException) -> InvalidArgument:
     """librdkafka's refusal to open a client."""
-    return InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str()}")
+    return InvalidArgument(f"librdkafka does not accept these settings: {error.args[0].str().strip()}")
 
 
 def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None = None) -> HeadraceError:

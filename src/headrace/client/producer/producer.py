@@ -26,7 +26,7 @@ from headrace.client.producer.outbox import Outbox
 from headrace.client.producer.partitioners import KeyHash, Partitioner
 from headrace.client.producer.receipts import Deliveries, DeliveryFuture, SendFuture, refuse_in_callback
 from headrace.client.producer.serving import flush
-from headrace.client.producer.settings import configuration
+from headrace.client.producer.settings import DELIVERY_SECONDS_MAX, configuration
 from headrace.client.producer.transaction import Transaction, check_consumer
 from headrace.client.records.record import Delivery, HeadersGiven, headers_for_sending
 from headrace.client.records.serialization import BYTES, Format, codec, encoded
@@ -97,7 +97,7 @@ class Producer:
         self._keys = codec("keys", keys)
         self._values = codec("values", values)
         chosen = _checked(partitioner)
-        delivery = seconds("delivery_timeout", delivery_timeout, at_least=0.001)
+        delivery = seconds("delivery_timeout", delivery_timeout, at_least=0.001, at_most=DELIVERY_SECONDS_MAX)
         self._native_partitioner = getattr(chosen, "native", None)
         config = configuration(
             bootstrap=self.bootstrap,

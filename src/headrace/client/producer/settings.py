@@ -11,6 +11,12 @@ from headrace.client.errors import InvalidArgument
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 STICKY_LINGER_MS = 10
 MESSAGE_MAX_BYTES = 1024 * 1024 + 512  # a value of 1 MiB and what is around it; the topic's own limit is the broker's to enforce
+# librdkafka's, which names them by properties of its own.
+DELIVERY_SECONDS_MAX = 2_147_483
+LINGER_SECONDS_MAX = 900
+BACKOFF_SECONDS_MAX = 300
+BACKOFF_MAX_SECONDS_MAX = 1000
+BATCH_BYTES_MAX = 1_000_000_000
 
 
 def configuration(
@@ -44,15 +50,17 @@ def configuration(
         "acks": acks,
         "enable.idempotence": _idempotent(acks, idempotent, transactional_id),
         "compression.type": compression,
-        "linger.ms": milliseconds("linger", linger),
+        "linger.ms": milliseconds("linger", linger, at_most=LINGER_SECONDS_MAX),
         "batch.num.messages": whole_number("batch_messages", batch_messages, at_least=1, at_most=1_000_000),
-        "batch.size": whole_number("batch_bytes", batch_bytes, at_least=1),
+        "batch.size": whole_number("batch_bytes", batch_bytes, at_least=1, at_most=BATCH_BYTES_MAX),
         "message.max.bytes": max(MESSAGE_MAX_BYTES, batch_bytes),
         "queue.buffering.max.messages": whole_number("buffer_messages", buffer_messages, at_least=1),
         "queue.buffering.max.kbytes": max(1, whole_number("buffer_bytes", buffer_bytes, at_least=1024) // 1024),
         "delivery.timeout.ms": max(1, round(delivery_timeout * 1000)),
-        "retry.backoff.ms": milliseconds("retry_backoff", retry_backoff, at_least=0.001),
-        "retry.backoff.max.ms": milliseconds("retry_backoff_max", retry_backoff_max, at_least=0.001),
+        "retry.backoff.ms": milliseconds("retry_backoff", retry_backoff, at_least=0.001, at_most=BACKOFF_SECONDS_MAX),
+        "retry.backoff.max.ms": milliseconds(
+            "retry_backoff_max", retry_backoff_max, at_least=0.001, at_most=BACKOFF_MAX_SECONDS_MAX
+        ),
         "sticky.partitioning.linger.ms": STICKY_LINGER_MS,
         "partitioner": native_partitioner or "murmur2_random",
     }
