@@ -28,7 +28,7 @@ from headrace.model.access.principals import Principal, PrincipalError, parse_pr
 from headrace.model.errors import RequestError
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from headrace.client.admin.acls import RuleAdmin
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -138,17 +138,15 @@ def _option(operation: Operation) -> Any:
     return Annotated[list[str] | None, typer.Option(flag, metavar="RESOURCE", help=f"May {RIGHTS[operation]}.")]
 
 
-def _client(bootstrap: str, properties: list[str] | None) -> "AdminClient":
-    from confluent_kafka.admin import AdminClient
+def _admin(bootstrap: str, properties: list[str] | None) -> "RuleAdmin":
+    from headrace.client.admin.acls import RuleAdmin
 
-    return AdminClient(client_properties(bootstrap, properties))
+    return RuleAdmin(client_properties(bootstrap, properties))
 
 
 def _make(
     permission: Permission, user: str, host: str, rights: list[Right], bootstrap: str, properties: list[str] | None
 ) -> None:
-    from headrace.client.admin.acls import create_rules
-
     if not rights:
         raise typer.BadParameter(f"Say what: --write orders, for example. {RESOURCE_HELP}")
     rules = [
@@ -168,8 +166,8 @@ def _make(
             check_rule(rule)
         except RequestError as error:
             raise typer.BadParameter(str(error.message)) from None
-    client = _client(bootstrap, properties)
-    attempt("make the rules", bootstrap, lambda: create_rules(client, rules))
+    admin = _admin(bootstrap, properties)
+    attempt("make the rules", bootstrap, lambda: admin.create(rules))
     for rule in rules:
         remark(f"Made: {rule}.")
 
@@ -207,13 +205,11 @@ def list_rules(
     user: AnyUser = None, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None
 ) -> None:
     """Show the rules there are."""
-    from headrace.client.admin.acls import find_rules
-
     principal = None if user is None else str(read_principal(user))
-    client = _client(bootstrap, properties)
-    rules = attempt("list the rules", bootstrap, lambda: find_rules(client, AclFilter(principal=principal)))
+    admin = _admin(bootstrap, properties)
+    rules = attempt("list the rules", bootstrap, lambda: admin.find(AclFilter(principal=principal)))
     if not rules:
-        _require_authorizer(client, bootstrap)
+        _require_authorizer(admin, bootstrap)
     if as_json:
         show_json([_as_json(rule) for rule in rules])
     elif not rules:
@@ -252,8 +248,6 @@ def remove(
     user: User, rights: list[Right], yes: Yes = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None
 ) -> None:
     """Remove somebody's rules, those that allow and those that deny: the ones named, or all of them."""
-    from headrace.client.admin.acls import find_rules, remove_rules
-
     principal = read_principal(user)
     filters = [
         AclFilter(
@@ -265,10 +259,10 @@ def remove(
         )
         for right in rights
     ] or [AclFilter(principal=str(principal))]
-    client = _client(bootstrap, properties)
-    if not rights and (found := attempt("list the rules", bootstrap, lambda: find_rules(client, filters[0]))):
+    admin = _admin(bootstrap, properties)
+    if not rights and (found := attempt("list the rules", bootstrap, lambda: admin.find(filters[0]))):
         confirm(f"Remove all {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
-    removed = attempt("remove the rules", bootstrap, lambda: remove_rules(client, filters))
+    removed = attempt("remove the rules", bootstrap, lambda: admin.remove(filters))
     for rule in removed:
         remark(f"Removed: {rule}.")
     if not removed:
@@ -285,7 +279,6 @@ def check(
     properties: Properties = None,
 ) -> None:
     """Say whether somebody may do something, and by which rule.  Exits with 1 where the answer is no."""
-    from headrace.client.admin.acls import find_rules
     from headrace.model.access.principals import Subject, parse_super_users
     from headrace.security.authorization.authorizer import Authorizer
     from headrace.security.authorization.index import AclIndex
@@ -295,9 +288,9 @@ def check(
     if patterns := [right.resource for right in rights if right.resource.endswith("*")]:
         raise typer.BadParameter(f"{patterns[0]} is many; ask about one.")
     subject = Subject(read_principal(user), address="" if host == ANY_HOST else host)
-    client = _client(bootstrap, properties)
-    settings = _require_authorizer(client, bootstrap)
-    rules = attempt("list the rules", bootstrap, lambda: find_rules(client, AclFilter()))
+    admin = _admin(bootstrap, properties)
+    settings = _require_authorizer(admin, bootstrap)
+    rules = attempt("list the rules", bootstrap, lambda: admin.find(AclFilter()))
     authorizer = Authorizer(
         AclIndex(rules),
         parse_super_users(settings.get("super.users", "")),
@@ -310,11 +303,9 @@ def check(
         raise typer.Exit(1)
 
 
-def _require_authorizer(client: "AdminClient", bootstrap: str) -> dict[str, str]:
+def _require_authorizer(admin: "RuleAdmin", bootstrap: str) -> dict[str, str]:
     """The settings of a broker, which has to hold to rules.  librdkafka finds none, and no error, on one that does not."""
-    from headrace.client.admin.acls import broker_settings
-
-    settings = attempt("read the settings of a broker", bootstrap, lambda: broker_settings(client))
+    settings = attempt("read the settings of a broker", bootstrap, admin.broker_settings)
     if settings.get("authorizer", "acl") == "none" and not settings.get("authorizer.class.name"):
         raise Failure("this cluster holds to no rules: everybody may do everything. Set authorizer=acl on every broker.")
     return settings
@@ -360,7 +351,7 @@ TEMPLATES: dict[Kind, tuple[tuple[str, str, str], ...]] = {
 }
 
 
-@app.command("template", epilog="Example: [bold]headrace acl template consumer -u ann --topic orders --group readers | sh[/bold]")
+@app.command("template", epilog="Example: [bold]headrace acl template consumer -u ann --topic orders --group readers[/bold]")
 def template(
     kind: Annotated[Kind, typer.Argument(help="What kind of client it is.")],
     user: User,

@@ -2,8 +2,8 @@
 
 Its errors are the caller's to translate."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -22,28 +22,32 @@ from headrace.model.access.principals import parse_principal
 SECONDS_MAX: Final = 15.0
 
 
-def create_rules(client: AdminClient, rules: Iterable[AclRule]) -> None:
-    """Make rules; those that are there already stay."""
-    for made in client.create_acls([_binding(rule) for rule in rules]).values():
-        made.result(SECONDS_MAX)
+class RuleAdmin:
+    """Makes, finds and removes rules."""
 
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        """`properties` are librdkafka's."""
+        self._client = AdminClient(dict(properties))
 
-def find_rules(client: AdminClient, wanted: AclFilter) -> list[AclRule]:
-    """The rules that a filter finds."""
-    return [_rule(binding) for binding in client.describe_acls(_filter(wanted)).result(SECONDS_MAX)]
+    def create(self, rules: Iterable[AclRule]) -> None:
+        """Make rules; those that are there already stay."""
+        for made in self._client.create_acls([_binding(rule) for rule in rules]).values():
+            made.result(SECONDS_MAX)
 
+    def find(self, wanted: AclFilter) -> list[AclRule]:
+        """The rules that a filter finds."""
+        return [_rule(binding) for binding in self._client.describe_acls(_filter(wanted)).result(SECONDS_MAX)]
 
-def remove_rules(client: AdminClient, filters: Iterable[AclFilter]) -> list[AclRule]:
-    """Remove the rules that filters find; which those were."""
-    answers = client.delete_acls([_filter(wanted) for wanted in filters]).values()
-    return [_rule(binding) for answer in answers for binding in answer.result(SECONDS_MAX)]
+    def remove(self, filters: Iterable[AclFilter]) -> list[AclRule]:
+        """Remove the rules that filters find; which those were."""
+        answers = self._client.delete_acls([_filter(wanted) for wanted in filters]).values()
+        return [_rule(binding) for answer in answers for binding in answer.result(SECONDS_MAX)]
 
-
-def broker_settings(client: AdminClient) -> dict[str, str]:
-    """The settings of one broker, on which decisions depend, too."""
-    broker = min(client.list_topics(timeout=SECONDS_MAX).brokers)
-    (answer,) = client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values()
-    return {name: entry.value or "" for name, entry in answer.result(SECONDS_MAX).items()}
+    def broker_settings(self) -> dict[str, str]:
+        """The settings of one broker, on which decisions depend, too."""
+        broker = min(self._client.list_topics(timeout=SECONDS_MAX).brokers)
+        (answer,) = self._client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values()
+        return {name: entry.value or "" for name, entry in answer.result(SECONDS_MAX).items()}
 
 
 def _binding(rule: AclRule) -> AclBinding:
