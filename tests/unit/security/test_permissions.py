@@ -60,8 +60,6 @@ def test_an_api_that_is_for_anybody_checks_nothing_and_the_others_say_what() -> 
     }
 
     assert unchecked == {
-        "GET_TELEMETRY_SUBSCRIPTIONS",
-        "PUSH_TELEMETRY",
         "RENEW_DELEGATION_TOKEN",
         "EXPIRE_DELEGATION_TOKEN",
     }

@@ -191,10 +191,6 @@ _CHECKED: Final[dict[ApiKey, tuple[_Row, ...]]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: (_Row(DESCRIBE, GROUP), _Row(DESCRIBE, TOPIC, "for all topics that its members have")),
     ApiKey.LIST_CONFIG_RESOURCES: (_Row(DESCRIBE_CONFIGS, CLUSTER),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_Row(DESCRIBE, TOPIC, _LISTED),),
-    ApiKey.SHARE_GROUP_HEARTBEAT: (_Row(READ, GROUP), _Row(DESCRIBE, TOPIC, "for topics that it subscribes to by name")),
-    ApiKey.SHARE_GROUP_DESCRIBE: (_Row(DESCRIBE, GROUP), _Row(DESCRIBE, TOPIC, "for all topics that its members have")),
-    ApiKey.SHARE_FETCH: (_Row(READ, GROUP), _Row(READ, TOPIC)),
-    ApiKey.SHARE_ACKNOWLEDGE: (_Row(READ, GROUP), _Row(READ, TOPIC)),
 }
 
 _OF_BROKERS: Final = (ApiKey.ALTER_PARTITION,)
@@ -205,8 +201,6 @@ _UNCHECKED: Final = {
     # Who owns a token or may renew it is said in the token itself.
     ApiKey.RENEW_DELEGATION_TOKEN: Audience.SIGNED_IN,
     ApiKey.EXPIRE_DELEGATION_TOKEN: Audience.SIGNED_IN,
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Audience.SIGNED_IN,
-    ApiKey.PUSH_TELEMETRY: Audience.SIGNED_IN,
 }
 
 PERMISSIONS: Final[Mapping[ApiKey, Permissions]] = (
