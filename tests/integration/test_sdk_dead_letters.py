@@ -353,6 +353,21 @@ def test_the_command_lists_shows_and_redrives(bootstrap: str, topic: str) -> Non
     assert len(json.loads(run("list", dead, "--all", "--json"))) == 2
 
 
+def test_the_command_shows_what_a_foreign_record_does_not_say_as_absent(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        producer.send(topic, "foreign").result(10)
+    command = ["show", topic, "--partition", "0", "--offset", "0", "--bootstrap", bootstrap]
+
+    shown = dict(line.split(None, 1) for line in CliRunner().invoke(app, command).stdout.splitlines() if len(line.split()) > 1)
+    assert {name: shown[name].strip() for name in ("field", "attempts", "group", "value")} == {
+        "field": "value",
+        "attempts": "-",
+        "group": "-",
+        "value": "foreign",
+    }
+    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["attempts"] is None
+
+
 def test_the_command_refuses_half_a_record(bootstrap: str) -> None:
     result = CliRunner().invoke(app, ["redrive", "x", "--partition", "0", "--bootstrap", bootstrap])
 

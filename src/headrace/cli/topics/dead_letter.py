@@ -93,7 +93,8 @@ def show(
     if as_json:
         show_json({**facts, "stack": letter.stack})
         return
-    show_table(["", ""], [(name.replace("_", " "), value) for name, value in facts.items()])
+    # What a record says nothing of, since somebody else has put it there, is shown as absent.
+    show_table(["field", "value"], [(name.replace("_", " "), None if value == "" else value) for name, value in facts.items()])
     print(letter.stack or "(no stack was kept)")
 
 
@@ -231,7 +232,7 @@ def _facts(letter: Any, topics: Container[str] | None = None) -> dict[str, Any]:
         "group": letter.group,
         "cause": letter.cause,
         "reason": letter.reason,
-        "attempts": letter.attempts,
+        "attempts": _attempts(letter),
         "first_failed_at": letter.first_failed_at,
         "last_failed_at": letter.last_failed_at,
         "key": _text(record.raw_key),
@@ -252,11 +253,15 @@ def _row(letter: Any, topics: Container[str]) -> list[object]:
         _origin(letter),
         letter.cause,
         letter.reason[:VALUE_CHARACTERS_MAX],
-        letter.attempts if letter.attempts >= 0 else None,
+        _attempts(letter),
         letter.last_failed_at,
         key[:VALUE_CHARACTERS_MAX] if key else None,
         why_it_stays(letter, topics),
     ]
+
+
+def _attempts(letter: Any) -> int | None:
+    return letter.attempts if letter.attempts >= 0 else None
 
 
 def _origin(letter: Any) -> str:
