@@ -13,7 +13,7 @@ from simulation.clients.topics import TopicSpec
 from simulation.clients.transacting import TransactionalProducer
 from simulation.clients.working import Worker
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
-from simulation.side_topics import Make, Side
+from simulation.side_topics import Make, SideTopic
 from simulation.world.cluster import SimulatedCluster
 from simulation.world.machine import Machine
 
@@ -24,14 +24,14 @@ AUDIT_PAUSE_S = (0.1, 0.6)
 Launched = tuple[Worker, "asyncio.Task[None]"]
 
 
-class Cast:
+class Participants:
     """The clients of one run, each on a machine of its own."""
 
-    def __init__(self, cluster: SimulatedCluster, plan: Plan, spec: TopicSpec, sides: list[Side]) -> None:
+    def __init__(self, cluster: SimulatedCluster, plan: Plan, spec: TopicSpec, side_topics: list[SideTopic]) -> None:
         self._cluster = cluster
         self._plan = plan
         self._spec = spec
-        self._sides = sides
+        self._side_topics = side_topics
         # Groups whose offsets are watched.
         self.groups: list[str] = []
 
@@ -48,7 +48,7 @@ class Cast:
             *(self._launch(f"careless-{n}", self._careless) for n in range(1, plan.careless + 1)),
             *(self._launch(f"transactor-{n}", self._transactor) for n in range(1, plan.transactors + 1)),
         ]
-        for side in self._sides:
+        for side in self._side_topics:
             writers += [self._launch(name, make, side.spec) for name, make in side.writers.items()]
         if plan.brokers > REPLICATION_FACTOR:
             writers.append(self._launch("mover", self._mover))
@@ -59,7 +59,7 @@ class Cast:
         readers = [self._launch(f"consumer-{n}", self._consumer) for n in range(1, plan.consumers + 1)]
         readers += [self._launch(f"member-{n}", self._member) for n in range(1, plan.members + 1)]
         readers += [self._launch(f"heartbeat-{n}", self._heartbeating) for n in range(1, plan.heartbeating + 1)]
-        for side in self._sides:
+        for side in self._side_topics:
             readers += [self._launch(name, make, side.spec) for name, make in side.readers.items()]
             self.groups += side.groups
         if self.groups:

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from simulation.faults.nemesis import Faults
-from simulation.side_topics import SIDES
+from simulation.side_topics import SIDE_TOPICS
 
 TOPIC = "events"
 REPLICATION_FACTOR = 3
@@ -31,7 +31,7 @@ class Plan:
     members: int = 0
     heartbeating: int = 0
     racks: bool = False
-    sides: tuple[str, ...] = ()
+    side_topics: tuple[str, ...] = ()
     isolated: bool = True
     fault_seconds: float = FAULT_SECONDS[0]
     pause_s: tuple[float, float] = (0.2, 0.9)
@@ -51,7 +51,7 @@ class Plan:
             f"{self.brokers} brokers{', in racks' if self.racks else ''}; {TOPIC} has {self.partitions} partition(s), "
             f"min.insync.replicas {self.min_insync_replicas}, flush {self.flush}, segments of {self.segment_bytes} bytes",
             "clients: " + ", ".join(f"{count} {what}" for what, count in clients.items() if count),
-            f"beside it: {', '.join(self.sides) or 'nothing'}; for {self.fault_seconds:g} s there is {self.faults}",
+            f"beside it: {', '.join(self.side_topics) or 'nothing'}; for {self.fault_seconds:g} s there is {self.faults}",
         ]
 
     @staticmethod
@@ -75,7 +75,7 @@ class Plan:
             members=chance.choice([0, 0, 2]),
             heartbeating=chance.choice([0, 0, 2]),
             racks=chance.choice([True, False, False]),
-            sides=tuple(chance.sample(list(SIDES), chance.choice([0, 1, 1, 2]))),
+            side_topics=tuple(chance.sample(list(SIDE_TOPICS), chance.choice([0, 1, 1, 2]))),
             isolated=chance.choice([True, False]),
             fault_seconds=chance.choice(FAULT_SECONDS) if fault_seconds is None else fault_seconds,
             faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack", rot=flush == "ack" and minimum > 1),

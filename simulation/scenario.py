@@ -18,13 +18,13 @@ from simulation.clients.reading import earliest_offset, read_to_end
 from simulation.clients.rebirth import in_this_life
 from simulation.clients.topics import TopicSpec, create_topic
 from simulation.faults.nemesis import Nemesis
-from simulation.participants import Cast, Launched
+from simulation.participants import Launched, Participants
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
 from simulation.rules.agreement import disagreements
 from simulation.rules.checkers import FinalState, check
 from simulation.rules.history import Acknowledged, Consented, History, Polled, StoryHandler
 from simulation.rules.tally import Tally, signs_of
-from simulation.side_topics import REBORN, SIDES
+from simulation.side_topics import REBORN, SIDE_TOPICS
 from simulation.world.cluster import SimulatedCluster
 from simulation.world.loop import SimulatedLoop
 
@@ -126,17 +126,17 @@ class _Scenario:
             },
         )
         self._partitions = self._spec.partitions
-        self._sides = [SIDES[name](plan.flush) for name in plan.sides]
+        self._side_topics = [SIDE_TOPICS[name](plan.flush) for name in plan.side_topics]
 
     async def run(self) -> list[str]:
         plan = self._plan
         self._cluster = cluster = SimulatedCluster(self._loop, self._history, plan.brokers, has_racks=plan.racks)
-        self._cast = Cast(cluster, plan, self._spec, self._sides)
+        self._participants = Participants(cluster, plan, self._spec, self._side_topics)
         for node in cluster.nodes.values():
             cluster.start(node)
-        for spec in (self._spec, *(side.spec for side in self._sides)):
+        for spec in (self._spec, *(side.spec for side in self._side_topics)):
             await self._on_client("admin", partial(create_topic, spec=spec))
-        writers, readers = self._cast.writers(), self._cast.readers()
+        writers, readers = self._participants.writers(), self._participants.readers()
         await Nemesis(cluster, plan.faults, [task.get_name() for _, task in [*writers, *readers]]).run(
             until=self._loop.now + plan.fault_seconds
         )
@@ -159,15 +159,15 @@ class _Scenario:
         return self._history.violations
 
     async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:
-        machine, client = self._cast.client(name, (TOPIC, *(side.spec.name for side in self._sides)))
+        machine, client = self._participants.client(name, (TOPIC, *(side.spec.name for side in self._side_topics)))
         try:
             return await self._loop.start_on(machine, work(client))
         finally:
             client.close()
 
     async def _read_all(self, client: ClusterClient) -> FinalState:
-        for group in self._cast.groups:
-            partitions = next((side.spec.partitions for side in self._sides if group in side.groups), self._partitions)
+        for group in self._participants.groups:
+            partitions = next((side.spec.partitions for side in self._side_topics if group in side.groups), self._partitions)
             await self._until_available(client, partial(committed_offsets, client, group, partitions))
         everything: dict[TopicPartition, list[tuple[int, str]]] = {}
         isolated: dict[TopicPartition, list[tuple[int, str]]] = {}
@@ -175,7 +175,7 @@ class _Scenario:
             everything[partition] = await self._read(client, partition, isolated=False)
             isolated[partition] = await self._read(client, partition, isolated=True)
         starts: dict[TopicPartition, int] = {}
-        for side in self._sides:
+        for side in self._side_topics:
             while side.spec.name not in client.topic_ids:
                 await self._until_available(client, client.refresh)
             for partition in side.spec.partitions:
@@ -186,8 +186,8 @@ class _Scenario:
             everything,
             isolated,
             starts,
-            compacted=frozenset(p for side in self._sides if side.is_compacted for p in side.spec.partitions),
-            lossy=frozenset(p for side in self._sides if side.is_lossy for p in side.spec.partitions),
+            compacted=frozenset(p for side in self._side_topics if side.is_compacted for p in side.spec.partitions),
+            lossy=frozenset(p for side in self._side_topics if side.is_lossy for p in side.spec.partitions),
         )
 
     async def _read(self, client: ClusterClient, partition: TopicPartition, *, isolated: bool) -> list[tuple[int, str]]:

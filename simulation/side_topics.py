@@ -24,7 +24,7 @@ Make = Callable[[ClusterClient], Worker]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class SideTopic:
     """A topic, and the clients that work on it."""
 
     spec: TopicSpec
@@ -48,10 +48,10 @@ class Side:
         return in_this_life(partition, client.topic_ids[REBORN])
 
 
-def window(flush: str) -> Side:
+def window(flush: str) -> SideTopic:
     """Old records go; consumers that are too slow are told so, and only those."""
     configs = {"retention.bytes": RETENTION_BYTES, "internal.segment.bytes": SEGMENT_BYTES, "min.insync.replicas": "2"}
-    return Side(
+    return SideTopic(
         spec=TopicSpec(name="window", configs=configs | {"headrace.flush": flush}),
         writers={"window-writer": lambda client: Producer(client, pause_s=OFTEN_S, in_flight_max=2)},
         readers={"window-reader": lambda client: Consumer(client, isolated=False, keeps_all=False)},
@@ -59,7 +59,7 @@ def window(flush: str) -> Side:
     )
 
 
-def table(flush: str) -> Side:
+def table(flush: str) -> SideTopic:
     """Superseded records go; the last one of each key stays."""
     configs = {
         "cleanup.policy": "compact",
@@ -67,7 +67,7 @@ def table(flush: str) -> Side:
         "min.cleanable.dirty.ratio": "0.01",
         "min.insync.replicas": "2",
     }
-    return Side(
+    return SideTopic(
         spec=TopicSpec(name="table", configs=configs | {"headrace.flush": flush}),
         writers={"table-writer": lambda client: Producer(client, pause_s=OFTEN_S, keys=KEYS)},
         readers={"table-reader": lambda client: Consumer(client, isolated=False)},
@@ -75,11 +75,11 @@ def table(flush: str) -> Side:
     )
 
 
-def reborn(flush: str) -> Side:
+def reborn(flush: str) -> SideTopic:
     """A topic is deleted and made again; nothing of the old one is in the new one."""
     configs = {"min.insync.replicas": "2", "internal.segment.bytes": SEGMENT_BYTES, "headrace.flush": flush}
     spec = TopicSpec(name=REBORN, partition_count=2, configs=configs)
-    return Side(
+    return SideTopic(
         spec=spec,
         writers={
             "recreator": lambda client: Recreator(client, spec),
@@ -89,13 +89,13 @@ def reborn(flush: str) -> Side:
     )
 
 
-def risky(flush: str) -> Side:
+def risky(flush: str) -> SideTopic:
     """Whoever is there may lead, and what others had is lost; but in the end all agree."""
     configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "headrace.flush": "os"}
-    return Side(
+    return SideTopic(
         spec=TopicSpec(name="risky", factor=2, configs=configs),
         writers={"risky-writer": lambda client: CarelessProducer(client, pause_s=OFTEN_S)},
     )
 
 
-SIDES: dict[str, Callable[[str], Side]] = {"window": window, "table": table, REBORN: reborn, "risky": risky}
+SIDE_TOPICS: dict[str, Callable[[str], SideTopic]] = {"window": window, "table": table, REBORN: reborn, "risky": risky}

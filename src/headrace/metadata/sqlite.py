@@ -85,7 +85,7 @@ class SqliteStore:
             if not all(self._ledger.holds(condition) for condition in conditions):
                 return TransactionResult(False, self._ledger.revision)
             check_leases(operations, self._leases)
-            await self._carry_out(self._ledger.plan(operations))
+            await self._commit(self._ledger.plan(operations))
             return TransactionResult(True, self._ledger.revision)
 
     async def grant_lease(self, ttl_s: float) -> int:
@@ -107,7 +107,7 @@ class SqliteStore:
         async with self._writing:
             self._check_usable()
             self._leases.discard(lease)
-            await self._carry_out(self._ledger.plan_end_of_lease(lease))
+            await self._commit(self._ledger.plan_end_of_lease(lease))
 
     def watch(self, prefix: str, start_revision: int) -> AsyncIterator[WatchBatch]:
         return self._watches.watch(prefix, start_revision)
@@ -126,7 +126,7 @@ class SqliteStore:
         if self._closed:
             raise StoreUnavailable("the store is closed")
 
-    async def _carry_out(self, change: Change) -> None:
+    async def _commit(self, change: Change) -> None:
         if not change.events:
             return
         await self._in_executor(lambda: self._write(change))

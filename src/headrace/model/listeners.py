@@ -94,9 +94,14 @@ def read_listeners(settings: Settings) -> Listeners:
     bound = _named(LISTENERS, settings[LISTENERS])
     _check_ports(bound)
     protocols = _protocols(settings[PROTOCOL_MAP])
-    told = _advertised(settings[ADVERTISED], bound)
+    advertised = _advertised(settings[ADVERTISED], bound)
     each = tuple(
-        Listener(name=name, security_protocol=_protocol(name, protocols), address=address, advertised=_told(name, address, told))
+        Listener(
+            name=name,
+            security_protocol=_protocol(name, protocols),
+            address=address,
+            advertised=_address_for_clients(name, address, advertised),
+        )
         for name, address in bound.items()
     )
     return Listeners(each=each, inter_broker=_inter_broker(settings[INTER_BROKER], bound))
@@ -175,10 +180,10 @@ def _protocol(name: str, protocols: Mapping[str, str]) -> str:
 def _advertised(text: str | None, bound: Mapping[str, Address]) -> dict[str, Address]:
     if text is None:
         return {}
-    told = _named(ADVERTISED, text)
+    named = _named(ADVERTISED, text)
     if "://" not in text and len(bound) == 1:
-        told = dict.fromkeys(bound, told[PLAINTEXT])
-    for name, address in told.items():
+        named = dict.fromkeys(bound, named[PLAINTEXT])
+    for name, address in named.items():
         if name not in bound:
             if "://" not in text:
                 offer = f"{next(iter(bound))}://{address}"
@@ -186,12 +191,12 @@ def _advertised(text: str | None, bound: Mapping[str, Address]) -> dict[str, Add
             raise SettingError(f"{ADVERTISED}: {name} is not among the listeners, {', '.join(bound)}")
         if address.is_everywhere:
             raise SettingError(f"{ADVERTISED}: nobody can be sent to {address}; name a host that clients reach")
-    return told
+    return named
 
 
-def _told(name: str, address: Address, told: Mapping[str, Address]) -> Address:
+def _address_for_clients(name: str, address: Address, advertised: Mapping[str, Address]) -> Address:
     """What is said about a listener: what it is set to, else where it listens."""
-    found = told.get(name, address)
+    found = advertised.get(name, address)
     if found.is_everywhere:
         raise SettingError(
             f"{LISTENERS}: {address} listens on all addresses, and clients have to be told one: add --advertise HOST:PORT"

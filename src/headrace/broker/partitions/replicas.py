@@ -184,7 +184,7 @@ class Replicas:
             change = await self._changes.get()
             self._in_hand = change
             try:
-                await self._carry_out(change)
+                await self._apply_change(change)
             except Exception as error:
                 self._on_failed(f"{type(change).__name__}", error)
             finally:
@@ -233,7 +233,7 @@ class Replicas:
             partition.take_back()
         await self._reconsider_roles()
 
-    async def _carry_out(self, change: Submitted) -> None:
+    async def _apply_change(self, change: Submitted) -> None:
         match change:
             case TopicCreated(name, topic_id, count):
                 await self._open(self._placed_here(name, topic_id, range(count)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.cluster.reassigning import DryRun, Throttle, carry_out
+from headrace.cli.cluster.reassigning import DryRun, Throttle, run_plan
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
 from headrace.cli.output import iso_time, remark, show_json, show_table
 
@@ -102,7 +102,7 @@ def drain(
         require_known(image, broker)
         return plan_drain(image, frozenset({broker}))
 
-    carry_out(bootstrap, plan, throttle, dry_run, yes)
+    run_plan(bootstrap, plan, throttle, dry_run, yes)
 
 
 @app.command()
@@ -121,7 +121,7 @@ def replace(
         require_known(image, old)
         return replace_broker(image, old, new)
 
-    carry_out(bootstrap, plan, throttle, dry_run, yes)
+    run_plan(bootstrap, plan, throttle, dry_run, yes)
 
 
 @app.command()
@@ -131,7 +131,7 @@ def rebalance(
     """Even out how much the brokers hold, moving as little as possible: after brokers were added, for instance."""
     from headrace.controller.balance import rebalance as plan_rebalance
 
-    carry_out(bootstrap, plan_rebalance, throttle, dry_run, yes)
+    run_plan(bootstrap, plan_rebalance, throttle, dry_run, yes)
 
 
 @app.command()

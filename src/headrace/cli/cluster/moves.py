@@ -125,13 +125,13 @@ def _why_missed(replicas: int) -> str:
 def _why_degraded(admin: WireAdmin, broker: int, lagging: int) -> str:
     reasons = [f"{lagging} replica(s) not in sync"] if lagging else []
     try:
-        told = _told(admin, broker, DEGRADED)
+        value = _value_of(admin, broker, DEGRADED)
     except (BrokerError, BrokerTimeout) as error:
         return f"does not answer: {error}"
-    return "; ".join([*reasons, told] if told else reasons)
+    return "; ".join([*reasons, value] if value else reasons)
 
 
-def _told(admin: WireAdmin, broker: int, name: str) -> str:
+def _value_of(admin: WireAdmin, broker: int, name: str) -> str:
     """What a broker of ours tells under a name that is no setting; nothing where it does not know it."""
     resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=(name,))
     answer = admin.call(DescribeConfigsRequest(resources=(resource,)), broker=broker)
@@ -142,11 +142,11 @@ def unclean_elections(admin: WireAdmin) -> UncleanElections:
     """How many there have been, as the store has it; any broker that answers can tell."""
     for broker in sorted(image_of(admin).brokers):
         try:
-            told = _told(admin, broker, UNCLEAN_ELECTIONS)
+            value = _value_of(admin, broker, UNCLEAN_ELECTIONS)
         except (BrokerError, BrokerTimeout):
             continue
-        if told:
-            return UncleanElections.from_value(told.encode())
+        if value:
+            return UncleanElections.from_value(value.encode())
     return UncleanElections()
 
 

@@ -20,9 +20,7 @@ Throttle = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would move, and move nothing.")]
 
 
-def carry_out(
-    bootstrap: str, make_plan: "Callable[[ClusterImage], Plan]", throttle: int | None, dry_run: bool, yes: bool
-) -> None:
+def run_plan(bootstrap: str, make_plan: "Callable[[ClusterImage], Plan]", throttle: int | None, dry_run: bool, yes: bool) -> None:
     """Make a plan for the cluster as it is, and have it done."""
     from headrace.cli.cluster.moves import begin_moves, clear_throttle, image_of, prefer_leaders, set_throttle, wait_for_moves
     from headrace.client.admin.wire_admin import WireAdmin
@@ -66,7 +64,7 @@ def change_replication_factor(bootstrap: str, topic: str, factor: int, throttle:
     """Make or drop copies of every partition of a topic."""
     from headrace.controller.balance import with_factor
 
-    carry_out(bootstrap, lambda image: with_factor(image, topic, factor), throttle, dry_run=False, yes=True)
+    run_plan(bootstrap, lambda image: with_factor(image, topic, factor), throttle, dry_run=False, yes=True)
 
 
 def _show_plan(image: "ClusterImage", plan: "Plan") -> None:

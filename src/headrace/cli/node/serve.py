@@ -185,7 +185,7 @@ def _where(broker: "Broker") -> str:
     for name, address in broker.addresses.items():
         purpose = ", for brokers" if named and name == broker.listeners.inter_broker else ""
         lines.append(f"  Headrace serves at   {f'{name}://' if named else ''}{address}{purpose}")
-        told = broker.parts.membership.registration.endpoints[name]
-        if (told.host, told.port) != address:
-            lines.append(f"  Advertised as        {Address(told.host, told.port)}")
+        endpoint = broker.parts.membership.registration.endpoints[name]
+        if (endpoint.host, endpoint.port) != address:
+            lines.append(f"  Advertised as        {Address(endpoint.host, endpoint.port)}")
     return "\n".join(lines)
