@@ -10,11 +10,8 @@ from headrace.wire.apis import ApiKey, declared_keys, messages_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "headrace"
 
-# Whoever signs in with SASL, has users or hands out tokens: declared, and not answered yet.
+# Delegation tokens: declared, and not answered yet.
 NOT_YET_ANSWERED = {
-    ApiKey.SASL_HANDSHAKE,
-    ApiKey.SASL_AUTHENTICATE,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.CREATE_DELEGATION_TOKEN,
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
