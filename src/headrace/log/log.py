@@ -155,7 +155,7 @@ class Log:
             state.require_working()
             try:
                 self._small_files.write_epochs()
-                return durability.sync(state.end_offset)
+                return durability.sync(lambda: state.end_offset)
             except SyncFailed as error:
                 raise state.fail("flushing", durability.path, error) from error
             except OSError as error:

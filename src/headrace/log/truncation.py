@@ -131,9 +131,9 @@ class Truncation:
         active = segments.all[keep - 1]
         position, end = self._place_of_cut(offset)
         self._prepare_in_place(end)
+        self._state.end_offset = end
         self._durability.lower(end)
         segments.visited.clear()
-        self._state.end_offset = end
         removed = segments.remove_newest(keep, "truncation")
         if position < active.size:
             segments.size_bytes -= active.size - position
@@ -184,6 +184,7 @@ class Truncation:
         except OSError as error:
             raise state.refused("starting over", directory, error) from error
         try:
+            state.end_offset = min(state.end_offset, offset)
             self._durability.lower(offset)
             removed = segments.remove_newest(0, "truncation")
             self._remove_snapshots(beyond=-1)

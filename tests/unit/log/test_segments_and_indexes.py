@@ -4,7 +4,7 @@ import random
 import struct
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +380,55 @@ def test_a_file_is_closed_only_after_the_sync_that_uses_it() -> None:
 
     assert during == [True]
     assert not handle.is_open
+
+
+class LockThatSomebodyTakesFirst:
+    """A lock for which another thread was a moment earlier."""
+
+    def __init__(self, lock: threading.Lock, before: Callable[[], object]) -> None:
+        self._lock = lock
+        self._before: Callable[[], object] | None = before
+
+    def __enter__(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            before()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_cut_just_before_a_sync_begins_is_not_promised(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(), disk=SystemDisk(), clock=ManualClock(), clean=False)
+    log.append(batch_of(b"v"), 0)
+    log.sync()
+    for _ in range(4):
+        log.append(batch_of(b"v"), 0)
+    durability: Any = log._durability
+    durability._lock = LockThatSomebodyTakesFirst(durability._lock, lambda: log.truncate_to(2))
+
+    assert log.sync() == log.end_offset == 2
+    log.close()
+
+
+@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully_and_start_at"])
+def test_a_sync_amid_a_cut_does_not_promise_what_is_going(tmp_path: Path, cut: str) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(), disk=SystemDisk(), clock=ManualClock(), clean=False)
+    for _ in range(5):
+        log.append(batch_of(b"v"), 0)
+    durability: Any = log._durability
+    lower = durability.lower
+
+    def lower_and_let_somebody_sync(offset: int) -> None:
+        lower(offset)
+        log.sync()
+
+    durability.lower = lower_and_let_somebody_sync
+    getattr(log, cut)(2)
+
+    assert log.flushed_offset <= log.end_offset == 2
+    log.close()
 
 
 def test_appends_go_on_while_another_thread_syncs(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ loop's thread takes it; `_noting` is held while `durable-offset` is written, and
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -106,7 +106,7 @@ class Durability:
         self.limit = min(self._limits.values(), default=NO_LIMIT)
 
     def lower(self, offset: int) -> None:
-        """The log was cut: a sync that is under way must not promise what is gone."""
+        """The log was cut, and its end moved: a sync that is under way must not promise what is gone."""
         with self._lock:
             self._ceiling = min(self._ceiling, offset)
             self.flushed_offset = min(self.flushed_offset, offset)
@@ -121,12 +121,14 @@ class Durability:
                 write_durable_offset(self._disk, self._directory, offset)
                 self._noted_offset = offset
 
-    def sync(self, end_offset: int) -> int:
-        """Sync everything noted; then everything below `end_offset`, read before the call, is durable.
+    def sync(self, end_of_log: Callable[[], int]) -> int:
+        """Sync everything noted; then everything below where the log ended when that began is durable.
 
         SyncFailed when a sync failed.  Any other OSError: `durable-offset` could not be written, and nothing more is promised.
         """
         with self._lock:
+            # Read here, because whoever cuts the log moves its end first and then comes to `lower` it: one of the two is seen.
+            end_offset = end_of_log()
             handles, self._logs = self._logs, {}
             companions, self._companions = self._companions, []
             directory_is_dirty, self._directory_is_dirty = self._directory_is_dirty, False
