@@ -178,6 +178,7 @@ def test_a_change_that_somebody_fails_over_is_not_lost() -> None:
             await cluster.create_topic("t", partitions=1, factor=1)
 
             assert not failing
+            await cluster.until(lambda: any(each.identity.topic == "t" and each.is_leader for each in broker.parts.replicas))
             response = await cluster.produce(1, "t", "x")
             assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 

@@ -156,3 +156,5 @@ def _fail(future: "asyncio.Future[Any]", error: RequestError) -> None:
     if not future.done():
         # Each gets an error of its own: raising one adds to its traceback.
         future.set_exception(RequestError(error.code, error.message or ""))
+        # Whoever asked may have gone; then nobody looks at it, and that is no fault.
+        future.exception()

@@ -1,6 +1,5 @@
 """`headrace user`: who may sign in with a password."""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -100,6 +99,8 @@ def _set(users: "Users", bootstrap: str, name: str, secret: str) -> None:
 
 
 def _add_to_stopped(data: Path, name: str, secret: str) -> None:
+    import asyncio
+
     from headrace.broker.sign_in.first_users import store_user
 
     asyncio.run(store_user(data, name, secret))
