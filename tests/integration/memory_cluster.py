@@ -102,7 +102,15 @@ class MemoryCluster:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, assignments=(), configs=())
         response = await self.call(next(iter(self.brokers)), CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), 5)
         assert response.topics[0].error_code == ErrorCode.NONE, response
-        await self.until(lambda: all(name in broker.image.topics for broker in self.brokers.values()))
+        await self.until(lambda: all(self._has_its_replicas(broker, name) for broker in self.brokers.values()))
+
+    @staticmethod
+    def _has_its_replicas(broker: Broker, topic: str) -> bool:
+        if topic not in broker.image.topics:
+            return False
+        placed = broker.image.topics[topic].partitions
+        mine = {index for index, partition in enumerate(placed) if broker.broker_id in partition.replicas}
+        return mine == {partition.identity.partition for partition in broker.parts.replicas.of_topic(topic)}
 
     async def produce(self, broker_id: int, topic: str, *values: str, partition: int = 0) -> ProduceResponse:
         records = [Record(offset=n, timestamp=1, key=None, value=value.encode(), headers=()) for n, value in enumerate(values)]

@@ -1,5 +1,6 @@
 """A transactional producer that says exactly what it is told to, over a socket."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,7 +68,10 @@ class Teller(RawClient):
         assert self.call(FindCoordinatorRequest(key=group, key_type=0), 3).error_code == ErrorCode.NONE
 
     def identity(self, transactional_id: str, **more: Any) -> tuple[int, int]:
-        answer = self.init(transactional_id, **more)
+        """As clients do, ask again while the transaction before is being aborted."""
+        deadline = time.monotonic() + 10
+        while (answer := self.init(transactional_id, **more)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            assert time.monotonic() < deadline, "the transaction before does not end"
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 

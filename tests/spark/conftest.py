@@ -49,7 +49,8 @@ def bootstrap() -> Iterator[str]:
         return
     from headrace.testing import Broker
 
-    with Broker(memory=False) as broker:
+    # As in tests/conftest.py: records of long ago stay.
+    with Broker(memory=False, settings={"log.retention.check.interval.ms": 3_600_000}) as broker:
         yield broker.bootstrap
 
 
