@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headrace.broker.access.rules import AccessRules
 from headrace.broker.administration.auto_creation import AutoCreation
-from headrace.broker.administration.config_resources import ConfigChanges
+from headrace.broker.administration.config_changes import ConfigChanges
 from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.administration.settings_view import BrokerSources
 from headrace.broker.administration.topic_configs import TopicConfigs

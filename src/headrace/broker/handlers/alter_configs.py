@@ -1,6 +1,6 @@
 """AlterConfigs: replaces all settings of a resource.  Old; clients of today send IncrementalAlterConfigs."""
 
-from headrace.broker.administration.config_resources import ConfigChanges, require_right
+from headrace.broker.administration.config_changes import ConfigChanges, require_right
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.access.acls import Operation
 from headrace.model.errors import ErrorCode, RequestError

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.broker.administration import logger_levels
-from headrace.broker.administration.config_resources import ResourceType, require_broker, require_right, require_this_broker
+from headrace.broker.administration.config_changes import ConfigResourceType, require_broker, require_right, require_this_broker
 from headrace.broker.administration.settings_view import (
     BrokerSources,
     Source,
@@ -76,12 +76,12 @@ class _Description:
         keys, sources = resource.configuration_keys or None, self.sources
         synonyms, documentation = self.request.include_synonyms, self.request.include_documentation
         match resource.resource_type:
-            case ResourceType.TOPIC:
+            case ConfigResourceType.TOPIC:
                 topic = self.image.topics.get(resource.resource_name)
                 if topic is None:
                     raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{resource.resource_name}' does not exist.")
                 return describe_topic(topic.configs, sources, keys, synonyms=synonyms, documentation=documentation)
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 require_broker(self.broker_id, resource.resource_name)
                 if keys == (DEGRADED,):
                     return (_read_only(DEGRADED, "; ".join(self.health.reasons())),)
@@ -90,15 +90,15 @@ class _Description:
                 if resource.resource_name == "":
                     return describe_all_brokers(sources, keys, synonyms=synonyms, documentation=documentation)
                 return describe_broker(sources, keys, synonyms=synonyms, documentation=documentation)
-            case ResourceType.BROKER_LOGGER:
+            case ConfigResourceType.BROKER_LOGGER:
                 require_this_broker(self.broker_id, resource.resource_name)
                 return tuple(_level(name, level) for name, level in logger_levels.levels() if keys is None or name in keys)
-            case ResourceType.GROUP:
+            case ConfigResourceType.GROUP:
                 if not resource.resource_name:
                     raise RequestError(ErrorCode.INVALID_REQUEST, "There are no default settings of all groups; name a group.")
                 configs = self.image.group_configs.get(resource.resource_name, {})
                 return describe_group(configs, sources, keys, synonyms=synonyms, documentation=documentation)
-            case ResourceType.CLIENT_METRICS:
+            case ConfigResourceType.CLIENT_METRICS:
                 return ()
             case _:
                 raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from headrace.broker.administration import logger_levels
-from headrace.broker.administration.config_resources import ConfigChanges, ResourceType, require_right, require_this_broker
+from headrace.broker.administration.config_changes import ConfigChanges, ConfigResourceType, require_right, require_this_broker
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.access.acls import Operation
 from headrace.model.broker_settings import BROKER_SETTINGS
@@ -21,7 +21,11 @@ from headrace.wire.messages.incremental_alter_configs import (
 )
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-TABLES = {ResourceType.TOPIC: TOPIC_SETTINGS, ResourceType.BROKER: BROKER_SETTINGS, ResourceType.GROUP: GROUP_SETTINGS}
+TABLES = {
+    ConfigResourceType.TOPIC: TOPIC_SETTINGS,
+    ConfigResourceType.BROKER: BROKER_SETTINGS,
+    ConfigResourceType.GROUP: GROUP_SETTINGS,
+}
 
 
 async def handle(
@@ -51,7 +55,7 @@ def _check_named_once(resource: AlterConfigsResource) -> None:
 
 
 async def _alter(configs: ConfigChanges, broker_id: int, resource: AlterConfigsResource, *, validate_only: bool) -> None:
-    if resource.resource_type == ResourceType.BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         require_this_broker(broker_id, resource.resource_name)
         _alter_loggers(resource, validate_only=validate_only)
     else:
@@ -91,9 +95,9 @@ def _changed(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mappi
 
 def _setting(resource: AlterConfigsResource, config: AlterableConfig) -> Setting:
     try:
-        return TABLES[ResourceType(resource.resource_type)][config.name]
+        return TABLES[ConfigResourceType(resource.resource_type)][config.name]
     except SettingError as error:
-        if resource.resource_type == ResourceType.BROKER and config.config_operation == SET:
+        if resource.resource_type == ConfigResourceType.BROKER and config.config_operation == SET:
             # Whether it may be stored is decided with the rest.
             return Setting(name=config.name, kind=Kind.STRING, default=None, doc="")
         raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None

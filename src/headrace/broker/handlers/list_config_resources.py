@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from headrace.broker.administration.config_resources import ResourceType
+from headrace.broker.administration.config_changes import ConfigResourceType
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
 from headrace.model.errors import ErrorCode
@@ -16,26 +16,28 @@ FIRST_VERSION_WITH_TYPES = 1
 
 
 def handle(request: ListConfigResourcesRequest, context: RequestContext, image: CurrentImage) -> ListConfigResourcesResponse:
-    asked: Iterable[int] = (ResourceType.CLIENT_METRICS,)
+    asked: Iterable[int] = (ConfigResourceType.CLIENT_METRICS,)
     if context.api_version >= FIRST_VERSION_WITH_TYPES:
-        asked = dict.fromkeys(request.resource_types) or ResourceType
-    if not set(asked) <= set(ResourceType):
+        asked = dict.fromkeys(request.resource_types) or ConfigResourceType
+    if not set(asked) <= set(ConfigResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
     return ListConfigResourcesResponse(
         error_code=ErrorCode.NONE,
         config_resources=tuple(
-            ConfigResource(resource_name=name, resource_type=kind) for kind in asked for name in _names(image, ResourceType(kind))
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in asked
+            for name in _names(image, ConfigResourceType(kind))
         ),
     )
 
 
-def _names(image: CurrentImage, kind: ResourceType) -> list[str]:
+def _names(image: CurrentImage, kind: ConfigResourceType) -> list[str]:
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             return list(image().topics)
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             return [str(broker_id) for broker_id in sorted(image().brokers)]
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             return sorted(image().group_configs)
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.CLIENT_METRICS:
             return []

@@ -1,4 +1,4 @@
-"""What settings can belong to, and the checks that reading and writing them share."""
+"""Changes of settings, whatever they belong to, and the checks that reading and writing them share."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """The protocol's numbers."""
 
     TOPIC = 2
@@ -50,11 +50,11 @@ def require_this_broker(broker_id: int, name: str) -> None:
 def require_right(context: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
     """Raise where the asker may not read or write the settings of a resource.  What has none is refused later."""
     match resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             context.require(operation, acls.ResourceType.TOPIC, name)
-        case ResourceType.GROUP:
+        case ConfigResourceType.GROUP:
             context.require(operation, acls.ResourceType.GROUP, name)
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER | ConfigResourceType.CLIENT_METRICS:
             context.require(operation, acls.ResourceType.CLUSTER)
 
 
@@ -71,11 +71,11 @@ class ConfigChanges:
     async def alter(self, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
         """Change the settings of one resource, all or nothing."""
         match resource_type:
-            case ResourceType.TOPIC:
+            case ConfigResourceType.TOPIC:
                 await self._topics.alter(name, change, validate_only=validate_only)
-            case ResourceType.BROKER:
+            case ConfigResourceType.BROKER:
                 await self._alter_broker(require_broker(self._broker_id, name), change, validate_only=validate_only)
-            case ResourceType.GROUP:
+            case ConfigResourceType.GROUP:
                 await alter_group(self._cluster, self._config, name, change, validate_only=validate_only)
             case _:
                 raise RequestError(ErrorCode.INVALID_REQUEST, f"Settings of resource type {resource_type} cannot be changed.")
