@@ -90,7 +90,7 @@ def test_a_follower_that_had_to_cut_its_log_hears_of_the_high_watermark_though_n
             # As after a crash: a tail that nobody else has, and no high watermark written down.
             follower.log.append(batch(b"c"), follower.leader_epoch)
             follower.high_watermark = 0
-            broker.parts.clustering.fetchers.on_role(follower)
+            broker.parts.participation.fetchers.on_role(follower)
 
             await cluster.until(lambda: follower.high_watermark == 2)
             assert follower.log.end_offset == 2

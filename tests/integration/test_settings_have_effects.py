@@ -191,7 +191,7 @@ def test_leadership_is_balanced_where_and_as_often_as_is_set(enabled: str, secon
     async def story() -> None:
         async with MemoryCluster(1, given) as cluster:
             real = cluster.brokers[1]
-            controller, long_ago = real.parts.clustering.controller, real.loop.time() - 1000
+            controller, long_ago = real.parts.participation.controller, real.loop.time() - 1000
             controller._balanced_at = long_ago
             await controller._balance()
             assert (controller._balanced_at > long_ago) == balances
@@ -205,7 +205,7 @@ def test_a_stopping_broker_hands_over_where_controlled_shutdown_says_so(enabled:
         async with MemoryCluster(2, {"controlled.shutdown.enable": enabled}) as cluster:
             await cluster.create_topic("t", 4, 2)
             leaving = cluster.brokers[2]
-            await leaving.parts.clustering.hand_over()
+            await leaving.parts.participation.hand_over()
             leaders = {state.leader for state in cluster.image.topics["t"].partitions}
             assert (leaders == {1}) == hands_over
 

@@ -102,7 +102,7 @@ class Stage:
 
     async def _answer_once(self, answer: PartitionData) -> None:
         """Let the follower take this for what its leader says next, and then catch up again."""
-        fetcher = self.cluster.brokers[3 - self.leader].parts.clustering.fetchers._fetchers[self.leader]
+        fetcher = self.cluster.brokers[3 - self.leader].parts.participation.fetchers._fetchers[self.leader]
         take, cuts = fetcher._take, asyncio.Event()
 
         async def take_instead(partition: Partition, data: PartitionData) -> bool:

@@ -210,9 +210,9 @@ async def delete_topic(broker: Broker) -> Callable[[], bool]:
 async def catch_up(broker: Broker) -> Callable[[], bool]:
     """What it waited for was deleted."""
     topic = broker.image.topics["t"]
-    broker.parts.clustering.catching_up.is_over = False
+    broker.parts.participation.catching_up.is_over = False
     behind = PartitionState(replicas=(1, 2), leader=2, isr=(2,))
-    broker.parts.clustering.catching_up._behind = {(topic.topic_id, 0): behind}
+    broker.parts.participation.catching_up._behind = {(topic.topic_id, 0): behind}
     assert not broker.condition().ready
     await broker.cluster.delete_topic("t")
     return lambda: broker.condition().ready

@@ -112,7 +112,7 @@ class Broker:
         """How it is, for whoever asks."""
         if self.phase is not Phase.SERVING:
             return not_serving(self.phase)
-        return serving(self.parts.clustering, self.tls.reasons() if self.tls is not None else ())
+        return serving(self.parts.participation, self.tls.reasons() if self.tls is not None else ())
 
     def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
         """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
@@ -231,9 +231,9 @@ class Broker:
         self.cluster.on_change(self._on_changes, renewed=self._on_renewed)
         # Nobody has told of what changed before that.
         parts.access_rules.renew()
-        parts.clustering.start()
+        parts.participation.start()
         await parts.replicas.start()
-        await parts.clustering.admitted()
+        await parts.participation.admitted()
         await self.server.open()
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
         if self.tls is not None:
@@ -333,7 +333,7 @@ class Broker:
 
     async def _stop(self) -> None:
         parts, self.phase = self.parts, Phase.STOPPING
-        await parts.clustering.hand_over()
+        await parts.participation.hand_over()
         await parts.housekeeping.close()
         self.server.stop_listening()
         await parts.flusher.drain()
@@ -342,7 +342,7 @@ class Broker:
         parts.transactions.close()
         parts.group_coordinator.close()
         await self._one_offs.close()
-        await parts.clustering.close()
+        await parts.participation.close()
         await parts.replicas.close()
         parts.peers.close()
         await parts.membership.leave()

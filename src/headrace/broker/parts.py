@@ -21,7 +21,7 @@ from headrace.broker.cluster.controller import Controller
 from headrace.broker.cluster.insync_proposals import InSyncProposals
 from headrace.broker.cluster.leadership import Leaderships
 from headrace.broker.cluster.metadata_store import open_store
-from headrace.broker.cluster.participation import Clustering
+from headrace.broker.cluster.participation import Participation
 from headrace.broker.cluster.peers import PEER, Peers
 from headrace.broker.cluster.resignations import Resignations
 from headrace.broker.coordinators.groups.coordinator import GroupCoordinator
@@ -225,7 +225,7 @@ class Parts:
             scope=scope,
         )
         self.sessions = ReplicaSessions(self.replicas, self.image, self.loop.time)
-        self.clustering = Clustering(
+        self.participation = Participation(
             scope,
             self.cluster,
             self.membership,

@@ -29,7 +29,7 @@ ADMISSION_SECONDS_MAX = 60.0
 HAND_OVER_SECONDS_MAX = 10.0
 
 
-class Clustering:
+class Participation:
     """Started after the broker has registered, stopped while it still is."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from headrace.broker.cluster.participation import Clustering
+from headrace.broker.cluster.participation import Participation
 from headrace.model.listeners import Address, parse_address
 
 if TYPE_CHECKING:
@@ -42,16 +42,16 @@ def not_serving(phase: Phase) -> Condition:
     return Condition(False, "DOWN", (f"the broker is {phase}",))
 
 
-def serving(clustering: Clustering, more_reasons: tuple[str, ...] = ()) -> Condition:
+def serving(participation: Participation, more_reasons: tuple[str, ...] = ()) -> Condition:
     """How a broker is that serves clients; `more_reasons` are those of its other parts."""
-    if not clustering.may_lead():
+    if not participation.may_lead():
         return Condition(False, "DOWN", ("the broker lost its place in the cluster and is registering anew",))
-    reasons = clustering.health.reasons() + more_reasons
-    behind = clustering.catching_up.behind
+    reasons = participation.health.reasons() + more_reasons
+    behind = participation.catching_up.behind
     if behind:
         words = "1 replica has" if behind == 1 else f"{behind} replicas have"
         reasons += (f"{words} not caught up since the start",)
-    ready = clustering.health.lost is None and not behind
+    ready = participation.health.lost is None and not behind
     return Condition(ready, "DEGRADED" if reasons else "HEALTHY", reasons, behind)
 
 
