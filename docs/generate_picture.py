@@ -70,7 +70,7 @@ ROOMS = (
     Room("broker/network", "listeners, connections, memory, dispatch", 40, 240, 290),
     Room("broker/handlers", "one file per API", 350, 240, 250),
     Room("broker/administration", "topics, settings, limits", 620, 240, 210),
-    Room("broker/replicas", "following other leaders", 40, 306, 290),
+    Room("broker/following", "following other leaders", 40, 306, 290),
     Room("broker/tls", "certificates", 350, 306, 126),
     Room("broker/sign_in", "SASL, credentials, tokens", 350, 438, 250),
     Room("broker/fetching", "a Fetch's states", 488, 306, 112),
@@ -120,7 +120,7 @@ JOURNEYS = (
         "a follower fetches from its leader and appends; the in-sync set follows",
         "#7d3c98",
         0,
-        ("broker/network", "broker/replicas", "broker/partitions", "replication"),
+        ("broker/network", "broker/following", "broker/partitions", "replication"),
     ),
     Journey(
         "administer",

@@ -8,9 +8,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from headrace.broker.app import Broker
-from headrace.broker.replicas import fetcher as replica_fetcher
-from headrace.broker.replicas import sessions as replica_sessions
-from headrace.broker.replicas.sessions import ReplicaSession
+from headrace.broker.following import fetcher as replica_fetcher
+from headrace.broker.following import sessions as replica_sessions
+from headrace.broker.following.sessions import ReplicaSession
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from headrace.wire.messages.fetch import FetchRequest, FetchTopic, ReplicaState

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from headrace.broker.following.fetcher import Fetcher
 from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.replicas.fetcher import Fetcher
 from headrace.controller.entries import PartitionState, Put, TopicEntry, partition_key, topic_key
 from headrace.controller.image import ClusterImage
 from headrace.log.directory import LogDirectory

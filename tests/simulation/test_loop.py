@@ -109,7 +109,7 @@ def test_what_a_broker_logs_and_did_not_expect_breaks_a_rule(error: Exception, c
 
 
 def test_a_broker_whose_background_work_dies_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from headrace.broker.replicas.fetcher import Fetcher
+    from headrace.broker.following.fetcher import Fetcher
 
     async def run(self: Fetcher) -> None:
         await asyncio.sleep(3)

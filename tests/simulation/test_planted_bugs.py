@@ -11,8 +11,8 @@ from headrace.broker.cluster.leadership import FollowedLeadership
 from headrace.broker.coordinators.led_shard import LedShard
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.fetching import reading as fetching
+from headrace.broker.following import sessions as replica_sessions
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.replicas import sessions as replica_sessions
 from headrace.controller import election
 from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState

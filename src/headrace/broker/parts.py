@@ -28,6 +28,9 @@ from headrace.broker.coordinators.groups.coordinator import GroupCoordinator
 from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.coordinators.transactions.verification import TransactionVerification
+from headrace.broker.following.fetcher import Following, ReplicaFetchers
+from headrace.broker.following.sessions import ReplicaSessions
+from headrace.broker.following.throttle import FOLLOWER, LEADER, ReplicationThrottle
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.housekeeping.cleaner import Cleaner
@@ -45,9 +48,6 @@ from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import Storage
 from headrace.broker.partitions.topic_sizes import TopicSizes
-from headrace.broker.replicas.fetcher import Following, ReplicaFetchers
-from headrace.broker.replicas.sessions import ReplicaSessions
-from headrace.broker.replicas.throttle import FOLLOWER, LEADER, ReplicationThrottle
 from headrace.broker.sign_in.peer import USER, PeerSignIn
 from headrace.broker.supervision.supervision import Spawn, Supervisor
 from headrace.broker.tls.tls import Tls

@@ -8,13 +8,13 @@ import logging
 from headrace.broker.cluster.controller import Controller
 from headrace.broker.cluster.leadership import Leaderships
 from headrace.broker.cluster.resignations import Resignations
+from headrace.broker.following.fetcher import ReplicaFetchers
+from headrace.broker.following.sessions import ReplicaSessions
 from headrace.broker.health.catching_up import CatchingUp
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.partitions.mending import Mending
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
-from headrace.broker.replicas.fetcher import ReplicaFetchers
-from headrace.broker.replicas.sessions import ReplicaSessions
 from headrace.broker.supervision.supervision import Scope
 from headrace.controller.image import ClusterImage
 from headrace.metadata.cluster import ClusterMetadata

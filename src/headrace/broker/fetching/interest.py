@@ -4,10 +4,10 @@ from typing import Protocol
 
 from headrace.broker.fetching.lookup import FoundTopic, MayRead, look_up, partitions_of
 from headrace.broker.fetching.reading import Reading
+from headrace.broker.following.sessions import ReplicaSession
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.waiting import Reader
-from headrace.broker.replicas.sessions import ReplicaSession
 from headrace.wire.messages.fetch import FetchableTopicResponse, FetchTopic
 
 

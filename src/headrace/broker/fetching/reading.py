@@ -3,11 +3,11 @@
 from typing import NamedTuple, Protocol
 
 from headrace.broker.fetching.lookup import Found, FoundTopic
+from headrace.broker.following.sessions import divergence, is_prefix
+from headrace.broker.following.throttle import ReplicationThrottle
 from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.waiting import Readers
-from headrace.broker.replicas.sessions import divergence, is_prefix
-from headrace.broker.replicas.throttle import ReplicationThrottle
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER
 from headrace.wire.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchPartition, PartitionData

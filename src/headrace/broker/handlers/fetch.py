@@ -16,12 +16,12 @@ from headrace.broker.fetching.interest import Interest, NamedPartitions, Session
 from headrace.broker.fetching.lookup import MayRead
 from headrace.broker.fetching.reading import ConsumerReading, Reading, ReplicaReading
 from headrace.broker.fetching.states import ENDED
+from headrace.broker.following.sessions import NEW_SESSION, NO_SESSION, ReplicaSessions
+from headrace.broker.following.throttle import ReplicationThrottle
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.replicas import Replicas
-from headrace.broker.replicas.sessions import NEW_SESSION, NO_SESSION, ReplicaSessions
-from headrace.broker.replicas.throttle import ReplicationThrottle
 from headrace.controller.image import CurrentImage
 from headrace.host.disk import Buffer
 from headrace.model.access.acls import Operation, ResourceType

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from headrace.broker.fetching.interest import NamedPartitions, SessionPartitions
 from headrace.broker.fetching.reading import ConsumerReading, Reading, ReplicaReading, read_all
+from headrace.broker.following.sessions import NEW_SESSION, ReplicaSessions
+from headrace.broker.following.throttle import ReplicationThrottle
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.partition import Alone, Partition
 from headrace.broker.partitions.replicas import Replicas
-from headrace.broker.replicas.sessions import NEW_SESSION, ReplicaSessions
-from headrace.broker.replicas.throttle import ReplicationThrottle
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.host.clock import SystemClock

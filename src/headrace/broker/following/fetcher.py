@@ -14,11 +14,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from headrace.broker.cluster.peers import Peers, PeerUnreachable
+from headrace.broker.following.throttle import ReplicationThrottle
 from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.partitions.cutting import LogCutter
 from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.replicas.throttle import ReplicationThrottle
 from headrace.broker.supervision.supervision import Rule, Scope
 from headrace.controller.image import CurrentImage
 from headrace.log.interface import PartitionLog
