@@ -17,7 +17,7 @@ from headrace.broker.health.health import Condition, HealthListener, Phase, not_
 from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.server import Server
-from headrace.broker.partitions.flushing import LANES, in_lanes
+from headrace.broker.partitions.flushing import FLUSH_THREADS, portions_for_threads
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
 from headrace.broker.parts import Host, Parts
 from headrace.broker.routes import routes
@@ -50,8 +50,8 @@ from headrace.model.settings import SettingError
 
 logger = logging.getLogger(__name__)
 
-# Flushes, cold reads and file work share these; flushes alone may take as many as they have lanes.
-THREADS = LANES + 8
+# Flushes, cold reads and file work share these; flushes alone may take as many as FLUSH_THREADS.
+THREADS = FLUSH_THREADS + 8
 # A broker that ends by itself has so long to hand over, flush and write everything down.
 END_SECONDS_MAX = 30.0
 # One that is told to stop has longer: it may have much to write, and only a disk that does not answer takes as long as this.
@@ -352,14 +352,14 @@ class Broker:
             self.sign_ins.close()
         await self._flush_everything()
         high_watermarks, logs = positions(parts.replicas)
-        lanes = [dict(lane) for lane in in_lanes(list(logs.items()), LANES)]
-        await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, lane) for lane in lanes))
+        portions = [dict(portion) for portion in portions_for_threads(list(logs.items()), FLUSH_THREADS)]
+        await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, portion) for portion in portions))
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         await self.store.close()
         await self.health.close()
 
     async def _flush_everything(self) -> None:
-        """In many lanes at once, as logs are closed after it."""
+        """In many threads at once, as logs are closed after it."""
         for partition in self.parts.replicas:
             if partition.failure is None and partition.log.unflushed_messages:
                 self.parts.flusher.request(partition)

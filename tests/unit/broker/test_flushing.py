@@ -81,7 +81,7 @@ def test_what_is_appended_during_a_flush_is_in_the_next_and_never_two_at_once() 
 
 def test_a_failed_flush_is_told_once_and_harms_no_other_partition() -> None:
     async def scenario() -> None:
-        flusher = Flusher(asyncio.get_running_loop(), lanes=1)
+        flusher = Flusher(asyncio.get_running_loop(), threads=1)
         bad, good = FakeLog(fails=True), FakeLog()
         for log in (bad, good):
             log.appended = 1
@@ -96,7 +96,7 @@ def test_a_failed_flush_is_told_once_and_harms_no_other_partition() -> None:
 
 def test_many_partitions_flush_in_few_jobs() -> None:
     async def scenario() -> None:
-        flusher = Flusher(asyncio.get_running_loop(), lanes=4)
+        flusher = Flusher(asyncio.get_running_loop(), threads=4)
         logs = [FakeLog() for _ in range(200)]
         for log in logs:
             log.appended = 7
@@ -118,7 +118,7 @@ class Clumsy(FakeLog):
 def test_a_callback_that_fails_is_reported_and_holds_up_nobody_else() -> None:
     async def scenario() -> None:
         reported: list[str] = []
-        flusher = Flusher(asyncio.get_running_loop(), lanes=1, report=lambda kind, error: reported.append(f"{kind}: {error}"))
+        flusher = Flusher(asyncio.get_running_loop(), threads=1, report=lambda kind, error: reported.append(f"{kind}: {error}"))
         logs = [FakeLog(), Clumsy(), FakeLog()]
         for log in logs:
             log.appended = 1

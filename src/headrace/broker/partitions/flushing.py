@@ -1,7 +1,7 @@
 """Group commit: appends of one turn of the event loop share a flush, and appends made during a flush share the next one.
 
-A flush is one `fdatasync` per dirty partition, in a few lanes at a time, each lane a job in a thread.  There is no write-ahead
-log that would write everything twice: see docs/decisions/0011.
+A flush is one `fdatasync` per dirty partition, in a few threads at a time.  There is no write-ahead log that would
+write everything twice: see docs/decisions/0011.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from headrace.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
-LANES = 16
-LANE_ITEMS_MIN = 8  # a thread for less is not worth it
+FLUSH_THREADS = 16
+PORTION_ITEMS_MIN = 8  # a thread for less is not worth it
 TIMES_MAX = 5_000  # of the latest flushes, remembered
 
 
@@ -68,11 +68,11 @@ def _log(kind: str, error: Exception) -> None:
 class Flusher:
     """Runs flushes so that each partition has at most one under way, and nobody waits for a partition they did not write to."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lanes: int = LANES, report: Report = _log) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = FLUSH_THREADS, report: Report = _log) -> None:
         """`report` hears of callbacks that fail."""
         self._loop = loop
         self._report = report
-        self._lanes_free = lanes
+        self._threads_free = threads
         self._dirty: dict[Flushable, None] = {}
         self._running: set[Flushable] = set()
         self._again: dict[Flushable, None] = {}
@@ -87,7 +87,7 @@ class Flusher:
             self._again[partition] = None
             return
         self._dirty[partition] = None
-        if not self._scheduled and self._lanes_free:
+        if not self._scheduled and self._threads_free:
             # At the end of this turn of the loop, so that everything that arrived with this append shares the flush.
             self._scheduled = True
             self._idle.clear()
@@ -99,17 +99,17 @@ class Flusher:
 
     def _start(self) -> None:
         self._scheduled = False
-        while self._dirty and self._lanes_free:
-            count = -(-len(self._dirty) // self._lanes_free)
+        while self._dirty and self._threads_free:
+            count = -(-len(self._dirty) // self._threads_free)
             batch = [self._dirty.popitem()[0] for _ in range(count)]
             self._running.update(batch)
-            self._lanes_free -= 1
+            self._threads_free -= 1
             job = self._loop.run_in_executor(None, _sync_all, batch)
             self.times.begin(job, len(batch), self._loop.time())
             job.add_done_callback(self._finish)
 
     def _finish(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]") -> None:
-        self._lanes_free += 1
+        self._threads_free += 1
         self.times.end(job, self._loop.time())
         if job.cancelled():
             return
@@ -125,7 +125,7 @@ class Flusher:
                 else:
                     partition.on_flushed(result)
             except Exception as error:
-                # The lane goes on: others wait for their flushes.
+                # The thread goes on: others wait for their flushes.
                 self._report("flush callback", error)
         if self._dirty:
             self._start()
@@ -148,7 +148,7 @@ def _sync_all(partitions: Sequence[Flushable]) -> Sequence[tuple[Flushable, int 
     return results
 
 
-def in_lanes(items: Sequence[Item], lanes_max: int) -> list[Sequence[Item]]:
-    """Parts of about equal length, in order, for as many threads; few items make few lanes."""
-    size = max(LANE_ITEMS_MIN, -(-len(items) // lanes_max))
+def portions_for_threads(items: Sequence[Item], threads_max: int) -> list[Sequence[Item]]:
+    """Parts of about equal length, in order, for as many threads; few items make few portions."""
+    size = max(PORTION_ITEMS_MIN, -(-len(items) // threads_max))
     return [items[start : start + size] for start in range(0, len(items), size)]

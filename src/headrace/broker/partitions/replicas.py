@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.health.disk_space import DiskSpace
-from headrace.broker.partitions.flushing import Flusher, in_lanes
+from headrace.broker.partitions.flushing import Flusher, portions_for_threads
 from headrace.broker.partitions.page_cache import PageCache, WrittenLately
 from headrace.broker.partitions.partition import Alone, Leadership, Partition
 from headrace.broker.partitions.storage import Opened, Storage, Wanted
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 # Logs are opened this many at a time, in threads, so that a topic of thousands is not one long silence.
 OPEN_CHUNK = 200
-OPEN_LANES = 8  # each waits for its disk while others compute
+OPEN_THREADS = 8  # each waits for its disk while others compute
 
 # How long whoever has changed something waits for it to be carried out here.  It holds all the same, and is carried out later.
 SETTLED_SECONDS_MAX = 30.0
@@ -276,29 +276,29 @@ class Replicas:
         for start in range(0, len(wanted), OPEN_CHUNK):
             chunk = wanted[start : start + OPEN_CHUNK]
             configs = {name: self._config_of(name) for name in {name for name, _, _ in chunk}}
-            lanes = in_lanes(chunk, OPEN_LANES)
+            portions = portions_for_threads(chunk, OPEN_THREADS)
             opening = asyncio.gather(
-                *(self._loop.run_in_executor(None, self._storage.open_many, lane, configs) for lane in lanes),
+                *(self._loop.run_in_executor(None, self._storage.open_many, portion, configs) for portion in portions),
                 return_exceptions=True,
             )
             # What the threads have opened is known here whatever happens: nothing is opened twice, and all of it is closed.
             try:
                 results = await asyncio.shield(opening)
             except asyncio.CancelledError:
-                self._enter(lanes, await opening)
+                self._enter(portions, await opening)
                 raise
-            for partition in self._enter(lanes, results):
+            for partition in self._enter(portions, results):
                 self._assume_role(partition)
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
 
-    def _enter(self, lanes: Sequence[Sequence[Wanted]], results: Sequence[list[Opened] | BaseException]) -> list[Partition]:
+    def _enter(self, portions: Sequence[Sequence[Wanted]], results: Sequence[list[Opened] | BaseException]) -> list[Partition]:
         entered = []
-        for lane, result in zip(lanes, results, strict=True):
+        for portion, result in zip(portions, results, strict=True):
             if isinstance(result, BaseException):
                 continue
-            for (name, topic_id, index), (log, failure) in zip(lane, result, strict=True):
+            for (name, topic_id, index), (log, failure) in zip(portion, result, strict=True):
                 partition = Partition(
                     TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop, space=self._space
                 )
