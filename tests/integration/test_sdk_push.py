@@ -109,7 +109,7 @@ def test_no_more_wait_than_was_allowed(bootstrap: str, topic: str) -> None:
     with reader(bootstrap, topic) as consumer, consumer.on_message(handle, workers=2, pending_max=10) as subscription:
         until(lambda: len(started) == 2)
         # Long enough for the background thread to stand in for the reader.
-        stays(lambda: len(subscription._work._lanes) <= 10 and len(started) == 2, 2.5)
+        stays(lambda: len(subscription._schedule._lanes) <= 10 and len(started) == 2, 2.5)
         release.set()
         until(lambda: len(started) == 300)
 

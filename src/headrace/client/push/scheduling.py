@@ -42,7 +42,7 @@ class Task:
 
     lane: Hashable
     place: TopicPartition
-    progress: Committable
+    committable: Committable
     record: Record[Any, Any]
     undecodable: DecodeFailed | None = None  # then there is nothing to call back with, and `record` has the bytes
     failure: Failure | None = None
@@ -56,7 +56,9 @@ class Task:
         return error or self.undecodable
 
 
-class Work:
+class Schedule:
+    """The records of one subscription that are waiting or being worked on, and what follows from how each one went."""
+
     def __init__(
         self,
         feed: Feed,
@@ -77,13 +79,13 @@ class Work:
         self._pending_max = whole_number("pending_max", pending_max, at_least=1)
         self._on_error = on_error
         self._lanes: Lanes[Task] = Lanes()
-        self._progress: dict[TopicPartition, Committable] = {}
+        self._committable: dict[TopicPartition, Committable] = {}
         self._keyless = count()
 
     def room(self) -> int:
         """How many more records may come in."""
         with self.changed:
-            uncommitted = sum(map(len, self._progress.values()))
+            uncommitted = sum(map(len, self._committable.values()))
             return min(self._pending_max - len(self._lanes), UNCOMMITTED_MAX - uncommitted)
 
     def accept(self, messages: Iterable[Message]) -> None:
@@ -103,19 +105,19 @@ class Work:
 
     def _add(self, message: Message, outcome: Record[Any, Any] | DecodeFailed | None) -> None:
         place = place_of(message)
-        progress = self._progress.get(place)
-        if progress is None:
-            progress = self._progress[place] = Committable()
+        committable = self._committable.get(place)
+        if committable is None:
+            committable = self._committable[place] = Committable()
         offset = message.offset() or 0
-        progress.start(offset)
+        committable.start(offset)
         if outcome is None:
-            self._finish(place, progress, offset)
+            self._finish(place, committable, offset)
         elif isinstance(outcome, DecodeFailed):
             alone = next(self._keyless)
-            self._lanes.add(alone, Task(alone, place, progress, outcome.record, outcome))
+            self._lanes.add(alone, Task(alone, place, committable, outcome.record, outcome))
         else:
             lane = self._lane(place, message)
-            self._lanes.add(lane, Task(lane, place, progress, outcome))
+            self._lanes.add(lane, Task(lane, place, committable, outcome))
 
     def _lane(self, place: TopicPartition, message: Message) -> Hashable:
         if not self._by_key:
@@ -160,14 +162,14 @@ class Work:
     def finished(self, task: Task) -> None:
         with self.changed:
             self._lanes.done(task.lane)
-            self._finish(task.place, task.progress, task.record.offset)
+            self._finish(task.place, task.committable, task.record.offset)
             self.changed.notify_all()
 
-    def _finish(self, place: TopicPartition, progress: Committable, offset: int) -> None:
-        moved = progress.finish(offset)
-        if moved and self._progress.get(place) is progress:
-            assert progress.next_offset is not None
-            self._feed.offsets.finish({place: progress.next_offset})
+    def _finish(self, place: TopicPartition, committable: Committable, offset: int) -> None:
+        moved = committable.finish(offset)
+        if moved and self._committable.get(place) is committable:
+            assert committable.next_offset is not None
+            self._feed.offsets.finish({place: committable.next_offset})
 
     def failed(self, task: Task, error: BaseException) -> None:
         """A callback raised: try again later, park, hand to `on_error`, or end the subscription."""
@@ -252,7 +254,7 @@ class Work:
             while any(task.place in places for task in self._lanes.out()) and (left := deadline - time.monotonic()) > 0:
                 self.changed.wait(left)
             for place in places:
-                self._progress.pop(place, None)
+                self._committable.pop(place, None)
             self.changed.notify_all()
 
     def wait_until_idle(self, deadline: float) -> None:
@@ -276,5 +278,7 @@ class Work:
         """Where each partition has to be read again from, because not all that was taken from it is finished."""
         with self.changed:
             return {
-                place: first for place, progress in self._progress.items() if (first := progress.first_unfinished) is not None
+                place: first
+                for place, committable in self._committable.items()
+                if (first := committable.first_unfinished) is not None
             }

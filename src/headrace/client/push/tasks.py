@@ -19,7 +19,7 @@ from headrace.client.consumer.feed import feed_of
 from headrace.client.deadletter.deadletter import DeadLetters
 from headrace.client.errors import Closed, StillRunning
 from headrace.client.push.handlers import async_function
-from headrace.client.push.scheduling import OnError, Task, Work
+from headrace.client.push.scheduling import OnError, Schedule, Task
 from headrace.client.push.threads import FETCH_SLICE_S, REVOKE_WAIT_S, STOP_WAIT_S
 from headrace.client.records.record import Record
 from headrace.model.identity import TopicPartition
@@ -49,7 +49,7 @@ class AsyncSubscription:
         self._feed = feed_of(consumer)
         self._in_thread = in_thread
         self._callback = callback
-        self._work = Work(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
+        self._schedule = Schedule(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._stopping = False
@@ -66,7 +66,7 @@ class AsyncSubscription:
         """Until the subscription has ended; raises what ended it."""
         await asyncio.wait(self._tasks)
         await self.stop()
-        self._work.raise_error()
+        self._schedule.raise_error()
 
     async def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
         """Let the callbacks that run come to their end, start no more, commit what is finished.  Again is nothing."""
@@ -76,12 +76,12 @@ class AsyncSubscription:
         deadline = time.monotonic() + seconds("timeout", timeout)
         _, late = await asyncio.wait(self._tasks, timeout=seconds("timeout", timeout))
         if late:
-            raise self._work.still_running(timeout)
-        await asyncio.to_thread(self._work.wait_until_idle, deadline)
+            raise self._schedule.still_running(timeout)
+        await asyncio.to_thread(self._schedule.wait_until_idle, deadline)
         if not self._ended:
             self._ended = True
             with contextlib.suppress(Closed):  # by a callback, say: then what was finished is committed
-                await self._in_thread(self._feed.end_push, self._work.unfinished())
+                await self._in_thread(self._feed.end_push, self._schedule.unfinished())
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,11 +89,11 @@ class AsyncSubscription:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.stop()
         if error is None:
-            self._work.raise_error()
+            self._schedule.raise_error()
 
     def raise_error(self) -> None:
         """Raise what ended it, if nobody has heard of it yet."""
-        self._work.raise_error()
+        self._schedule.raise_error()
 
     def _stop_soon(self) -> None:
         self._stopping = True
@@ -105,7 +105,7 @@ class AsyncSubscription:
     async def _fetch(self) -> None:
         try:
             while not self._stopping:
-                room = self._work.room()
+                room = self._schedule.room()
                 if room > 0:
                     # Both in the thread: cancelled in between, what was taken would be nowhere.
                     if await self._in_thread(self._take_and_accept, room):
@@ -115,30 +115,30 @@ class AsyncSubscription:
         except Closed:
             pass
         except Exception as error:
-            self._work.error = self._work.error or error
+            self._schedule.error = self._schedule.error or error
         finally:
             self._stop_soon()
 
     def _take_and_accept(self, room: int) -> bool:
         messages = self._feed.take_for_push(room, FETCH_SLICE_S)
-        self._work.accept(messages)
+        self._schedule.accept(messages)
         return bool(messages)
 
     async def _serve(self) -> None:
         while (task := await self._next_task()) is not None:
             if task.parking:
-                self._work.park(task, self._wake)
+                self._schedule.park(task, self._wake)
             elif (error := task.what_failed()) is not None:
-                self._work.failed(task, error)
+                self._schedule.failed(task, error)
             else:
                 await self._call(task)
             self._changed.set()
 
     async def _next_task(self) -> Task | None:
-        while not self._stopping and self._work.error is None:
-            with self._work.changed:
-                task = self._work.take()
-                wait = self._work.seconds_to_next_due(1.0)
+        while not self._stopping and self._schedule.error is None:
+            with self._schedule.changed:
+                task = self._schedule.take()
+                wait = self._schedule.seconds_to_next_due(1.0)
             if task is not None:
                 return task
             self._changed.clear()
@@ -156,13 +156,13 @@ class AsyncSubscription:
             elif isinstance(returned, Future):
                 returned = await asyncio.wrap_future(returned)
         except asyncio.CancelledError:
-            self._work.give_up(task, StillRunning("the task that ran a callback was cancelled"))
+            self._schedule.give_up(task, StillRunning("the task that ran a callback was cancelled"))
             raise
         except BaseException as error:
-            self._work.failed(task, error)
+            self._schedule.failed(task, error)
         else:
-            self._work.returned(task, returned)
+            self._schedule.returned(task, returned)
 
     def _before_revoke(self, places: frozenset[TopicPartition]) -> None:
-        self._work.before_revoke(places, REVOKE_WAIT_S)
+        self._schedule.before_revoke(places, REVOKE_WAIT_S)
         self._wake()

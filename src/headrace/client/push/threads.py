@@ -16,7 +16,7 @@ from headrace.client.consumer.feed import feed_of
 from headrace.client.deadletter.deadletter import DeadLetters
 from headrace.client.errors import Closed
 from headrace.client.push.handlers import plain_function
-from headrace.client.push.scheduling import OnError, Task, Work
+from headrace.client.push.scheduling import OnError, Schedule, Task
 from headrace.client.records.record import Record
 from headrace.model.identity import TopicPartition
 
@@ -48,7 +48,7 @@ class Subscription:
         self._consumer = consumer  # as long as this runs, the consumer is in use
         self._feed = feed_of(consumer)
         self._callback = callback
-        self._work = Work(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
+        self._schedule = Schedule(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._ending = threading.Lock()
@@ -70,7 +70,7 @@ class Subscription:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
         self.stop()
-        self._work.raise_error()
+        self._schedule.raise_error()
         return True
 
     def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
@@ -83,12 +83,12 @@ class Subscription:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
-            raise self._work.still_running(timeout)
-        self._work.wait_until_idle(deadline)
+            raise self._schedule.still_running(timeout)
+        self._schedule.wait_until_idle(deadline)
         with self._ending:
             if not self._stopped.is_set():
                 self._stopped.set()
-                self._feed.end_push(self._work.unfinished())
+                self._feed.end_push(self._schedule.unfinished())
 
     def __enter__(self) -> Self:
         return self
@@ -96,52 +96,52 @@ class Subscription:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
         if error is None:
-            self._work.raise_error()
+            self._schedule.raise_error()
 
     def raise_error(self) -> None:
         """Raise what ended it, if nobody has heard of it yet."""
-        self._work.raise_error()
+        self._schedule.raise_error()
 
     def _stop_soon(self) -> None:
         self._stopping.set()
-        with self._work.changed:
-            self._work.changed.notify_all()
+        with self._schedule.changed:
+            self._schedule.changed.notify_all()
 
     def _fetch(self) -> None:
         try:
             while not self._stopping.is_set():
-                room = self._work.room()
+                room = self._schedule.room()
                 if room > 0:
-                    self._work.accept(self._feed.take_for_push(room, FETCH_SLICE_S))
+                    self._schedule.accept(self._feed.take_for_push(room, FETCH_SLICE_S))
                 else:
                     # Not polling is the back-pressure; the consumer's own thread keeps the membership meanwhile.
-                    with self._work.changed:
-                        self._work.changed.wait(FETCH_SLICE_S)
+                    with self._schedule.changed:
+                        self._schedule.changed.wait(FETCH_SLICE_S)
         except Closed:
             pass
         except BaseException as error:
-            self._work.error = self._work.error or error
+            self._schedule.error = self._schedule.error or error
         finally:
             self._stop_soon()
 
     def _serve(self) -> None:
         while (task := self._next_task()) is not None:
             if task.parking:
-                self._work.park(task)
+                self._schedule.park(task)
             elif (error := task.what_failed()) is not None:
-                self._work.failed(task, error)
+                self._schedule.failed(task, error)
             else:
                 self._call(task)
 
     def _next_task(self) -> Task | None:
-        work = self._work
-        with work.changed:
+        schedule = self._schedule
+        with schedule.changed:
             # What ends the subscription may come from elsewhere: from a dead-letter topic, say, that refuses a record for good.
-            while not self._stopping.is_set() and work.error is None:
-                task = work.take()
+            while not self._stopping.is_set() and schedule.error is None:
+                task = schedule.take()
                 if task is not None:
                     return task
-                work.wait_for_work(IDLE_SLICE_S)
+                schedule.wait_for_work(IDLE_SLICE_S)
         self._stop_soon()
         return None
 
@@ -149,9 +149,9 @@ class Subscription:
         try:
             returned = self._callback(task.record)
         except BaseException as error:
-            self._work.failed(task, error)
+            self._schedule.failed(task, error)
         else:
-            self._work.returned(task, returned)
+            self._schedule.returned(task, returned)
 
     def _before_revoke(self, places: frozenset[TopicPartition]) -> None:
-        self._work.before_revoke(places, REVOKE_WAIT_S)
+        self._schedule.before_revoke(places, REVOKE_WAIT_S)
