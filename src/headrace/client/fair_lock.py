@@ -10,7 +10,7 @@ import threading
 from types import TracebackType
 
 
-class Turns:
+class FairLock:
     """A lock for `with`.  The thread that has it may take it again, as a rebalance callback does inside a poll."""
 
     def __init__(self) -> None:

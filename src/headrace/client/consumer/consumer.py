@@ -168,7 +168,7 @@ class Consumer(Generic[K, V]):
         membership.commits_when_finished = self.delivery == "at_least_once" and self.group is not None
         membership.commits_handed_out = self.delivery == "at_most_once" and self.group is not None
         self._starting_point.client = membership.client
-        self._starting_point.turns = membership.turns
+        self._starting_point.lock = membership.lock
         return membership
 
     def _open_reader(
@@ -397,14 +397,14 @@ class Consumer(Generic[K, V]):
         """Hand out nothing of these partitions (all, when none are named) until `resume`."""
         self._feed.ready()
         places = self._named(partitions)
-        with self._membership.turns:
+        with self._membership.lock:
             self._membership.paused |= places
             self._membership.client.pause([ClientPartition(*place) for place in places])
 
     def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Hand out records of these partitions (all, when none are named) again."""
         places = self._named(partitions) & self._membership.paused
-        with self._membership.turns:
+        with self._membership.lock:
             self._membership.paused -= places
             self._membership.client.resume([ClientPartition(*place) for place in places])
 
@@ -435,7 +435,7 @@ class Consumer(Generic[K, V]):
         if self._subscription is not None:
             self._subscription.stop()
         # A rebalance callback, or a signal handler, inside a poll: the loop ends now, and whoever opened the consumer closes it.
-        if self._membership.turns.mine or not self._closing.acquire(blocking=False):
+        if self._membership.lock.mine or not self._closing.acquire(blocking=False):
             return
         self._feed.closed = True
         self._membership.close()

@@ -99,7 +99,7 @@ class Feed:
     def group_metadata(self) -> Any:
         """What a transactional producer needs to commit on this member's behalf."""
         self.check_grouped("send_offsets")
-        with self.membership.turns:
+        with self.membership.lock:
             return self.membership.client.consumer_group_metadata()
 
     def rewind_to_committed(self) -> None:

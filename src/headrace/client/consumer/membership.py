@@ -2,7 +2,7 @@
 
 librdkafka throws a member out that does not poll, and drops what it has fetched when a partition is paused.  So a thread of
 our own polls whenever the reader has been busy for a while, with the partitions paused meanwhile.  Whoever polls commits
-what is finished. Always: one thread at a time uses the client (`turns`); rebalance callbacks run inside a poll, in
+what is finished. Always: one thread at a time uses the client (`lock`); rebalance callbacks run inside a poll, in
 whichever thread that is; the first exception one of them raises comes out of the reader's next call.
 """
 
@@ -21,7 +21,7 @@ from headrace.client.arguments import Config
 from headrace.client.consumer.offsets import Offsets, Positions
 from headrace.client.consumer.starting_point import BeyondTheEnd
 from headrace.client.errors import BrokerTimeout, refused_settings, translate
-from headrace.client.fair_lock import Turns
+from headrace.client.fair_lock import FairLock
 from headrace.client.logs import librdkafka_log, log
 from headrace.model.identity import TopicPartition
 
@@ -48,7 +48,7 @@ class Membership:
         on_revoked: PartitionsCallback | None,
     ) -> None:
         self.offsets = Offsets()
-        self.turns = Turns()
+        self.lock = FairLock()
         self.arrived: deque[Message] = deque()  # fetched, and not yet taken by the reader
         self.taken_away: deque[frozenset[TopicPartition]] = deque()  # revoked since the reader last looked
         self.newly_assigned: deque[frozenset[TopicPartition]] = deque()
@@ -109,7 +109,7 @@ class Membership:
         if self._keeper is not None:
             self._commit_before_leaving(self.assigned)
         self.before_revoke = None
-        with self.turns:
+        with self.lock:
             self._closed = True
             self.client.close()
 
@@ -117,7 +117,7 @@ class Membership:
 
     def poll(self, timeout: float, most: int) -> list[Message]:
         """What was fetched: wait for the first message, then take those that are there already, up to `most` in all."""
-        with self.turns:
+        with self.lock:
             if self._closed:
                 return []
             self._come_back()
@@ -160,7 +160,7 @@ class Membership:
     def _keep(self) -> None:
         while not self._stopping.wait(TICK_S):
             # While the reader polls there is nothing to do here, so this takes only a turn that is free.
-            if not self.turns.acquire(timeout=0):
+            if not self.lock.acquire(timeout=0):
                 continue
             try:
                 self._commit_when_due()
@@ -170,7 +170,7 @@ class Membership:
                 # This thread is what keeps the membership: it must outlive whatever one turn of it meets.
                 log.exception("a turn of the consumer's background thread failed")
             finally:
-                self.turns.release()
+                self.lock.release()
 
     def _stand_in(self) -> None:
         for _ in range(EVENTS_PER_TICK_MAX):
@@ -208,7 +208,7 @@ class Membership:
     def place(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin again at these offsets in partitions that we have."""
         located = [ClientPartition(*place, offset) for place, offset in positions.items() if place in self.assigned]
-        with self.turns:
+        with self.lock:
             if not located:
                 return
             if self._eager:
@@ -282,7 +282,7 @@ class Membership:
     def commit(self, positions: Mapping[TopicPartition, int], *, wait: bool, quietly: bool = False) -> None:
         offsets = [ClientPartition(place.topic, place.partition, offset) for place, offset in positions.items()]
         try:
-            with self.turns:
+            with self.lock:
                 answers = self.client.commit(offsets=offsets, asynchronous=not wait)
             for answer in answers or ():
                 if answer.error is not None:
@@ -310,7 +310,7 @@ class Membership:
         if not asked:
             return {}
         try:
-            with self.turns:
+            with self.lock:
                 answers = self.client.committed(asked, timeout=timeout)
         except KafkaException as error:
             raise translate(error.args[0], "ask for committed offsets", self._bootstrap, self.last_error) from None
@@ -328,7 +328,7 @@ class Membership:
         if since is None or time.monotonic() - since < timeout:
             return
         try:
-            with self.turns:
+            with self.lock:
                 self.client.list_topics(timeout=1.0)
         except KafkaException as error:
             said = self.last_error or error.args[0].str()

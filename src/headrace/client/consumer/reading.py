@@ -404,7 +404,7 @@ class Reader:
         """Everything fetched of these partitions: they are read on from elsewhere."""
         gone, membership = frozenset(places), self.membership
         self._drop_ready(gone)
-        with membership.turns:
+        with membership.lock:
             kept = [each for each in membership.arrived if (each.topic(), each.partition()) not in gone]
             membership.arrived.clear()
             membership.arrived.extend(kept)
@@ -442,7 +442,7 @@ class Reader:
     def _seek(self, position: ClientPartition, deadline: float) -> None:
         while True:
             try:
-                with self.membership.turns:
+                with self.membership.lock:
                     self.membership.client.seek(position)
                 return
             except KafkaException as error:

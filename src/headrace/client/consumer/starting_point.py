@@ -17,7 +17,7 @@ from headrace.client.arguments import Moment, timestamp_ms
 from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.settings import Start
 from headrace.client.errors import NO_TOPIC, InvalidArgument, TopicNotFound, translate
-from headrace.client.fair_lock import Turns
+from headrace.client.fair_lock import FairLock
 from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 
@@ -36,10 +36,10 @@ class BeyondTheEnd(InvalidArgument):
 
 
 class StartingPoint:
-    """Answers for one consumer; `client` and its `turns` are set once there is one."""
+    """Answers for one consumer; `client` and its `lock` are set once there is one."""
 
     client: Librdkafka
-    turns: Turns
+    lock: FairLock
 
     def __init__(self, start: Start, *, grouped: bool, timeout: float, bootstrap: str) -> None:
         self._start = start
@@ -95,7 +95,7 @@ class StartingPoint:
         deadline = time.monotonic() + min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S)
         while True:
             try:
-                with self.turns:
+                with self.lock:
                     low, high = self.client.get_watermark_offsets(ClientPartition(*place), timeout=self._timeout, cached=False)
                 return low, high
             except KafkaException as error:
@@ -109,7 +109,7 @@ class StartingPoint:
         """The first offset at or after a moment; the end where nothing is that new."""
         milliseconds = timestamp_ms("moment", moment)
         try:
-            with self.turns:
+            with self.lock:
                 found = self.client.offsets_for_times(
                     [ClientPartition(*place, milliseconds) for place in places], timeout=self._timeout
                 )
@@ -135,7 +135,7 @@ class StartingPoint:
     def _ask_for(self, topic: str, deadline: float) -> Any:
         """What is known of a topic; None when the connection was lost, and there is time to ask again."""
         try:
-            with self.turns:
+            with self.lock:
                 return self.client.list_topics(topic, timeout=max(0.1, deadline - time.monotonic())).topics[topic]
         except KafkaException as error:
             if error.args[0].name() == "_TRANSPORT" and time.monotonic() < deadline:
@@ -145,14 +145,14 @@ class StartingPoint:
     def _missing(self, topic: str) -> str:
         """The sentence about a topic that does not exist, with the name that was perhaps meant."""
         near: list[str] = []
-        with suppress(KafkaException), self.turns:
+        with suppress(KafkaException), self.lock:
             near = get_close_matches(topic, self.client.list_topics(timeout=self._timeout).topics, n=1)
         meant = f"did you mean '{near[0]}'?" if near else "create it, or wait for it with missing_topics='wait'"
         return f"topic '{topic}' does not exist at {self._bootstrap}; {meant}"
 
     def _committed(self, partitions: list[ClientPartition]) -> list[ClientPartition]:
         try:
-            with self.turns:
+            with self.lock:
                 answers: list[ClientPartition] = self.client.committed(
                     [ClientPartition(each.topic, each.partition) for each in partitions], timeout=self._timeout
                 )
