@@ -18,9 +18,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic, such as orders.dead-letter.")]
-Partition = Annotated[int, typer.Option("--partition", min=0, help="The partition of one record in the dead-letter topic.")]
-Offset = Annotated[int, typer.Option("--offset", min=0, help="The offset of one record in the dead-letter topic.")]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="A dead-letter topic, such as orders.dead-letter.")]
+PartitionOption = Annotated[int, typer.Option("--partition", min=0, help="The partition of one record in the dead-letter topic.")]
+OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="The offset of one record in the dead-letter topic.")]
 VALUE_CHARACTERS_MAX = 60
 NAMED_MAX = 10
 
@@ -78,7 +78,7 @@ def list_parked(
 
 @app.command()
 def show(
-    topic: Topic, partition: Partition, offset: Offset, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+    topic: TopicArgument, partition: PartitionOption, offset: OffsetOption, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
 ) -> None:
     """Show one parked record whole: its bytes, headers, reason and stack.
 
@@ -100,7 +100,7 @@ def show(
 
 @app.command()
 def redrive(
-    topic: Topic,
+    topic: TopicArgument,
     to: Annotated[
         str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic instead of where each came from.")
     ] = None,
