@@ -78,7 +78,11 @@ def list_parked(
 
 @app.command()
 def show(
-    topic: TopicArgument, partition: PartitionOption, offset: OffsetOption, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+    topic: TopicArgument,
+    partition: PartitionOption,
+    offset: OffsetOption,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
 ) -> None:
     """Show one parked record whole: its bytes, headers, reason and stack.
 

@@ -93,11 +93,11 @@ def dead_letter_topics(bootstrap: str, suffix: str = SUFFIX) -> dict[str, int]:
 
 
 def _waiting(admin: Admin, topic: str) -> int:
-    ends, progress = admin.offsets(topic, "latest"), _progress(admin, topic)
-    return sum(progress[partition].waiting(end) for partition, end in ends.items() if partition in progress)
+    ends, sent_back = admin.offsets(topic, "latest"), _sent_back(admin, topic)
+    return sum(sent_back[partition].waiting(end) for partition, end in ends.items() if partition in sent_back)
 
 
-def _progress(admin: Admin, topic: str) -> dict[int, SentBack]:
+def _sent_back(admin: Admin, topic: str) -> dict[int, SentBack]:
     """How far earlier redrives have come, by partition."""
     committed = admin.committed_notes(group_name(topic), topic)
     found = {}
@@ -111,10 +111,10 @@ def parked(bootstrap: str, topic: str, *, waiting_only: bool = False) -> Iterato
     """The records of a dead-letter topic, oldest first in each partition; with `waiting_only` those no redrive has sent back."""
     with Admin(bootstrap) as admin:
         admin.topic(topic)
-        progress = _progress(admin, topic) if waiting_only else {}
+        sent_back = _sent_back(admin, topic) if waiting_only else {}
     with Consumer[bytes, bytes](topic, bootstrap=bootstrap) as consumer:
         for record in consumer.to_end():
-            if record.partition not in progress or not progress[record.partition].is_settled(record.offset):
+            if record.partition not in sent_back or not sent_back[record.partition].is_settled(record.offset):
                 yield Parked.of(record)
 
 
@@ -194,7 +194,7 @@ def redrive(
             with producer.transaction():
                 # The first one takes over from a redrive that may still run: what that has done is known only afterwards.
                 pass
-            run = _Run(consumer, producer, rule, ends, _progress(admin, topic))
+            run = _Run(consumer, producer, rule, ends, _sent_back(admin, topic))
             while sent_max is None or run.sent < sent_max:
                 size = BATCH if sent_max is None else min(BATCH, sent_max - run.sent)
                 if not run.is_under_way or not (records := _some(consumer, size)):
@@ -224,14 +224,14 @@ class _Run:
         producer: Producer,
         rule: _Rule,
         ends: Mapping[int, int],
-        progress: Mapping[int, SentBack],
+        sent_back: Mapping[int, SentBack],
     ) -> None:
         self._consumer = consumer
         self._producer = producer
         self._rule = rule
         self._ends = ends  # a record that fails again while this runs is for the next one
-        self._progress = progress
-        self._read_to = {partition: each.first for partition, each in progress.items()}
+        self._sent_back = sent_back
+        self._read_to = {partition: each.first for partition, each in sent_back.items()}
         self.sent = self.skipped = 0
 
     @property
@@ -245,37 +245,37 @@ class _Run:
         sent = 0
         with self._producer.transaction() as transaction:
             for record in records:
-                progress = self._progress.get(record.partition)
-                if progress is None or record.offset >= self._ends.get(record.partition, 0):
+                sent_back = self._sent_back.get(record.partition)
+                if sent_back is None or record.offset >= self._ends.get(record.partition, 0):
                     self._read_to[record.partition] = record.offset + 1
                     continue
-                if not progress.is_settled(record.offset):
+                if not sent_back.is_settled(record.offset):
                     letter = Parked.of(record)
-                    why = self._rule.why_it_stays(letter) or (None if progress.has_room else NO_ROOM)
+                    why = self._rule.why_it_stays(letter) or (None if sent_back.has_room else NO_ROOM)
                     if why is not None:
                         stay.append(Skipped(record.topic, record.partition, record.offset, why))
                         self._read_to[record.partition] = record.offset + 1
                         continue
                     _send_back(self._producer, letter, self._rule.to, self._rule.counts)
                     sent += 1
-                self._note(progress, record)
+                self._note(sent_back, record)
                 touched.add(record.partition)
-            _send_progress(transaction, self._consumer, records[0].topic, {each: self._progress[each] for each in touched})
+            _commit_sent_back(transaction, self._consumer, records[0].topic, {each: self._sent_back[each] for each in touched})
         self.sent, self.skipped = self.sent + sent, self.skipped + len(stay)
         return stay
 
-    def _note(self, progress: SentBack, record: Record[bytes, bytes]) -> None:
+    def _note(self, sent_back: SentBack, record: Record[bytes, bytes]) -> None:
         """A record is settled, and so are the offsets without a record between it and a settled one before it."""
         before = self._read_to[record.partition]
-        start = before if before <= progress.first or progress.is_settled(before - 1) else record.offset
-        progress.settle(start, record.offset + 1)
+        start = before if before <= sent_back.first or sent_back.is_settled(before - 1) else record.offset
+        sent_back.settle(start, record.offset + 1)
         self._read_to[record.partition] = record.offset + 1
 
 
-def _send_progress(
-    transaction: Transaction, consumer: Consumer[bytes, bytes], topic: str, progress: Mapping[int, SentBack]
+def _commit_sent_back(
+    transaction: Transaction, consumer: Consumer[bytes, bytes], topic: str, sent_back: Mapping[int, SentBack]
 ) -> None:
-    places = {TopicPartition(topic, partition): each for partition, each in progress.items()}
+    places = {TopicPartition(topic, partition): each for partition, each in sent_back.items()}
     transaction.send_offsets(
         consumer, {place: each.first for place, each in places.items()}, {place: each.note for place, each in places.items()}
     )
@@ -325,11 +325,11 @@ def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None)
             producer.transaction() as transaction,
         ):
             _some(consumer, 1)  # a member of the group may commit for it; one that is just joining may not
-            progress = _progress(admin, topic)[record.partition]
-            if progress.has_room or progress.is_settled(record.offset):
-                progress.settle(record.offset, record.offset + 1)
+            sent_back = _sent_back(admin, topic)[record.partition]
+            if sent_back.has_room or sent_back.is_settled(record.offset):
+                sent_back.settle(record.offset, record.offset + 1)
             _send_back(producer, parked_record, to, counts)
-            _send_progress(transaction, consumer, topic, {record.partition: progress})
+            _commit_sent_back(transaction, consumer, topic, {record.partition: sent_back})
 
 
 def _some(consumer: Consumer[bytes, bytes], count: int) -> Sequence[Record[bytes, bytes]]:

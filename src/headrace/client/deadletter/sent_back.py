@@ -31,15 +31,15 @@ class SentBack:
         """From what was committed.  A note that is somebody else's says nothing."""
         if committed is None:
             return cls(earliest)
-        progress, at = cls(committed), committed
+        sent_back, at = cls(committed), committed
         if note and NOTE.fullmatch(note):
             for run in note.removeprefix("sent:").split(","):
                 gap, length = (int(number, 16) for number in run.split("+"))
-                progress.settle(at + gap, at + gap + length)
+                sent_back.settle(at + gap, at + gap + length)
                 at += gap + length
-        if earliest > progress.first:
-            progress.settle(progress.first, earliest)  # retention has taken them
-        return progress
+        if earliest > sent_back.first:
+            sent_back.settle(sent_back.first, earliest)  # retention has taken them
+        return sent_back
 
     def settle(self, start: int, stop: int) -> None:
         """These offsets need no redrive any more."""
