@@ -1,21 +1,21 @@
-"""Turns: one at a time, and nobody waits for ever."""
+"""FairLock: one at a time, and nobody waits for ever."""
 
 import threading
 
-from headrace.client.fair_lock import Turns
+from headrace.client.fair_lock import FairLock
 from tests.support.waiting import until
 
 
 def test_whoever_waits_is_next_even_when_the_other_comes_back_at_once() -> None:
-    turns, stop, got = Turns(), threading.Event(), threading.Event()
+    lock, stop, got = FairLock(), threading.Event(), threading.Event()
 
     def hog() -> None:
         while not stop.is_set():
-            with turns:
-                until(lambda: turns._next.locked() or stop.is_set(), "the other one waits")
+            with lock:
+                until(lambda: lock._next.locked() or stop.is_set(), "the other one waits")
 
     def waits() -> None:
-        with turns:
+        with lock:
             got.set()
 
     threads = [threading.Thread(target=hog), threading.Thread(target=waits)]
@@ -29,36 +29,36 @@ def test_whoever_waits_is_next_even_when_the_other_comes_back_at_once() -> None:
 
 
 def test_a_thread_may_take_its_turn_again_while_another_waits() -> None:
-    turns, done = Turns(), threading.Event()
+    lock, done = FairLock(), threading.Event()
 
     def waits() -> None:
-        with turns:
+        with lock:
             done.set()
 
-    with turns:
+    with lock:
         other = threading.Thread(target=waits)
         other.start()
-        until(turns._next.locked, "the other one waits")
-        with turns:
-            assert turns.mine
-        assert turns.mine
+        until(lock._next.locked, "the other one waits")
+        with lock:
+            assert lock.mine
+        assert lock.mine
         assert not done.is_set()
     assert done.wait(5)
-    assert not turns.mine
+    assert not lock.mine
     other.join()
 
 
 def test_a_turn_that_is_taken_is_not_waited_for_unless_asked() -> None:
-    turns, answers = Turns(), list[bool]()
+    lock, answers = FairLock(), list[bool]()
 
     def tries() -> None:
-        answers.append(turns.acquire(timeout=0))
-        answers.append(turns.acquire(timeout=0.05))
+        answers.append(lock.acquire(timeout=0))
+        answers.append(lock.acquire(timeout=0.05))
 
-    with turns:
+    with lock:
         other = threading.Thread(target=tries)
         other.start()
         other.join()
 
     assert answers == [False, False]
-    assert turns.acquire(timeout=0)
+    assert lock.acquire(timeout=0)
