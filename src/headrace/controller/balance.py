@@ -14,15 +14,14 @@ from headrace.controller.image import ClusterImage
 from headrace.controller.placement import walk
 from headrace.controller.reassignment import is_moving
 from headrace.model.errors import ErrorCode, RequestError
-
-PartitionKey = tuple[str, int]
+from headrace.model.identity import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """New replicas for those partitions that change."""
 
-    targets: Mapping[PartitionKey, tuple[int, ...]]
+    targets: Mapping[TopicPartition, tuple[int, ...]]
     replicas_moved: int  # copies that must be made
 
 
@@ -31,16 +30,20 @@ class _Draft:
     """Replica lists while a plan is made."""
 
     racks: dict[int, str | None]
-    replicas: dict[PartitionKey, tuple[int, ...]]
-    before: dict[PartitionKey, tuple[int, ...]]
+    replicas: dict[TopicPartition, tuple[int, ...]]
+    before: dict[TopicPartition, tuple[int, ...]]
     topic_ids: dict[str, UUID]
     load: Counter[int] = field(default_factory=Counter)
-    held: dict[int, dict[PartitionKey, None]] = field(default_factory=dict)
+    held: dict[int, dict[TopicPartition, None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, image: ClusterImage, usable: Iterable[int]) -> "_Draft":
         racks = {broker: image.brokers[broker].rack for broker in usable}
-        replicas = {(topic.name, i): state.replicas for topic, i, state in image.partitions() if not is_moving(state)}
+        replicas = {
+            TopicPartition(topic.name, index): state.replicas
+            for topic, index, state in image.partitions()
+            if not is_moving(state)
+        }
         draft = cls(racks, replicas, dict(replicas), {name: topic.topic_id for name, topic in image.topics.items()})
         for key, brokers in replicas.items():
             for broker in brokers:
@@ -48,19 +51,19 @@ class _Draft:
                 draft.held.setdefault(broker, {})[key] = None
         return draft
 
-    def move(self, key: PartitionKey, source: int, target: int) -> None:
+    def move(self, key: TopicPartition, source: int, target: int) -> None:
         self.replicas[key] = tuple(target if broker == source else broker for broker in self.replicas[key])
         self.load[source] -= 1
         self.load[target] += 1
         del self.held[source][key]
         self.held.setdefault(target, {})[key] = None
 
-    def add(self, key: PartitionKey, broker: int) -> None:
+    def add(self, key: TopicPartition, broker: int) -> None:
         self.replicas[key] = (*self.replicas[key], broker)
         self.load[broker] += 1
         self.held.setdefault(broker, {})[key] = None
 
-    def drop(self, key: PartitionKey, broker: int) -> None:
+    def drop(self, key: TopicPartition, broker: int) -> None:
         self.replicas[key] = tuple(other for other in self.replicas[key] if other != broker)
         self.load[broker] -= 1
         del self.held[broker][key]
@@ -73,7 +76,7 @@ class _Draft:
         """How many racks hold a replica."""
         return len({self.rack(broker) for broker in brokers})
 
-    def spread_after(self, key: PartitionKey, source: int, target: int) -> int:
+    def spread_after(self, key: TopicPartition, source: int, target: int) -> int:
         return self.spread(target if broker == source else broker for broker in self.replicas[key])
 
     def plan(self) -> Plan:
@@ -121,7 +124,7 @@ def with_factor(image: ClusterImage, name: str, factor: int) -> Plan:
         )
     draft = _Draft.of(image, usable)
     for index, state in enumerate(image.topics[name].partitions):
-        key = (name, index)
+        key = TopicPartition(name, index)
         while len(draft.replicas.get(key, state.replicas)) < factor:
             draft.add(key, _best_addition(draft, key, usable))
         while len(draft.replicas.get(key, state.replicas)) > factor:
@@ -129,7 +132,7 @@ def with_factor(image: ClusterImage, name: str, factor: int) -> Plan:
     return draft.plan()
 
 
-def _best_addition(draft: _Draft, key: PartitionKey, usable: list[int]) -> int:
+def _best_addition(draft: _Draft, key: TopicPartition, usable: list[int]) -> int:
     candidates = [broker for broker in usable if broker not in draft.replicas[key]]
     ring = {broker: place for place, broker in enumerate(walk(tuple(usable), f"{key[0]} {key[1]}"))}
     return min(candidates, key=lambda b: (-draft.spread((*draft.replicas[key], b)), draft.load[b], ring[b]))
@@ -142,7 +145,7 @@ def _least_needed(replicas: tuple[int, ...], state: PartitionState) -> int:
     return (lagging or others)[-1]
 
 
-def _best_target(draft: _Draft, key: PartitionKey, source: int, usable: list[int]) -> int:
+def _best_target(draft: _Draft, key: TopicPartition, source: int, usable: list[int]) -> int:
     candidates = [broker for broker in usable if broker not in draft.replicas[key]]
     if not candidates:
         topic, index = key
@@ -178,7 +181,7 @@ def _move_one(draft: _Draft, usable: list[int]) -> bool:
     return False
 
 
-def _movable(draft: _Draft, source: int, target: int) -> PartitionKey | None:
+def _movable(draft: _Draft, source: int, target: int) -> TopicPartition | None:
     for key in draft.held.get(source, ()):
         replicas = draft.replicas[key]
         if target not in replicas and draft.spread_after(key, source, target) >= draft.spread(replicas):

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-TopicId = UUID
-
 NO_OFFSET = -1
 NO_EPOCH = -1
 NO_BROKER = -1

@@ -14,6 +14,7 @@ from headrace.controller.image import ClusterImage
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.controller.placement import place
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import TopicPartition
 from tests.unit.controller.images import TOPIC_ID, carry_out, image_of, put
 
 RULES = ElectionRules(min_insync_replicas=2)
@@ -138,7 +139,9 @@ def placed_image(brokers: dict[int, str | None], partitions: int, factor: int, o
 
 def load_after(image: ClusterImage, plan: balance.Plan) -> Counter[int]:
     return Counter(
-        broker for topic, index, state in image.partitions() for broker in plan.targets.get((topic.name, index), state.replicas)
+        broker
+        for topic, index, state in image.partitions()
+        for broker in plan.targets.get(TopicPartition(topic.name, index), state.replicas)
     )
 
 
@@ -169,7 +172,7 @@ def test_draining_takes_everything_off_and_keeps_racks_apart(partitions: int, le
 
     assert load_after(image, plan)[leaving] == 0
     for topic, index, state in image.partitions():
-        replicas = plan.targets.get((topic.name, index), state.replicas)
+        replicas = plan.targets.get(TopicPartition(topic.name, index), state.replicas)
         assert len({racks[broker] for broker in replicas}) == 3
         assert len(set(replicas) - set(state.replicas)) == (leaving in state.replicas)
 
@@ -181,7 +184,7 @@ def test_a_new_replication_factor_keeps_what_it_can_and_spreads_the_rest(partiti
 
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
     for index, state in enumerate(image.topics["t"].partitions):
-        replicas = plan.targets.get(("t", index), state.replicas)
+        replicas = plan.targets.get(TopicPartition("t", index), state.replicas)
         assert len(set(replicas)) == len(replicas) == after
         assert set(replicas) <= set(state.replicas) or set(replicas) >= set(state.replicas)
         assert state.leader in replicas

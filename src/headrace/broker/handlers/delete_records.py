@@ -17,6 +17,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError, StorageError
+from headrace.model.identity import TopicPartition
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -36,7 +37,6 @@ WRITE_SECONDS_MIN = 1.0
 # A replica whose broker went away is not waited for, and no event tells of that.
 LOOK_AGAIN_S = 0.25
 
-Key = tuple[str, int]
 Moved = tuple[Partition, int]  # and where it should begin
 Answer = tuple[int, ErrorCode]  # the low watermark
 
@@ -45,22 +45,24 @@ async def handle(
     request: DeleteRecordsRequest, context: RequestContext, replicas: Replicas, log_starts: LogStarts, removal: FileRemoval
 ) -> DeleteRecordsResponse:
     deadline = asyncio.get_running_loop().time() + max(0, request.timeout_ms) / 1000
-    answers: dict[Key, Answer] = {}
-    moved: dict[Key, Moved] = {}
+    answers: dict[TopicPartition, Answer] = {}
+    moved: dict[TopicPartition, Moved] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
+            identity = TopicPartition(topic.name, wanted.partition_index)
             try:
                 context.require(Operation.DELETE, ResourceType.TOPIC, topic.name)
-                moved[topic.name, wanted.partition_index] = _delete_before(replicas, removal, topic.name, wanted)
+                moved[identity] = _delete_before(replicas, removal, topic.name, wanted)
             except RequestError as error:
-                answers[topic.name, wanted.partition_index] = NO_LOW_WATERMARK, error.code
+                answers[identity] = NO_LOW_WATERMARK, error.code
     answers |= await _settle(log_starts, moved, deadline)
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=tuple(
-                    _result(wanted.partition_index, *answers[topic.name, wanted.partition_index]) for wanted in topic.partitions
+                    _result(wanted.partition_index, *answers[TopicPartition(topic.name, wanted.partition_index)])
+                    for wanted in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -92,7 +94,7 @@ def _delete_before(replicas: Replicas, removal: FileRemoval, topic: str, wanted:
     return partition, target
 
 
-async def _settle(log_starts: LogStarts, moved: Mapping[Key, Moved], deadline: float) -> dict[Key, Answer]:
+async def _settle(log_starts: LogStarts, moved: Mapping[TopicPartition, Moved], deadline: float) -> dict[TopicPartition, Answer]:
     """Wait until the new log starts are durable here, and then until the other replicas have said so of theirs."""
     behind = [partition for partition, target in moved.values() if partition.durable_start < target]
     if behind:

@@ -8,6 +8,7 @@ from headrace.controller.election import Elected, ElectionRules, elect_uncleanly
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage, CurrentImage
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import TopicPartition
 from headrace.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -41,11 +42,11 @@ async def handle(
     )
 
 
-def _asked(image: CurrentImage, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+def _asked(image: CurrentImage, request: ElectLeadersRequest) -> Iterator[TopicPartition]:
     if request.topic_partitions is None:
-        yield from ((topic.name, index) for topic, index, _ in image().partitions())
+        yield from (TopicPartition(topic.name, index) for topic, index, _ in image().partitions())
     else:
-        yield from ((topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
+        yield from (TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
 
 
 async def _elect(changes: PartitionChanges, name: str, index: int, *, unclean: bool) -> None:

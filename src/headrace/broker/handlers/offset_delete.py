@@ -7,6 +7,7 @@ from headrace.coordination.group.requests import DeleteOffsets
 from headrace.coordination.group.shard import GroupShard
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.identity import TopicPartition
 from headrace.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -20,7 +21,7 @@ async def handle(
 ) -> OffsetDeleteResponse:
     denied = {topic.name for topic in request.topics if not context.may(Operation.READ, ResourceType.TOPIC, topic.name)}
     wanted = tuple(
-        (topic.name, partition.partition_index)
+        TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
         if topic.name not in denied and image().partition(topic.name, partition.partition_index) is not None
@@ -39,7 +40,7 @@ async def handle(
                     partition_index=partition.partition_index,
                     error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     if topic.name in denied
-                    else codes.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                    else codes.get(TopicPartition(topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
                 )
                 for partition in topic.partitions
             ),

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Protocol
+from uuid import UUID
 
 from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.partitions.flushing import Flusher
@@ -18,7 +19,7 @@ from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, Appended, CorruptBatch, Origin, PartitionLog, VerificationGuard
 from headrace.log.log import Log
 from headrace.model.errors import DiskFull, ErrorCode, NoRoom, RequestError, StorageError
-from headrace.model.identity import TopicId, TopicPartition
+from headrace.model.identity import TopicPartition
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.model.topic_settings import LogConfig
 from headrace.replication.follower import watermark_after
@@ -84,7 +85,7 @@ class Partition:
     def __init__(
         self,
         identity: TopicPartition,
-        topic_id: TopicId,
+        topic_id: UUID,
         log: PartitionLog,
         *,
         flusher: Flusher,

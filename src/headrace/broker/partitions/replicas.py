@@ -152,7 +152,8 @@ class Replicas:
             (topic.name, topic.topic_id, index) for topic, index, state in image.partitions() if self._broker_id in state.replicas
         ]
         await self._open(wanted)
-        await self._loop.run_in_executor(None, self._storage.remove_unknown, {(name, index): id for name, id, index in wanted})
+        known = {TopicPartition(name, index): topic_id for name, topic_id, index in wanted}
+        await self._loop.run_in_executor(None, self._storage.remove_unknown, known)
         self._worker = self._scope.start("replica roles", self._work, Rule.RESTART_OR_END)
 
     def submit(self, change: Change) -> None:

@@ -45,7 +45,7 @@ class Storage(Protocol):
         """Let a partition go for good; what unlinks its files, where there are any."""
         ...
 
-    def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
+    def remove_unknown(self, known: Mapping[TopicPartition, UUID]) -> None:
         """Finish what a crash interrupted: logs of topics that are gone."""
         ...
 
@@ -102,7 +102,7 @@ class MemoryStorage:
         log.delete()
         return None
 
-    def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
+    def remove_unknown(self, known: Mapping[TopicPartition, UUID]) -> None:
         return
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]) -> None:
@@ -183,7 +183,7 @@ class DiskStorage:
         put_aside = self.directory.put_aside(identity)
         return None if put_aside is None else partial(self.directory.remove_put_aside, put_aside)
 
-    def remove_unknown(self, known: Mapping[tuple[str, int], UUID]) -> None:
+    def remove_unknown(self, known: Mapping[TopicPartition, UUID]) -> None:
         for identity in self.directory.partitions():
             if (identity.topic, identity.partition) not in known:
                 logger.info("%s is not in the cluster's metadata any more; removing it", identity)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from headrace.cli.failure import Failure
 from headrace.client.admin.wire_admin import WireAdmin, raise_for
 from headrace.client.errors import BrokerError, BrokerTimeout
-from headrace.controller.balance import PartitionKey, Plan
+from headrace.controller.balance import Plan
 from headrace.controller.entries import BrokerRegistration, PartitionState, UncleanElections
 from headrace.controller.image import ClusterImage, Topic
 from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
 from headrace.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -182,10 +183,10 @@ def forget_broker(admin: WireAdmin, broker: int) -> None:
     raise_for(reply.error_code, f"broker {broker}", reply.error_message)
 
 
-def moving(admin: WireAdmin) -> set[PartitionKey]:
+def moving(admin: WireAdmin) -> set[TopicPartition]:
     """Partitions whose replicas are still on their way."""
     reply = admin.call(ListPartitionReassignmentsRequest(topics=None))
-    return {(topic.name, move.partition_index) for topic in reply.topics for move in topic.partitions}
+    return {TopicPartition(topic.name, move.partition_index) for topic in reply.topics for move in topic.partitions}
 
 
 def wait_for_moves(admin: WireAdmin, image: ClusterImage, plan: Plan, on_progress: Callable[[CopyProgress], None]) -> None:
@@ -205,21 +206,21 @@ def wait_for_moves(admin: WireAdmin, image: ClusterImage, plan: Plan, on_progres
         time.sleep(POLL_S)
 
 
-def _state(image: ClusterImage, key: PartitionKey) -> PartitionState:
-    return image.topics[key[0]].partitions[key[1]]
+def _state(image: ClusterImage, key: TopicPartition) -> PartitionState:
+    return image.topics[key.topic].partitions[key.partition]
 
 
-def _replicas(image: ClusterImage, key: PartitionKey) -> tuple[int, ...]:
+def _replicas(image: ClusterImage, key: TopicPartition) -> tuple[int, ...]:
     return _state(image, key).replicas
 
 
-def _sizes(admin: WireAdmin, wanted: Mapping[PartitionKey, Iterable[int]]) -> dict[tuple[PartitionKey, int], int]:
+def _sizes(admin: WireAdmin, wanted: Mapping[TopicPartition, Iterable[int]]) -> dict[tuple[TopicPartition, int], int]:
     """How many bytes brokers hold of partitions; what cannot be learnt is left out."""
     by_broker: dict[int, dict[str, list[int]]] = {}
     for (topic, index), brokers in wanted.items():
         for broker in brokers:
             by_broker.setdefault(broker, {}).setdefault(topic, []).append(index)
-    sizes: dict[tuple[PartitionKey, int], int] = {}
+    sizes: dict[tuple[TopicPartition, int], int] = {}
     for broker, topics in by_broker.items():
         asked = tuple(DescribableLogDirTopic(topic=name, partitions=tuple(indexes)) for name, indexes in topics.items())
         try:
@@ -229,7 +230,7 @@ def _sizes(admin: WireAdmin, wanted: Mapping[PartitionKey, Iterable[int]]) -> di
         for directory in answer.results:
             for topic in directory.topics:
                 for found in topic.partitions:
-                    sizes[(topic.name, found.partition_index), broker] = found.partition_size
+                    sizes[TopicPartition(topic.name, found.partition_index), broker] = found.partition_size
     return sizes
 
 

@@ -34,12 +34,12 @@ def expired_offsets(
         return
     # A group has few topics but may have many partitions: each topic is looked at once.
     read = {topic for topic in {topic for topic, _ in offsets} if group.is_subscribed_to(topic)}
-    for (topic, partition), stored in offsets.items():
-        if topic in read or store.is_open(group.group_id, (topic, partition)):
+    for partition, stored in offsets.items():
+        if partition.topic in read or store.is_open(group.group_id, partition):
             continue
         since_ms = counted_from(_unused_since(group, stored.value), serving_since_ms, wall_ms)
         if wall_ms - since_ms >= _retention_ms(stored.value, settings):
-            yield OffsetEntry(group.group_id, topic, partition, None)
+            yield OffsetEntry(group.group_id, *partition, None)
 
 
 def _retention_ms(value: CommittedOffset, settings: GroupSettings) -> int:

@@ -23,10 +23,8 @@ from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.identity import NO_TOPIC_ID, ProducerIdentity
+from headrace.model.identity import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 from headrace.model.settings import LONG_MAX
-
-Partition = tuple[str, int]
 
 
 class Stored(NamedTuple):
@@ -40,15 +38,15 @@ class OffsetStore:
     """The committed offsets of all groups of a shard."""
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[Partition, Stored]] = {}
-        self._pending: dict[int, dict[tuple[str, Partition], Stored]] = {}
-        self._open: dict[str, dict[Partition, set[int]]] = {}
+        self._committed: dict[str, dict[TopicPartition, Stored]] = {}
+        self._pending: dict[int, dict[tuple[str, TopicPartition], Stored]] = {}
+        self._open: dict[str, dict[TopicPartition, set[int]]] = {}
 
-    def of_group(self, group_id: str) -> dict[Partition, Stored]:
+    def of_group(self, group_id: str) -> dict[TopicPartition, Stored]:
         return self._committed.get(group_id, {})
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        stored = self._committed.get(group_id, {}).get((topic, partition))
+        stored = self._committed.get(group_id, {}).get(TopicPartition(topic, partition))
         return None if stored is None else stored.value
 
     def count(self) -> int:
@@ -57,7 +55,7 @@ class OffsetStore:
     def group_ids(self) -> set[str]:
         return self._committed.keys() | self._open.keys()
 
-    def is_open(self, group_id: str, partition: Partition) -> bool:
+    def is_open(self, group_id: str, partition: TopicPartition) -> bool:
         """Whether a transaction that is not decided yet has committed an offset here."""
         return partition in self._open.get(group_id, {})
 
@@ -81,7 +79,7 @@ class OffsetStore:
 
     def replay(self, entry: OffsetEntry, position: int, producer: ProducerIdentity | None) -> None:
         group_id, topic, index, value = entry
-        partition = (topic, index)
+        partition = TopicPartition(topic, index)
         if value is None:
             self._remove(group_id, partition)
         elif producer is None:
@@ -103,7 +101,7 @@ class OffsetStore:
             if not offsets:
                 del self._committed[group_id]
 
-    def _remove(self, group_id: str, partition: Partition) -> None:
+    def _remove(self, group_id: str, partition: TopicPartition) -> None:
         offsets = self._committed.get(group_id, {})
         offsets.pop(partition, None)
         if not offsets:
@@ -112,7 +110,7 @@ class OffsetStore:
             self._pending.get(producer_id, {}).pop((group_id, partition), None)
             self._close(group_id, partition, producer_id)
 
-    def _close(self, group_id: str, partition: Partition, producer_id: int) -> None:
+    def _close(self, group_id: str, partition: TopicPartition, producer_id: int) -> None:
         by_partition = self._open.get(group_id, {})
         producers = by_partition.get(partition, set())
         producers.discard(producer_id)
@@ -223,7 +221,7 @@ def fetch(store: OffsetStore, request: FetchOffsets) -> tuple[FetchedOffset, ...
 
 
 def _fetched(store: OffsetStore, request: FetchOffsets, topic: str, partition: int, topic_id: UUID) -> FetchedOffset:
-    if request.require_stable and store.is_open(request.group_id, (topic, partition)):
+    if request.require_stable and store.is_open(request.group_id, TopicPartition(topic, partition)):
         return FetchedOffset(topic, partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     value = store.get(request.group_id, topic, partition)
     if value is not None and NO_TOPIC_ID not in (value.topic_id, topic_id) and value.topic_id != topic_id:

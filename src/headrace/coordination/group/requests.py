@@ -9,7 +9,7 @@ from uuid import UUID
 
 from headrace.coordination.group.entries import CommittedOffset
 from headrace.model.errors import ErrorCode
-from headrace.model.identity import NO_TOPIC_ID, ProducerIdentity
+from headrace.model.identity import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ class FetchedOffset:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsets:
     group_id: str
-    partitions: tuple[tuple[str, int], ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 # --- looking at groups ------------------------------------------------------------------------------------------------------

@@ -232,12 +232,12 @@ class GroupShard:
             raise RequestError(ErrorCode.NON_EMPTY_GROUP)
         outcome = Outcome()
         errors: list[ErrorCode] = []
-        for topic, partition in request.partitions:
-            is_read = group.is_subscribed_to(topic)
+        for partition in request.partitions:
+            is_read = group.is_subscribed_to(partition.topic)
             errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE)
-            is_open = self.offsets.is_open(request.group_id, (topic, partition))
-            if not is_read and (is_open or self.offsets.get(request.group_id, topic, partition) is not None):
-                outcome.write(OffsetEntry(request.group_id, topic, partition, None))
+            is_open = self.offsets.is_open(request.group_id, partition)
+            if not is_read and (is_open or self.offsets.get(request.group_id, *partition) is not None):
+                outcome.write(OffsetEntry(request.group_id, *partition, None))
         outcome.reply(token, tuple(errors))
         return outcome.decision()
 

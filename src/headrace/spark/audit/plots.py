@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headrace.model.identity import TopicPartition
+
 MINUTE_MS = 60_000
 TOPICS_MAX = 8  # more layers than that cannot be told apart; the rest are one layer
 PARTITIONS_MAX = 40
 BINS_MAX = 600  # minutes are drawn together beyond that
 KIND_COLOURS = {"gap": "tab:red", "duplicate": "tab:orange", "order": "tab:purple"}
-
-Partition = tuple[str, int]
 
 
 def over_time(minutes: Mapping[str, Mapping[int, int]], path: Path) -> str:
@@ -39,7 +39,7 @@ def over_time(minutes: Mapping[str, Mapping[int, int]], path: Path) -> str:
     return _save(pyplot, figure, path)
 
 
-def by_partition(records: Mapping[Partition, int], findings: Mapping[Partition, Mapping[str, int]], path: Path) -> str:
+def by_partition(records: Mapping[TopicPartition, int], findings: Mapping[TopicPartition, Mapping[str, int]], path: Path) -> str:
     """How many records a partition has beside what was found there; of very many partitions those with most findings."""
     pyplot = _pyplot()
     shown = sorted(records, key=lambda one: (-sum(findings.get(one, {}).values()), one))[:PARTITIONS_MAX]

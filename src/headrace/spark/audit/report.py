@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from headrace.model.identity import TopicPartition
 from headrace.spark.audit.plots import by_partition, over_time
 
 EMPTY = "empty"
@@ -46,7 +47,7 @@ class Report:
 
     partitions: list[dict[str, Any]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FINDINGS, 0))
-    counts_by_partition: dict[tuple[str, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    counts_by_partition: dict[TopicPartition, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {kind: [] for kind in FINDINGS})
     minutes: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # records by topic and minute
 
@@ -68,7 +69,7 @@ def write_report(rows: DataFrame, folder: Path, *, examples_max: int) -> Verdict
     plots = {
         "Records over time": over_time(report.minutes, folder / "over-time.png"),
         "Records and findings by partition": by_partition(
-            {(one["topic"], one["partition"]): one["records"] for one in report.partitions},
+            {TopicPartition(one["topic"], one["partition"]): one["records"] for one in report.partitions},
             report.counts_by_partition,
             folder / "by-partition.png",
         ),
@@ -92,7 +93,7 @@ def collect(rows: DataFrame, examples_max: int) -> Report:
         findings = kept.where(F.col("kind").isin(*FINDINGS))
         for row in findings.groupBy("kind", "topic", "partition").agg(F.count(F.lit(1)).alias("found")).collect():
             report.counts[row.kind] += row.found
-            report.counts_by_partition[row.topic, row.partition][row.kind] = row.found
+            report.counts_by_partition[TopicPartition(row.topic, row.partition)][row.kind] = row.found
         place = F.row_number().over(Window.partitionBy("kind").orderBy("topic", "partition", "offset"))
         first = findings.withColumn("place", place).where(F.col("place") <= examples_max)
         for row in first.orderBy("topic", "partition", "offset").collect():

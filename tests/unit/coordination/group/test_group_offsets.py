@@ -17,7 +17,7 @@ from headrace.coordination.group.requests import (
 )
 from headrace.coordination.group.settings import GroupSettings
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.identity import ProducerIdentity
+from headrace.model.identity import ProducerIdentity, TopicPartition
 from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, topic_id
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -246,7 +246,7 @@ def test_open_transactions_survive_a_crash() -> None:
 def test_offsets_of_a_topic_that_is_read_cannot_be_deleted() -> None:
     driver = Driver()
     driver.stable_group(1)
-    request = DeleteOffsets(group_id=GROUP, partitions=(("t", 0), ("old", 0)))
+    request = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("t", 0), TopicPartition("old", 0)))
 
     assert driver.ask("delete_offsets", request) == (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE)
 
@@ -256,7 +256,7 @@ def test_deleted_offsets_are_gone_with_what_transactions_hold() -> None:
     driver.commit(1)
     commit_in_transaction(driver, 5)
 
-    codes = driver.ask("delete_offsets", DeleteOffsets(group_id=GROUP, partitions=(("t", 0),)))
+    codes = driver.ask("delete_offsets", DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("t", 0),)))
     driver.end_transaction(PRODUCER, True)
 
     assert codes == (ErrorCode.NONE,)
@@ -265,7 +265,7 @@ def test_deleted_offsets_are_gone_with_what_transactions_hold() -> None:
 
 def test_offsets_of_unknown_groups_and_of_busy_groups_of_other_kinds_cannot_be_deleted() -> None:
     driver = Driver(GroupSettings(initial_rebalance_delay_ms=0))
-    request = DeleteOffsets(group_id=GROUP, partitions=(("t", 0),))
+    request = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("t", 0),))
     with pytest.raises(RequestError) as caught:
         driver.ask("delete_offsets", request)
     assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
