@@ -1,4 +1,4 @@
-"""A place in a partition: its beginning, its end, an offset, or a moment; and the offset that it comes to."""
+"""A position in a partition: its beginning, its end, an offset, or a moment; and the offset that it comes to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place, not yet resolved to an offset where it is not one."""
+    """Where to read from or to move to: not yet resolved to an offset where it is not one."""
 
     kind: Literal["earliest", "latest", "offset", "time"]
     number: int = 0  # the offset, or milliseconds since 1970
@@ -46,7 +46,7 @@ def parse_position(text: str) -> Position:
 
 
 def resolve(admin: Admin, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, int]:
-    """The offset of each place.  A time after the last record is the end of the partition."""
+    """The offset of each position.  A time after the last record is the end of the partition."""
     asked = {each: _at(position) for each, position in positions.items() if position.kind != "offset"}
     found = admin.find_offsets(asked)
     found |= admin.find_offsets(dict.fromkeys((each for each, offset in found.items() if offset is None), "latest"))

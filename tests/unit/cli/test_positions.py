@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from headrace.cli.connection import position_given
-from headrace.cli.groups.reset import Shift, reset_place
+from headrace.cli.groups.reset import Shift, reset_position
 from headrace.client.positions import Position
 
 
@@ -31,8 +31,8 @@ def test_anything_else_is_a_wrong_use(text: str) -> None:
 
 
 def test_a_reset_goes_to_a_place_or_by_a_shift_and_not_both() -> None:
-    assert reset_place("earliest", None) == Position("earliest")
-    assert reset_place(None, -3) == Shift(-3)
+    assert reset_position("earliest", None) == Position("earliest")
+    assert reset_position(None, -3) == Shift(-3)
     for to, by in ((None, None), ("latest", 1)):
         with pytest.raises(typer.BadParameter):
-            reset_place(to, by)
+            reset_position(to, by)

@@ -15,7 +15,7 @@ from headrace.cli.connection import (
     open_admin,
 )
 from headrace.cli.failure import Failure, sentence_of
-from headrace.cli.groups.reset import Shift, plan_reset, reset_place
+from headrace.cli.groups.reset import Shift, plan_reset, reset_position
 from headrace.cli.output import confirm, remark, show_json, show_table
 
 if TYPE_CHECKING:
@@ -122,18 +122,18 @@ def reset(
 
     Shows the plan; --execute carries it out.  The group must have no members.
     """
-    place = reset_place(to, by)
+    position = reset_position(to, by)
     with open_admin(bootstrap, property) as admin:
         committed = admin.committed(group)
         chosen = _chosen_partitions(admin, topic, committed)
         if not chosen:
             raise Failure(f"group {group} has committed no offsets: name the topics with --topic.")
-        if isinstance(place, Shift) and (missing := sorted(set(chosen) - set(committed))):
+        if isinstance(position, Shift) and (missing := sorted(set(chosen) - set(committed))):
             raise Failure(
                 f"group {group} has committed nothing for {missing[0].topic} partition {missing[0].partition}, "
                 "so it cannot be shifted: use --to."
             )
-        plan = plan_reset(admin, chosen, committed, place)
+        plan = plan_reset(admin, chosen, committed, position)
         if execute:
             _require_no_members(admin, group)
             admin.set_offsets(group, plan)

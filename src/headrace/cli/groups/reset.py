@@ -20,7 +20,7 @@ class Shift:
     records: int
 
 
-def reset_place(to: str | None, by: int | None) -> "Position | Shift":
+def reset_position(to: str | None, by: int | None) -> "Position | Shift":
     """What --to and --by ask for: exactly one of them must be given."""
     if (to is None) == (by is None):
         raise typer.BadParameter("Give --to PLACE or --by RECORDS, and only one of them.")
@@ -28,14 +28,14 @@ def reset_place(to: str | None, by: int | None) -> "Position | Shift":
 
 
 def plan_reset(
-    admin: "Admin", chosen: "list[TopicPartition]", committed: "dict[TopicPartition, int]", place: "Position | Shift"
+    admin: "Admin", chosen: "list[TopicPartition]", committed: "dict[TopicPartition, int]", position: "Position | Shift"
 ) -> "dict[TopicPartition, int]":
     """The new offset of each chosen partition."""
     from headrace.client.positions import ranges, resolve
 
     limits = ranges(admin, chosen)
-    if isinstance(place, Shift):
-        targets = {at: committed[at] + place.records for at in chosen}
+    if isinstance(position, Shift):
+        targets = {at: committed[at] + position.records for at in chosen}
     else:
-        targets = resolve(admin, dict.fromkeys(chosen, place))
+        targets = resolve(admin, dict.fromkeys(chosen, position))
     return {at: min(max(targets[at], low), high) for at, (low, high) in limits.items()}

@@ -78,7 +78,7 @@ def consume(
         raise typer.BadParameter("--partition cannot go with --group: the group decides who reads which partition.")
     name = consumer_id or f"consumer-{os.getpid()}"
     line = line_format("json" if as_json else format, name)
-    place = position_given(start) if start is not None else None
+    position = position_given(start) if start is not None else None
     admin = open_admin(bootstrap, property)
     found = existing_topic(admin, topic)
     settings: dict[str, Any] = {
@@ -87,7 +87,7 @@ def consume(
         "enable_auto_commit": False,
         "enable_auto_offset_store": False,
         "enable_partition_eof": True,
-        "auto_offset_reset": "latest" if place is not None and place.kind == "latest" else "earliest",
+        "auto_offset_reset": "latest" if position is not None and position.kind == "latest" else "earliest",
         "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
         # librdkafka's own 1 s pause when its queue is full would be the limit for small records.
         "fetch_queue_backoff_ms": 5,
@@ -96,10 +96,10 @@ def consume(
     printer = Printer(consumer, line, bootstrap, limit=count, commits=group is not None)
     try:
         if group is not None:
-            _join(consumer, admin, topic, place)
+            _join(consumer, admin, topic, position)
             printer.ends = None if follow else {}
         else:
-            ends = _assign(consumer, admin, topic, chosen_partitions(found, partition), place)
+            ends = _assign(consumer, admin, topic, chosen_partitions(found, partition), position)
             printer.ends = None if follow else ends
         printer.run()
     except KeyboardInterrupt:
@@ -108,35 +108,37 @@ def consume(
         printer.finish()
 
 
-def _assign(consumer: "Consumer", admin: "Admin", topic: str, partitions: list[int], place: "Position | None") -> dict[int, int]:
-    """Start every chosen partition at its place; the offsets at which they end now."""
+def _assign(
+    consumer: "Consumer", admin: "Admin", topic: str, partitions: list[int], position: "Position | None"
+) -> dict[int, int]:
+    """Start every chosen partition at its position; the offsets at which they end now."""
     from confluent_kafka import TopicPartition as ClientPartition
 
     from headrace.client.positions import EARLIEST, ranges, resolve
     from headrace.model.identity import TopicPartition
 
-    place = place or EARLIEST
+    position = position or EARLIEST
     chosen = [TopicPartition(topic, number) for number in partitions]
     limits = ranges(admin, chosen)
-    starts = resolve(admin, dict.fromkeys(chosen, place))
+    starts = resolve(admin, dict.fromkeys(chosen, position))
     for at, offset in starts.items():
         low, high = limits[at]
-        if place.kind == "offset" and len(chosen) == 1 and not low <= offset <= high:
+        if position.kind == "offset" and len(chosen) == 1 and not low <= offset <= high:
             raise Failure(f"offset {offset} is outside of {topic} partition {at.partition}, which has {low} to {high}.")
         starts[at] = min(max(offset, low), high)
     consumer.assign([ClientPartition(*at, offset) for at, offset in starts.items()])
     return {at.partition: high for at, (_, high) in limits.items() if starts[at] < high}
 
 
-def _join(consumer: "Consumer", admin: "Admin", topic: str, place: "Position | None") -> None:
-    """Subscribe as a member; a place given by hand goes before the group's committed offsets."""
+def _join(consumer: "Consumer", admin: "Admin", topic: str, position: "Position | None") -> None:
+    """Subscribe as a member; a position given by hand goes before the group's committed offsets."""
     from headrace.client.positions import resolve
     from headrace.model.identity import TopicPartition
 
     def assigned(member: "Consumer", partitions: list[Any]) -> None:
-        if place is None:
+        if position is None:
             return
-        starts = resolve(admin, {TopicPartition(at.topic, at.partition): place for at in partitions})
+        starts = resolve(admin, {TopicPartition(at.topic, at.partition): position for at in partitions})
         for at in partitions:
             at.offset = starts[TopicPartition(at.topic, at.partition)]
         member.assign(partitions)
