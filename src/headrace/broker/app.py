@@ -114,9 +114,9 @@ class Broker:
             return not_serving(self.phase)
         return serving(self.parts.participation, self.tls.reasons() if self.tls is not None else ())
 
-    def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None], kind: str = "") -> None:
         """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
-        self._one_offs.spawn(kind or getattr(work, "__qualname__", "one-off"), work)
+        self._one_offs.spawn(kind or getattr(coroutine, "__qualname__", "one-off"), coroutine)
 
     def _keep(self, kind: str, function: Function) -> Service:
         return self.supervisor.start(kind, function, Rule.RESTART_OR_END)
@@ -182,9 +182,9 @@ class Broker:
         else:
             self.storage.release()
 
-    async def _in_thread(self, work: Callable[..., None], *arguments: Any) -> None:
+    async def _in_thread(self, function: Callable[..., None], *arguments: Any) -> None:
         """Return when it is done, also when the start is given up meanwhile: what a thread does cannot be taken back."""
-        working = self.loop.run_in_executor(None, work, *arguments)
+        working = self.loop.run_in_executor(None, function, *arguments)
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:
@@ -317,9 +317,9 @@ class Broker:
         if not await self._ends_within(END_SECONDS_MAX, self._stop(), "stop"):
             await self._ends_within(LET_GO_SECONDS_MAX, self._let_go(), "let go")
 
-    async def _ends_within(self, seconds: float, work: Coroutine[Any, Any, None], name: str) -> bool:
+    async def _ends_within(self, seconds: float, coroutine: Coroutine[Any, Any, None], name: str) -> bool:
         """Whether it did, and well.  A thread that hangs in a disk makes whoever waits for it deaf: nobody waits for them."""
-        working = aside(work, name)
+        working = aside(coroutine, name)
         await asyncio.wait([working], timeout=seconds)
         if not working.done():
             working.cancel()

@@ -146,9 +146,9 @@ class SqliteStore:
         """Whether the disk was full, and nothing of what was to be written is in the file."""
         return error.sqlite_errorcode == sqlite3.SQLITE_FULL and not self._connection.in_transaction
 
-    async def _in_executor(self, work: Callable[[], Answer]) -> Answer:
+    async def _in_executor(self, function: Callable[[], Answer]) -> Answer:
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
+            return await asyncio.get_running_loop().run_in_executor(None, function)
         except sqlite3.Error as error:
             if self._is_untouched(error):
                 # Nothing of it is in the file, and it may be tried again when there is room.

@@ -193,10 +193,10 @@ class Broker:
         self.call(self.broker.parts.housekeeping.apply_retention())
         self.call(self.broker.parts.housekeeping.cleaner.clean_all())
 
-    def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the broker's event loop and return its result."""
         assert self._loop is not None, "the broker is not running"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_SECONDS_MAX)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(START_SECONDS_MAX)
 
     def run(self, function: Callable[[RealBroker], Result]) -> Result:
         """Run a function of the broker on its event loop: the way to look inside without a race."""

@@ -62,8 +62,8 @@ class Leader:
         self.tasks: list[asyncio.Task[None]] = []
         self.proposals = InSyncProposals(view, membership, self.spawn)
 
-    def spawn(self, work: Coroutine[Any, Any, None], kind: str = "") -> None:
-        self.tasks.append(asyncio.create_task(work))
+    def spawn(self, coroutine: Coroutine[Any, Any, None], kind: str = "") -> None:
+        self.tasks.append(asyncio.create_task(coroutine))
 
     def propose(self, index: int) -> LeaderState:
         partition: Any = SimpleNamespace(identity=TopicPartition("t", index), topic_id=TOPIC, config=LogConfig())

@@ -89,7 +89,7 @@ class Controller:
         while True:
             revision = self._cluster.image.revision
             try:
-                busy = await self._work()
+                busy = await self._do_what_is_due()
             except (StoreUnavailable, RequestError, LeaseLost) as error:
                 logger.warning("the controller's work is delayed: %s", error)
                 await asyncio.sleep(RETRY_S)
@@ -97,8 +97,8 @@ class Controller:
             if not busy:
                 await self._cluster.wait_for_change(revision, IDLE_S)
 
-    async def _work(self) -> bool:
-        """Do one thing that is due.  False when nothing is."""
+    async def _do_what_is_due(self) -> bool:
+        """Do one thing; False when nothing is due."""
         image = self._cluster.image
         if not self._membership.is_valid or not self._is_registered(image):
             return False

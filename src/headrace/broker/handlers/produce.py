@@ -175,8 +175,8 @@ class _Produce:
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 records = _only(records)
                 self._reply.keep(len(records))
-                work = self._append_later(partition, records, result)
-                self._appends.append(self._parts.tasks.run(work, self._reply))
+                appending = self._append_later(partition, records, result)
+                self._appends.append(self._parts.tasks.run(appending, self._reply))
             else:
                 self._appended(partition, partition.append(records), result)
         except RequestError as error:

@@ -109,7 +109,7 @@ class Cleaner:
             plan = self._plan(log, partition.high_watermark)
             if plan is None:
                 return False
-            result = await self._work(compact, plan)
+            result = await self._call_elsewhere(compact, plan)
             await self._put_in_place(partition, log, result)
             return True
         except CorruptBatch as error:
@@ -133,24 +133,24 @@ class Cleaner:
         plan = plan_look(log)
         if plan is not None:
             try:
-                note(log, plan, await self._work(look, plan))
+                note(log, plan, await self._call_elsewhere(look, plan))
             except (CorruptBatch, OSError):
                 if not is_outdated(log, plan):
                     raise
         close_for_expiry(log, self._clock.wall_ms())
 
-    async def _work(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
+    async def _call_elsewhere(self, function: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
         if self._in_processes:
-            return await self._loop.run_in_executor(None, self._call_worker, work, plan)
-        return await self._loop.run_in_executor(None, work, plan, self._disk)
+            return await self._loop.run_in_executor(None, self._call_worker, function, plan)
+        return await self._loop.run_in_executor(None, function, plan, self._disk)
 
-    def _call_worker(self, work: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
+    def _call_worker(self, function: Callable[[Plan, Disk | None], Result], plan: Plan) -> Result:
         # In a thread: a process takes a while to start.
         with self._starting:
             if self._closed:
                 raise WorkerLost("the broker is closing")
             worker = self._worker = self._worker or WorkerProcess()
-        return worker.call(work, plan, None, seconds_max=WORK_SECONDS_MIN + plan.bytes_to_read / WORK_BYTES_PER_S_MIN)
+        return worker.call(function, plan, None, seconds_max=WORK_SECONDS_MIN + plan.bytes_to_read / WORK_BYTES_PER_S_MIN)
 
     async def _put_in_place(self, partition: Partition, log: Log, result: CompactionResult) -> None:
         if partition.failure is not None or log.failure is not None:

@@ -81,19 +81,19 @@ class Housekeeping:
         await self._scope.close()
         await self.cleaner.close()
 
-    def _repeat(self, name: str, setting: str, work: Callable[[], Awaitable[None]]) -> None:
+    def _repeat(self, name: str, setting: str, function: Callable[[], Awaitable[None]]) -> None:
         async def loop() -> None:
             while True:
-                interval_ms = await self._rest(setting)
+                interval_ms = await self._wait_for_interval(setting)
                 try:
-                    await work()
+                    await function()
                 except StorageError as error:
                     # The machine's fault, which partitions are told of where it concerns them.
                     logger.error("%s failed; it is tried again in %d ms: %s", name, interval_ms, error)
 
         self._scope.start(name, loop, Rule.RESTART)
 
-    async def _rest(self, setting: str) -> int:
+    async def _wait_for_interval(self, setting: str) -> int:
         """Wait for as long as the setting says, also where it changes meanwhile; how long that was, in milliseconds."""
         began = self._loop.time()
         while (left := began + max(1, self._config.now[setting]) / 1000 - self._loop.time()) > 0:

@@ -14,25 +14,25 @@ SLICE_S: Final = 0.002
 STEPS_PER_SLICE: Final = 800
 
 
-async def in_slices(loop: asyncio.AbstractEventLoop, clock: Clock, work: Steps[Result]) -> Result:
+async def in_slices(loop: asyncio.AbstractEventLoop, clock: Clock, steps: Steps[Result]) -> Result:
     """Do it; what fits one slice is done at once."""
     answer: Any = None
-    began, steps = clock.monotonic(), 0
+    began, count = clock.monotonic(), 0
     while True:
         try:
-            step = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
+            step = steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
         except StopIteration as end:
             result: Result = end.value
             return result
-        steps += 1
+        count += 1
         answer = None
         if step is not None:
             try:
                 answer = await loop.run_in_executor(None, step)
             except Exception as error:
                 answer = error
-        elif steps < STEPS_PER_SLICE and clock.monotonic() - began < SLICE_S:
+        elif count < STEPS_PER_SLICE and clock.monotonic() - began < SLICE_S:
             continue
         else:
             await asyncio.sleep(0)
-        began, steps = clock.monotonic(), 0
+        began, count = clock.monotonic(), 0

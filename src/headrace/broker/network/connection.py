@@ -70,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_paused = False
         self._write_scheduled = False
         self._starting = False
-        self._resting = False
+        self._is_held_back = False
         self._turned_away = False
         self._received_bytes = 0
         # Up to which of them it is read before the others have their turn, and whether they have it now.
@@ -289,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self.is_open
             and not self._starting
-            and not self._resting
+            and not self._is_held_back
             and not self._write_paused
             and len(self._replies) < self._server.requests_max
             and self._held_bytes < self._server.reply_bytes_max
@@ -308,14 +308,14 @@ class Connection(asyncio.BufferedProtocol):
         self._starting = False
         self.loop.call_soon(self._resume_start)
 
-    def rest(self, seconds: float) -> None:
+    def hold_back(self, seconds: float) -> None:
         """A quota is used up: nothing more is started, and so nothing more is read, for a while."""
-        if not self._resting:
-            self._resting = True
-            self.loop.call_later(seconds, self._rested)
+        if not self._is_held_back:
+            self._is_held_back = True
+            self.loop.call_later(seconds, self._go_on)
 
-    def _rested(self) -> None:
-        self._resting = False
+    def _go_on(self) -> None:
+        self._is_held_back = False
         self._resume_start()
 
     def _resume_start(self) -> None:

@@ -163,10 +163,9 @@ class Dispatcher:
             response = route.handler(request, context)
             self._answer(self._throttling.with_wait(response, monotonic() - began, context), context, reply)
 
-    async def _timed(self, work: Awaitable[Any], context: RequestContext) -> Any:
-        timed = Timed(work, self._monotonic)
-        response = await timed
-        return self._throttling.with_wait(response, timed.seconds, context)
+    async def _timed(self, response: Awaitable[Any], context: RequestContext) -> Any:
+        timed = Timed(response, self._monotonic)
+        return self._throttling.with_wait(await timed, timed.seconds, context)
 
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         if route.direct is not None:
@@ -198,13 +197,13 @@ class Dispatcher:
             # After the reply, which leaves in the loop's next turn.
             connection.loop.call_soon(connection.close_quietly)
 
-    def _start_task(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
+    def _start_task(self, response: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
-        self._tasks.run(self._run(work, context, reply), reply)
+        self._tasks.run(self._run(response, context, reply), reply)
 
-    async def _run(self, work: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
+    async def _run(self, response: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()
-        self._answer(await work, context, reply)
+        self._answer(await response, context, reply)
 
 
 def _check_signed_in(sign_in: SignIn, key: int) -> None:

@@ -18,9 +18,9 @@ class RequestTasks:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    def run(self, work: Coroutine[Any, Any, None], reply: PendingReply) -> "asyncio.Task[None]":
+    def run(self, coroutine: Coroutine[Any, Any, None], reply: PendingReply) -> "asyncio.Task[None]":
         """Do a request's work in a task."""
-        task = self._scope.spawn("request", work, Rule.OWNER)
+        task = self._scope.spawn("request", coroutine, Rule.OWNER)
         task.add_done_callback(partial(self._ended, reply))
         return task
 

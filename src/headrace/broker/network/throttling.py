@@ -25,13 +25,13 @@ Answer = TypeVar("Answer")
 class Timed(Generic[Answer]):
     """Awaits something, and counts the seconds for which the event loop works on it, not those for which it waits."""
 
-    def __init__(self, work: Awaitable[Answer], monotonic: Callable[[], float]) -> None:
-        self._work = work
+    def __init__(self, awaitable: Awaitable[Answer], monotonic: Callable[[], float]) -> None:
+        self._awaitable = awaitable
         self._monotonic = monotonic
         self.seconds = 0.0
 
     def __await__(self) -> Generator[Any, Any, Answer]:
-        steps = self._work.__await__()
+        steps = self._awaitable.__await__()
         thrown: BaseException | None = None
         while True:
             began = self._monotonic()
@@ -69,7 +69,7 @@ class Throttling:
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partition_data)
         now, user, client_id = self._now(), context.principal.name, context.client_id or ""
         wait = self.quotas.on_produced(user, client_id, sizes, now)
-        return _rest_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
+        return _hold_back_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
 
     def after_fetch(self, results: list[FetchableTopicResponse], context: "RequestContext") -> int:
         """The throttle time in milliseconds for a Fetch reply to a consumer."""
@@ -81,7 +81,7 @@ class Throttling:
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
         now, user, client_id = self._now(), context.principal.name, context.client_id or ""
         wait = self.quotas.on_fetched(user, client_id, sizes, now)
-        return _rest_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
+        return _hold_back_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
 
     def _name_of(self, topic_id: UUID, name: str) -> str:
         known = self._image().topics_by_id.get(topic_id)
@@ -91,7 +91,8 @@ class Throttling:
         """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
         if self._is_broker(context):
             return 0
-        return _rest_for(self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now()), context)
+        wait = self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now())
+        return _hold_back_for(wait, context)
 
     def with_wait(self, response: Any, seconds: float, context: "RequestContext") -> Any:
         """A response that says how long to wait after the work it took, where it has a word for that."""
@@ -166,12 +167,12 @@ class Mutations:
         """The response, which says how long to wait; the connection rests meanwhile, if not for hours."""
         if self._wait <= 0:
             return response
-        self._context.connection.rest(min(self._wait, THROTTLE_S_MAX))
+        self._context.connection.hold_back(min(self._wait, THROTTLE_S_MAX))
         return replace(response, throttle_time_ms=max(1, round(self._wait * 1000)))  # type: ignore[type-var]
 
 
-def _rest_for(seconds: float, context: "RequestContext") -> int:
+def _hold_back_for(seconds: float, context: "RequestContext") -> int:
     if seconds <= 0:
         return 0
-    context.connection.rest(seconds)
+    context.connection.hold_back(seconds)
     return max(1, round(seconds * 1000))

@@ -154,7 +154,7 @@ class Replicas:
         await self._open(wanted)
         known = {TopicPartition(name, index): topic_id for name, topic_id, index in wanted}
         await self._loop.run_in_executor(None, self._storage.remove_unknown, known)
-        self._worker = self._scope.start("replica roles", self._work, Rule.RESTART_OR_END)
+        self._worker = self._scope.start("replica roles", self._apply_changes, Rule.RESTART_OR_END)
 
     def submit(self, change: Change) -> None:
         """Have a change of the metadata carried out, after those before it."""
@@ -177,7 +177,7 @@ class Replicas:
         self._forget_reconcile_later()
         await self._scope.close()
 
-    async def _work(self) -> None:
+    async def _apply_changes(self) -> None:
         if self._in_hand is not None:
             # This task has died over it.
             self.reconcile()

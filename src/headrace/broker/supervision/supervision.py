@@ -29,7 +29,7 @@ Function = Callable[[], Coroutine[Any, Any, None]]
 class Spawn(Protocol):
     """Runs something once, beside everything else; `kind` is its name for people, where its own is not for them."""
 
-    def __call__(self, work: Coroutine[Any, Any, None], kind: str = "") -> None: ...
+    def __call__(self, coroutine: Coroutine[Any, Any, None], kind: str = "") -> None: ...
 
 
 class Rule(Enum):
@@ -145,9 +145,9 @@ class Service:
             following = self._scope.supervisor.on_death(self.name, self.rule, self.deaths, error)
             if not isinstance(following, Again):
                 return
-            await self._rest(following.pause_s)
+            await self._pause(following.pause_s)
 
-    async def _rest(self, pause_s: float) -> None:
+    async def _pause(self, pause_s: float) -> None:
         try:
             await asyncio.sleep(pause_s)
         except asyncio.CancelledError:
@@ -209,9 +209,9 @@ class Scope:
         """Run something that comes to an end, and restarts if it dies before."""
         return self._begin(Service(self, kind, subject, function, rule, may_return=True))
 
-    def spawn(self, kind: str, work: Coroutine[Any, Any, None], rule: Rule = Rule.LOG) -> asyncio.Task[None]:
+    def spawn(self, kind: str, coroutine: Coroutine[Any, Any, None], rule: Rule = Rule.LOG) -> asyncio.Task[None]:
         """Run something once; it ends with the scope at the latest."""
-        task = asyncio.get_running_loop().create_task(work, name=kind)
+        task = asyncio.get_running_loop().create_task(coroutine, name=kind)
         if self.is_closed:
             task.cancel()
         self._one_offs[task] = kind, rule
@@ -331,9 +331,9 @@ def _all_are_cancelled() -> bool:
     return all(task.cancelling() for task in asyncio.all_tasks())
 
 
-def aside(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+def aside(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     """A task outside of every tree, for whoever ends the tree.  Its owner waits for it."""
-    return asyncio.get_running_loop().create_task(work, name=name)
+    return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
 def in_words(error: BaseException) -> str:

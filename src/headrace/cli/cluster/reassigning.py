@@ -79,7 +79,7 @@ def _listed(brokers: tuple[int, ...]) -> str:
     return ", ".join(map(str, brokers))
 
 
-def _with_progress_bar(work: "Callable[[Callable[[CopyProgress], None]], None]") -> None:
+def _with_progress_bar(function: "Callable[[Callable[[CopyProgress], None]], None]") -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
@@ -99,4 +99,4 @@ def _with_progress_bar(work: "Callable[[Callable[[CopyProgress], None]], None]")
             # Until something is known to be there, no number of bytes is the whole.
             bar.update(task, completed=progress.bytes_done, total=progress.bytes or None, partitions=partitions)
 
-        work(show)
+        function(show)

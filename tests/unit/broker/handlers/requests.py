@@ -7,7 +7,7 @@ from headrace.model.access.principals import ANONYMOUS, Principal, Subject
 
 
 class FakeConnection:
-    """Came in by the usual listener, and remembers for how long it was asked to rest."""
+    """Came in by the usual listener, and remembers for how long it was held back."""
 
     listener = "PLAINTEXT"
     client_host = "127.0.0.1"
@@ -20,7 +20,7 @@ class FakeConnection:
     def principal(self) -> Principal:
         return self.subject.principal
 
-    def rest(self, seconds: float) -> None:
+    def hold_back(self, seconds: float) -> None:
         self.rests.append(seconds)
 
 
