@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.group.conversion.embedded_protocol import Subscription, write_assignment
+from headrace.coordination.group.conversion.subscription_bytes import Subscription, write_assignment
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages import (
     consumer_group_describe,

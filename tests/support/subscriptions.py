@@ -2,7 +2,7 @@
 
 import struct
 
-from headrace.coordination.group.conversion.embedded_protocol import Subscription
+from headrace.coordination.group.conversion.subscription_bytes import Subscription
 
 
 def write_subscription(subscription: Subscription) -> bytes:

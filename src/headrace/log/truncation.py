@@ -158,7 +158,7 @@ class Truncation:
         segments.clean_offset = min(segments.clean_offset, state.end_offset)
         self._remove_snapshots(beyond=state.end_offset)
         replay_producers(segments.disk, segments.directory, segments.all, self._producers, snapshot_up_to=state.end_offset)
-        self._durability.written(active.log)
+        self._durability.log_file_written(active.log)
         self._durability.names_changed()
 
     def _remove_snapshots(self, beyond: int) -> None:

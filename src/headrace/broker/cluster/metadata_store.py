@@ -42,18 +42,18 @@ async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
     return await SqliteStore.open(Path(config["log.dirs"]) / FILE_NAME)
 
 
-async def _bring_along(embedded: Path, store: MetadataStore) -> None:
+async def _bring_along(file: Path, store: MetadataStore) -> None:
     """A single node that joins a cluster brings its topics and settings; its own file is kept under another name."""
     loop = asyncio.get_running_loop()
-    if not await loop.run_in_executor(None, embedded.exists):
+    if not await loop.run_in_executor(None, file.exists):
         return
-    source = await SqliteStore.open(embedded)
+    source = await SqliteStore.open(file)
     try:
         await import_metadata(source, store)
     finally:
         await source.close()
-    await loop.run_in_executor(None, embedded.rename, embedded.with_name(FILE_NAME + ".imported"))
-    logger.info("the metadata of %s is now in etcd", embedded.parent)
+    await loop.run_in_executor(None, file.rename, file.with_name(FILE_NAME + ".imported"))
+    logger.info("the metadata of %s is now in etcd", file.parent)
 
 
 def etcd_address(config: BrokerConfig) -> "EtcdAddress":

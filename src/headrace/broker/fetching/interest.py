@@ -169,9 +169,9 @@ class SessionPartitions:
         self._reader = None
 
     def news(self, topics: list[FetchableTopicResponse]) -> list[FetchableTopicResponse]:
-        told = []
+        with_news = []
         for topic in topics:
             news = tuple(data for data in topic.partitions if self._session.is_worth_telling(topic.topic_id, data))
             if news:
-                told.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=news))
-        return told
+                with_news.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=news))
+        return with_news

@@ -412,14 +412,14 @@ class _Session:
         return len(self.named)
 
     def name(self, partitions: Iterable[Partition]) -> None:
-        """These are told, and with them whatever was to be forgotten."""
+        """These are named, and with them whatever was to be forgotten."""
         for partition in partitions:
             self.named[partition.identity] = _Named(partition.topic_id, partition.leader_epoch, partition.log.end_offset)
         self._leaving = {}
 
     def drop(self, identity: TopicPartition) -> None:
-        if (told := self.named.pop(identity, None)) is not None:
-            self._leaving[told.topic_id, identity.partition] = None
+        if (named := self.named.pop(identity, None)) is not None:
+            self._leaving[named.topic_id, identity.partition] = None
 
     def forgotten(self, named: Iterable[Partition]) -> tuple[ForgottenTopic, ...]:
         """What the leader should forget: all that left, unless it comes back in the same request."""

@@ -32,8 +32,8 @@ KEPT_FOR_SMALL = 16
 KEPT_FOR_REPLIES = 4
 
 
-class _Place(NamedTuple):
-    """A place in a line: how much is wanted, and who is told when there is room."""
+class _Waiter(NamedTuple):
+    """Somebody in a line: how much is wanted, and who is told when there is room."""
 
     wanted: int
     on_room: Callable[[], None]
@@ -61,14 +61,14 @@ class MemoryAccount:
         self._call_soon = call_soon
         self._serving = False
         self._turns: set[Share] = set()
-        self._receivers: OrderedDict[Share, _Place] = OrderedDict()
-        self._small_receivers: OrderedDict[Share, _Place] = OrderedDict()
+        self._receivers: OrderedDict[Share, _Waiter] = OrderedDict()
+        self._small_receivers: OrderedDict[Share, _Waiter] = OrderedDict()
         self._starters: dict[Share, Callable[[], None]] = {}
         # Whose reply is made without room, and whether that was so before the server's last look: of the known and the unknown.
         self._reply_turns: list[Share | None] = [None, None]
         self._old_reply_turns: list[Share | None] = [None, None]
         # Followers, those who have taken a reply before, and the others.
-        self._repliers: tuple[OrderedDict[Share, _Place], ...] = (OrderedDict(), OrderedDict(), OrderedDict())
+        self._repliers: tuple[OrderedDict[Share, _Waiter], ...] = (OrderedDict(), OrderedDict(), OrderedDict())
 
     @property
     def held(self) -> int:
@@ -109,7 +109,7 @@ class MemoryAccount:
         small = self.is_small(share.held + more)
         if share not in (line := self._small_receivers if small else self._receivers):
             self._leave_receivers(share)
-        line[share] = _Place(more, on_room)
+        line[share] = _Waiter(more, on_room)
         return False
 
     def _leave_receivers(self, share: "Share") -> None:
@@ -156,7 +156,7 @@ class MemoryAccount:
         return (self.limit - self.held - self._kept_for_small - share.held) // 2
 
     def line_up_to_reply(self, share: "Share", wanted: int, on_room: Callable[[], None], *, first: bool) -> None:
-        self._repliers[0 if first else 1 if share.has_taken else 2][share] = _Place(wanted, on_room)
+        self._repliers[0 if first else 1 if share.has_taken else 2][share] = _Waiter(wanted, on_room)
         if None in self._reply_turns:
             self.serve_soon()
 

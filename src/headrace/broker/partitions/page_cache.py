@@ -17,14 +17,14 @@ class PageCache:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.grain = max(1, bytes_max // GRAINS)
-        self.written = 0
+        self.bytes_written = 0
 
 
 class _Point(NamedTuple):
     """When the partition's end was at this offset, so many bytes had been written in all."""
 
     offset: int
-    written: int
+    bytes_written: int
 
 
 class WrittenLately:
@@ -34,39 +34,39 @@ class WrittenLately:
         self._cache = cache
         self._end_offset = end_offset
         self._size = size_bytes
-        self._points = [_Point(start_offset, cache.written), _Point(end_offset, cache.written + size_bytes)]
-        cache.written += size_bytes
-        self._grown_at = cache.written
+        self._points = [_Point(start_offset, cache.bytes_written), _Point(end_offset, cache.bytes_written + size_bytes)]
+        cache.bytes_written += size_bytes
+        self._grown_at = cache.bytes_written
 
     def note(self, end_offset: int, size_bytes: int) -> None:
         """The partition has grown."""
         cache = self._cache
-        if cache.written - self._points[-1].written > cache.grain:
+        if cache.bytes_written - self._points[-1].bytes_written > cache.grain:
             # When it last grew, and from when it grows again: others may have written much between.
-            self._points += (_Point(self._end_offset, self._grown_at), _Point(self._end_offset, cache.written))
+            self._points += (_Point(self._end_offset, self._grown_at), _Point(self._end_offset, cache.bytes_written))
             if len(self._points) > 4 * GRAINS:
                 self._forget()
-        cache.written += max(0, size_bytes - self._size)
-        self._end_offset, self._size, self._grown_at = end_offset, size_bytes, cache.written
+        cache.bytes_written += max(0, size_bytes - self._size)
+        self._end_offset, self._size, self._grown_at = end_offset, size_bytes, cache.bytes_written
 
     def is_warm(self, offset: int) -> bool:
         """Whether what lies at an offset is likely to be in memory."""
         cache = self._cache
-        return cache.written <= cache.bytes_max or cache.written - self._written_at(offset) <= cache.bytes_max
+        return cache.bytes_written <= cache.bytes_max or cache.bytes_written - self._written_at(offset) <= cache.bytes_max
 
     def _written_at(self, offset: int) -> int:
         points = self._points
         index = bisect_right(points, offset, key=lambda point: point.offset)
         if index == 0:
-            return points[0].written - self._cache.bytes_max
+            return points[0].bytes_written - self._cache.bytes_max
         if index == len(points):
-            return points[-1].written
+            return points[-1].bytes_written
         before, after = points[index - 1], points[index]
         share = (offset - before.offset) / max(1, after.offset - before.offset)
-        return before.written + int(share * (after.written - before.written))
+        return before.bytes_written + int(share * (after.bytes_written - before.bytes_written))
 
     def _forget(self) -> None:
         """Points before which everything is out of memory anyway."""
-        oldest = self._cache.written - self._cache.bytes_max
-        keep = max(0, bisect_right(self._points, oldest, key=lambda point: point.written) - 1)
+        oldest = self._cache.bytes_written - self._cache.bytes_max
+        keep = max(0, bisect_right(self._points, oldest, key=lambda point: point.bytes_written) - 1)
         del self._points[:keep]

@@ -311,7 +311,7 @@ def _require_authorizer(admin: "RuleAdmin", bootstrap: str) -> dict[str, str]:
     return settings
 
 
-class Kind(StrEnum):
+class ClientKind(StrEnum):
     """What kinds of clients there are templates for."""
 
     PRODUCER = "producer"
@@ -322,24 +322,24 @@ class Kind(StrEnum):
 
 
 # What each needs, beside the reason.  {topic}, {group} and {id} are what was given.
-TEMPLATES: dict[Kind, tuple[tuple[str, str, str], ...]] = {
-    Kind.PRODUCER: (("--write", "{topic}", "to write; idempotence needs no more"),),
-    Kind.CONSUMER: (
+TEMPLATES: dict[ClientKind, tuple[tuple[str, str, str], ...]] = {
+    ClientKind.PRODUCER: (("--write", "{topic}", "to write; idempotence needs no more"),),
+    ClientKind.CONSUMER: (
         ("--read", "{topic}", "to read, and to commit offsets"),
         ("--read", "group:{group}", "to be in the group"),
     ),
-    Kind.TRANSACTIONAL: (
+    ClientKind.TRANSACTIONAL: (
         ("--write", "{topic}", "to write"),
         ("--write", "transaction:{id}", "to begin and end transactions under this id"),
         ("--read", "{topic}", "to commit offsets of what was read within a transaction"),
         ("--read", "group:{group}", "to commit them for this group"),
     ),
-    Kind.SPARK: (
+    ClientKind.SPARK: (
         ("--read", "{topic}", "for the source, which keeps offsets in its checkpoint and is in no group"),
         ("--write", "{topic}", "for the sink"),
         ("--write", "transaction:{id}*", "for the sink that writes exactly once"),
     ),
-    Kind.ADMIN: tuple(
+    ClientKind.ADMIN: tuple(
         ("--all", resource, reason)
         for resource, reason in (
             ("*", "every topic"),
@@ -353,7 +353,7 @@ TEMPLATES: dict[Kind, tuple[tuple[str, str, str], ...]] = {
 
 @app.command("template", epilog="Example: [bold]headrace acl template consumer -u ann --topic orders --group readers[/bold]")
 def template(
-    kind: Annotated[Kind, typer.Argument(help="What kind of client it is.")],
+    kind: Annotated[ClientKind, typer.Argument(help="What kind of client it is.")],
     user: User,
     topic: Annotated[str, typer.Option("--topic", help="Its topic; NAME* for all that begin so.")] = "*",
     group: Annotated[str, typer.Option("--group", help="Its group.")] = "*",

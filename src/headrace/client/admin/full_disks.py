@@ -20,7 +20,7 @@ def full_disks(bootstrap: str) -> dict[int, str]:
     try:
         with WireAdmin(bootstrap, timeout_s=SECONDS_MAX) as admin:
             for broker in sorted(admin.brokers()):
-                said = _told(admin, broker)
+                said = _degradation(admin, broker)
                 if said.startswith(FULL):
                     found[broker] = said
     except (BrokerError, BrokerTimeout):
@@ -33,7 +33,7 @@ def in_words(disks: dict[int, str]) -> str:
     return "; ".join(f"the disk of broker {broker} is full{said.removeprefix(FULL)}" for broker, said in disks.items())
 
 
-def _told(admin: WireAdmin, broker: int) -> str:
+def _degradation(admin: WireAdmin, broker: int) -> str:
     resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=(DEGRADED,))
     answer = admin.call(DescribeConfigsRequest(resources=(resource,)), broker=broker)
     return next((config.value or "" for config in answer.results[0].configs if config.name == DEGRADED), "")

@@ -51,7 +51,7 @@ class Durability:
     def __repr__(self) -> str:
         return f"<durable to {self.flushed_offset}, {len(self._logs)} files to sync>"
 
-    def written(self, handle: Handle) -> None:
+    def log_file_written(self, handle: Handle) -> None:
         """A log file grew.  Called after the write and before the log's end moves."""
         # One that is still noted will be synced after this write, so the lock is not needed to leave it there.
         if handle not in self._logs:

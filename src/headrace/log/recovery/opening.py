@@ -54,7 +54,7 @@ def _note_found(parts: LogParts, unsure_from: int, is_durable: bool) -> None:
             parts.small_files.note_sealed(segment, segment.base_offset)
             parts.segments.sync_aborted_along(segment)
             if not is_durable:
-                parts.durability.written(segment.log)
+                parts.durability.log_file_written(segment.log)
 
 
 def _go_on_behind_deleted(parts: LogParts, start_offset: int) -> None:

@@ -105,7 +105,7 @@ class Segments(Sequence[Segment]):
         segment.log.file().truncate(0)
         for handle in segment.handles()[1:]:
             self.disk.remove(handle.path)
-        self._durability.written(segment.log)
+        self._durability.log_file_written(segment.log)
         self._durability.names_changed()
         return segment
 

@@ -53,7 +53,7 @@ class SegmentWriter:
         except OSError as error:
             raise self._not_appended(segment, error) from error
         segments.size_bytes += size
-        self._durability.written(segment.log)
+        self._durability.log_file_written(segment.log)
         segment.log.held = config.flush != "os"
 
     def _not_appended(self, segment: Segment, cause: OSError) -> StorageError:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.coordination.group.conversion.embedded_protocol import read_assignment, read_subscription, write_assignment
+from headrace.coordination.group.conversion.subscription_bytes import read_assignment, read_subscription, write_assignment
 from headrace.coordination.group.requests import JoinReply
 from headrace.model.errors import ErrorCode, RequestError
 from tests.unit.coordination.group.group_driver import GROUP, Driver, catalog, subscription, topic_id

@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 from headrace.coordination.decision import Decision, Token
 from headrace.coordination.group.classic.state import ClassicGroup
 from headrace.coordination.group.consumer.members import ConsumerGroup
-from headrace.coordination.group.conversion.embedded_protocol import Subscription
+from headrace.coordination.group.conversion.subscription_bytes import Subscription
 from headrace.coordination.group.entries import CommittedOffset, Entry
 from headrace.coordination.group.requests import (
     Caller,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.coordination.group.conversion.embedded_protocol import read_assignment, write_assignment
+from headrace.coordination.group.conversion.subscription_bytes import read_assignment, write_assignment
 from headrace.coordination.group.requests import Heartbeat, JoinReply, Leave, Leaver, Sync
 from headrace.coordination.group.settings import GroupSettings, MigrationPolicy
 from headrace.model.errors import ErrorCode, RequestError

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.coordination.group.consumer.assignors import ASSIGNORS, MemberSpec, assign_range, assign_uniform
-from headrace.coordination.group.conversion.embedded_protocol import (
+from headrace.coordination.group.conversion.subscription_bytes import (
     Assignment,
     MalformedProtocol,
     Subscription,

@@ -67,7 +67,7 @@ class _Gathering:
     partitions: set[TopicPartition] = field(default_factory=set)
 
 
-class _Turn(NamedTuple):
+class _InOrder(NamedTuple):
     """One batch after the other of one producer in one partition."""
 
     partition: TopicPartition
@@ -108,7 +108,7 @@ class TransactionVerification:
         if not transactional_id:
             return True  # and will be refused
         producer_id, epoch, _ = producer_of(records)
-        if _Turn(partition.identity, producer_id) in self._waiting:
+        if _InOrder(partition.identity, producer_id) in self._waiting:
             return True
         return not partition.log.producers.has_open_transaction(producer_id, epoch)
 
@@ -117,7 +117,7 @@ class TransactionVerification:
         self, partition: Partition, records: Buffer, transactional_id: str | None, produce_version: int
     ) -> AsyncIterator[VerificationGuard | None]:
         producer_id, epoch, sequence = producer_of(records)
-        async with self._waiting.turn(_Turn(partition.identity, producer_id)):
+        async with self._waiting.turn(_InOrder(partition.identity, producer_id)):
             yield await self._guard(partition, ProducerIdentity(producer_id, epoch), sequence, transactional_id, produce_version)
 
     async def _guard(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from headrace.coordination.decision import Token
-from headrace.coordination.group.conversion import embedded_protocol
+from headrace.coordination.group.conversion import subscription_bytes
 from headrace.coordination.group.entries import ClassicGroupEntry, ClassicGroupValue, ClassicMemberValue
 from headrace.model.errors import ErrorCode, RequestError
 
@@ -101,7 +101,7 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        return self.protocol_type == embedded_protocol.CONSUMER
+        return self.protocol_type == subscription_bytes.CONSUMER
 
     @property
     def awaiting_join(self) -> int:
@@ -188,9 +188,9 @@ class ClassicGroup:
             self.subscribed_topics = frozenset()
         elif protocol is not None:
             try:
-                topics = (embedded_protocol.read_topics(member.protocols[protocol]) for member in self.members.values())
+                topics = (subscription_bytes.read_topics(member.protocols[protocol]) for member in self.members.values())
                 self.subscribed_topics = frozenset().union(*topics)
-            except embedded_protocol.MalformedProtocol:
+            except subscription_bytes.MalformedProtocol:
                 return
 
     # --- the log ----------------------------------------------------------------------------------------------------------

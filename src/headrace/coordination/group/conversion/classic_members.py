@@ -17,7 +17,7 @@ from headrace.coordination.group.consumer.members import (
 )
 from headrace.coordination.group.consumer.transition import Change, advance, register, step_towards_target
 from headrace.coordination.group.context import Context, Outcome
-from headrace.coordination.group.conversion import embedded_protocol, migration
+from headrace.coordination.group.conversion import migration, subscription_bytes
 from headrace.coordination.group.entries import ClassicProtocols, MemberState, MemberValue
 from headrace.coordination.group.requests import Heartbeat, Join, JoinReply, Leave, Leaver, LeftMember, Sync, SyncReply
 from headrace.coordination.group.settings import MigrationPolicy
@@ -51,7 +51,7 @@ def join(group: ConsumerGroup, request: Join, token: Token, context: Context, ou
     reply = JoinReply(
         member_id=member_id,
         generation=after.epoch,
-        protocol_type=embedded_protocol.CONSUMER,
+        protocol_type=subscription_bytes.CONSUMER,
         protocol=request.protocols[0][0],
         leader="",
     )
@@ -67,10 +67,10 @@ def _check_join(group: ConsumerGroup, request: Join, member_id: str, context: Co
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
 
 
-def _subscription(request: Join) -> embedded_protocol.Subscription:
+def _subscription(request: Join) -> subscription_bytes.Subscription:
     try:
-        return embedded_protocol.read_subscription(request.protocols[0][1])
-    except embedded_protocol.MalformedProtocol:
+        return subscription_bytes.read_subscription(request.protocols[0][1])
+    except subscription_bytes.MalformedProtocol:
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The embedded consumer protocol is malformed.") from None
 
 
@@ -85,7 +85,7 @@ def _find_member(group: ConsumerGroup, request: Join, member_id: str, outcome: O
     return consumer_protocol.replace_static(group, holder, member_id, outcome), holder.member_id
 
 
-def _about(member: ConsumerMember, request: Join, subscription: embedded_protocol.Subscription) -> MemberValue:
+def _about(member: ConsumerMember, request: Join, subscription: subscription_bytes.Subscription) -> MemberValue:
     return replace(
         member.about,
         instance_id=request.instance_id if request.instance_id is not None else member.about.instance_id,
@@ -128,7 +128,7 @@ def sync(group: ConsumerGroup, request: Sync, context: Context, now: Moment) -> 
     """Tell a classic member what it has."""
     member, classic = _classic_member(group, request.member_id, request.instance_id, request.generation)
     protocol, metadata = classic.protocols[0]
-    if request.protocol_type not in (None, embedded_protocol.CONSUMER) or request.protocol not in (None, protocol):
+    if request.protocol_type not in (None, subscription_bytes.CONSUMER) or request.protocol not in (None, protocol):
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.target_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _expect_join(group, member, context, now)
@@ -136,9 +136,9 @@ def sync(group: ConsumerGroup, request: Sync, context: Context, now: Moment) -> 
     context.timers.cancel(TimerKey(Timer.CLASSIC_SYNC, group.group_id, member.member_id))
     context.hear_from(group.group_id, member.member_id, classic.session_timeout_ms, now)
     partitions = named_partitions(without_epochs(member.assigned), context.topics)
-    version = embedded_protocol.read_subscription(metadata).version
-    assignment = embedded_protocol.write_assignment(partitions, version)
-    return SyncReply(protocol_type=embedded_protocol.CONSUMER, protocol=protocol, assignment=assignment)
+    version = subscription_bytes.read_subscription(metadata).version
+    assignment = subscription_bytes.write_assignment(partitions, version)
+    return SyncReply(protocol_type=subscription_bytes.CONSUMER, protocol=protocol, assignment=assignment)
 
 
 def heartbeat(group: ConsumerGroup, request: Heartbeat, context: Context, now: Moment) -> ErrorCode:

@@ -16,7 +16,7 @@ from headrace.coordination.group.consumer.members import (
     with_epoch,
 )
 from headrace.coordination.group.context import Context, Outcome
-from headrace.coordination.group.conversion import embedded_protocol
+from headrace.coordination.group.conversion import subscription_bytes
 from headrace.coordination.group.entries import ClassicGroupEntry, ClassicProtocols, MemberState, MemberValue
 from headrace.coordination.group.requests import JoinReply, SyncReply
 from headrace.coordination.group.timers import Timer, TimerKey
@@ -31,7 +31,7 @@ def upgrade(group: ClassicGroup, context: Context, outcome: Outcome, now: Moment
     _check_upgrade(group, context)
     try:
         upgraded = _upgraded(group, context)
-    except embedded_protocol.MalformedProtocol:
+    except subscription_bytes.MalformedProtocol:
         raise _no_upgrade(group, "the embedded consumer protocol is malformed") from None
     for member in group.members.values():
         rejoin = ErrorCode.REBALANCE_IN_PROGRESS
@@ -80,10 +80,12 @@ def _upgraded(group: ClassicGroup, context: Context) -> ConsumerGroup:
 def _upgraded_member(group: ClassicGroup, member: ClassicMember, protocol: str, context: Context) -> ConsumerMember:
     # One that has just joined anew may no longer know the protocol of before; all of its own carry its subscription.
     known = protocol if protocol in member.protocols else next(iter(member.protocols))
-    subscription = embedded_protocol.read_subscription(member.protocols[known])
+    subscription = subscription_bytes.read_subscription(member.protocols[known])
     # A member that has joined but never synced has nothing.
     assignment = (
-        embedded_protocol.read_assignment(member.assignment) if member.assignment else embedded_protocol.Assignment(partitions={})
+        subscription_bytes.read_assignment(member.assignment)
+        if member.assignment
+        else subscription_bytes.Assignment(partitions={})
     )
     if assignment.user_data:
         raise _no_upgrade(group, "an unsupported custom assignor is in use, whose data would be lost")
@@ -138,16 +140,16 @@ def downgrade_with_replaced(
 
 
 def _write_downgraded(picture: ConsumerGroup, context: Context, outcome: Outcome, now: Moment) -> None:
-    downgraded = ClassicGroup(group_id=picture.group_id, generation=picture.epoch, protocol_type=embedded_protocol.CONSUMER)
+    downgraded = ClassicGroup(group_id=picture.group_id, generation=picture.epoch, protocol_type=subscription_bytes.CONSUMER)
     for member in picture.members.values():
-        downgraded.add(_downgraded_member(member), embedded_protocol.CONSUMER)
+        downgraded.add(_downgraded_member(member), subscription_bytes.CONSUMER)
     downgraded.protocol = downgraded.chosen_by_vote()
     assignments: dict[str, bytes] = {}
     for member_id, classic in downgraded.members.items():
-        version = embedded_protocol.read_subscription(classic.protocols[downgraded.protocol]).version
+        version = subscription_bytes.read_subscription(classic.protocols[downgraded.protocol]).version
         # What it has, not what it was meant to have: until it joins again nobody else may be given any of it.
         held = named_partitions(picture.members[member_id].held(), context.topics)
-        assignments[member_id] = embedded_protocol.write_assignment(held, version)
+        assignments[member_id] = subscription_bytes.write_assignment(held, version)
     outcome.write(downgraded.as_entry(assignments, now.wall_ms))
 
 
