@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 # A scenario is over long before this.
 SECONDS_MAX = 600.0
 TIMER_SECONDS_MIN = 1e-6
-# A coroutine that awaits in a `finally` has to be told more than once that it is over.
-CLOSING_ATTEMPTS = 5
+# A coroutine that awaits in a `finally` has to be told more than once that it is over, and so has each that awaits another.
+CLOSING_ATTEMPTS = 100
 # Whoever waits for a task takes its failure at once; what nobody has taken by then, nobody was waiting for.
 UNNOTICED_S = 1.0
 
@@ -143,10 +143,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._look_for(done)
         for task in [*self._dead_tasks, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            for _ in range(CLOSING_ATTEMPTS):
-                with contextlib.suppress(BaseException):
-                    task.get_coro().close()
-                    break
+            _close_from_within(task.get_coro())
         self._dead_tasks.clear()
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]
@@ -292,3 +289,24 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def _close_from_within(coroutine: Any) -> None:
+    """Have a coroutine end, the one that it awaits first.
+
+    Ended from without, one that awaits while it unwinds is left behind by the one that awaited it."""
+    for _ in range(CLOSING_ATTEMPTS):
+        innermost = _innermost(coroutine)
+        if innermost is None:
+            return
+        with contextlib.suppress(BaseException):
+            innermost.close()
+
+
+def _innermost(coroutine: Any) -> Any:
+    """The last in the chain of those that wait for each other and are not over; None where all of them are."""
+    innermost = None
+    while getattr(coroutine, "cr_frame", None) is not None or getattr(coroutine, "gi_frame", None) is not None:
+        innermost = coroutine
+        coroutine = coroutine.cr_await if hasattr(coroutine, "cr_await") else coroutine.gi_yieldfrom
+    return innermost

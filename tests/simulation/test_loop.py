@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -76,6 +77,39 @@ def test_a_task_that_died_with_its_machine_is_not_missed() -> None:
         assert all(task.done() for task in held)
 
     assert failures_of(story) == []
+
+
+def test_what_awaits_while_it_unwinds_is_ended_with_its_machine() -> None:
+    """As a broker does that is killed amid its start: what it began is undone in steps that wait."""
+    steps = ["health", "storage", "metadata", "listening", "membership", "clients"]
+    undone: list[str] = []
+    answer: asyncio.Future[None]
+
+    async def undo(what: str) -> None:
+        try:
+            await answer
+        finally:
+            undone.append(what)
+
+    async def start() -> None:
+        await start_or_undo()
+
+    async def start_or_undo() -> None:
+        async with AsyncExitStack() as undoing:
+            for what in steps:
+                undoing.push_async_callback(undo, what)
+            await asyncio.sleep(10)
+
+    async def story(loop: SimulatedLoop, machine: Machine) -> None:
+        nonlocal answer
+        answer = loop.create_future()
+        other = Machine("broker-2")
+        loop.start_on(other, start())
+        await asyncio.sleep(0.5)
+        loop.crash(other)
+
+    assert failures_of(story) == []
+    assert undone == steps[::-1]
 
 
 def test_a_machine_that_stands_still_hears_of_a_failure_later() -> None:

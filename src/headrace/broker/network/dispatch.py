@@ -4,8 +4,9 @@ A request that cannot be read ends its connection; so does one whose API or vers
 how a client finds out.  A handler that raises costs its own connection and nobody else's.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from headrace.broker.network.connection import Connection
@@ -158,14 +159,15 @@ class Dispatcher:
             self._answer(self._throttling.with_wait(refusal, monotonic() - began, context), context, reply)
         elif route.waits:
             reply.keep(len(frame))
-            self._start_task(self._timed(route.handler(request, context), context), context, reply)
+            self._start_task(partial(self._timed, route.handler), request, context, reply)
         else:
             response = route.handler(request, context)
             self._answer(self._throttling.with_wait(response, monotonic() - began, context), context, reply)
 
-    async def _timed(self, response: Awaitable[Any], context: RequestContext) -> Any:
-        timed = Timed(response, self._monotonic)
-        return self._throttling.with_wait(await timed, timed.seconds, context)
+    async def _timed(self, handler: Handler, request: Any, context: RequestContext) -> Any:
+        timed = Timed(handler(request, context), self._monotonic)
+        response = await timed
+        return self._throttling.with_wait(response, timed.seconds, context)
 
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         if route.direct is not None:
@@ -177,7 +179,7 @@ class Dispatcher:
                 self._answer(refusal, context, reply)
             elif route.waits:
                 reply.keep(len(frame))
-                self._start_task(route.handler(request, context), context, reply)
+                self._start_task(route.handler, request, context, reply)
             else:
                 self._answer(route.handler(request, context), context, reply)
 
@@ -197,13 +199,14 @@ class Dispatcher:
             # After the reply, which leaves in the loop's next turn.
             connection.loop.call_soon(connection.close_quietly)
 
-    def _start_task(self, response: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
+    def _start_task(self, handler: Handler, request: Any, context: RequestContext, reply: PendingReply) -> None:
         context.connection.hold_start()
-        self._tasks.run(self._run(response, context, reply), reply)
+        self._tasks.run(self._run(handler, request, context, reply), reply)
 
-    async def _run(self, response: Awaitable[Any], context: RequestContext, reply: PendingReply) -> None:
+    async def _run(self, handler: Handler, request: Any, context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()
-        self._answer(await response, context, reply)
+        # Called in here only: a task that is cancelled before it begins would leave the handler's coroutine to nobody.
+        self._answer(await handler(request, context), context, reply)
 
 
 def _check_signed_in(sign_in: SignIn, key: int) -> None:
