@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import hmac
-import json
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import aiokafka
-import jwt
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -21,8 +19,6 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from cryptography.hazmat.primitives.asymmetric import rsa
-from jwt.algorithms import RSAAlgorithm
 from kafka import KafkaConsumer
 
 from headrace.broker.cluster.peers import PeerUnreachable
@@ -40,27 +36,12 @@ from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.certificates import Authority
+from tests.support.issuer import AUDIENCE, ISSUER, Issuer
 from tests.support.raw import RawClient, frame
 from tests.support.waiting import until
 
 APIS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 ALL = MetadataRequest(topics=())
-ISSUER = "https://issuer.example"
-
-
-class Issuer:
-    """Signs tokens, and has its keys in a file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        described = {**RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True), "kid": "one", "use": "sig"}
-        self.file = folder / "keys.json"
-        self.file.write_text(json.dumps({"keys": [described]}))
-
-    def token(self, **claims: Any) -> str:
-        now = time.time()
-        said = {"sub": "ann", "iss": ISSUER, "aud": "headrace", "iat": now, "exp": now + 3600, **claims}
-        return jwt.encode(said, self._key, "RS256", headers={"kid": "one"})
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +61,7 @@ def settings_of(authority: Authority, issuer: Issuer) -> dict[str, object]:
         "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": f"file://{issuer.file}",
         "sasl.oauthbearer.expected.issuer": ISSUER,
-        "sasl.oauthbearer.expected.audience": "headrace",
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
         "headrace.sasl.oauthbearer.groups.claim.name": "groups",
         "connection.failed.authentication.delay.ms": 1,
     }

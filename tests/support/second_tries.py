@@ -16,6 +16,8 @@ PROCESSES = (
     "tests/cluster/test_machines.py",
     "tests/cluster/test_rolling_restart.py",
     "tests/cluster/test_torture.py",
+    "tests/compat/security/test_kafkajs.py",
+    "tests/compat/security/test_kcat.py",
     "tests/compat/test_compacted.py",
     "tests/compat/test_groups_churn.py",
     "tests/compat/test_groups_story.py",
