@@ -1,0 +1,77 @@
+"""What becomes of records in a share group, as ranges: what a share coordinator keeps, and how newer word is laid over older.
+
+What always holds of kept ranges: they are in order, none is empty, none overlaps another, and two that touch differ.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class RecordState(IntEnum):
+    """The numbers are Kafka's, and stand in the log.  Acquired is known to a partition's leader only."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+class AcknowledgeType(IntEnum):
+    """What a consumer says of a record that it has.  The numbers are those of the protocol."""
+
+    GAP = 0  # there is no such record
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4  # it is still at work (KIP-1222)
+
+
+class AcquireMode(IntEnum):
+    """How strictly the number of records asked for is taken (KIP-1206)."""
+
+    BATCH_OPTIMIZED = 0  # whole batches, the last of which may go beyond it
+    RECORD_LIMIT = 1
+
+
+class StateBatch(NamedTuple):
+    """The records from `first` up to but not including `end`."""
+
+    first: int
+    end: int
+    state: RecordState
+    delivery_count: int
+
+
+def coalesced(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
+    """Ranges in order, with neighbours that say the same made one."""
+    held: StateBatch | None = None
+    for batch in batches:
+        if held is not None and held.end == batch.first and held[2:] == batch[2:]:
+            held = held._replace(end=batch.end)
+            continue
+        if held is not None:
+            yield held
+        held = batch
+    if held is not None:
+        yield held
+
+
+def laid_over(older: Iterable[StateBatch], newer: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
+    """What holds when newer word is taken into account, and all below `start` is forgotten.  Of the newer, the last counts."""
+    kept = list(older)
+    for news in newer:
+        kept = [*_without(kept, news), news]
+    above = (batch if batch.first >= start else batch._replace(first=start) for batch in sorted(kept) if batch.end > start)
+    return tuple(coalesced(above))
+
+
+def _without(batches: Iterable[StateBatch], gone: StateBatch) -> Iterator[StateBatch]:
+    for batch in batches:
+        if batch.end <= gone.first or batch.first >= gone.end:
+            yield batch
+            continue
+        if batch.first < gone.first:
+            yield batch._replace(end=gone.first)
+        if batch.end > gone.end:
+            yield batch._replace(first=gone.end)
