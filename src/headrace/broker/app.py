@@ -35,6 +35,7 @@ from headrace.controller.changes import (
 )
 from headrace.controller.entries import Endpoint
 from headrace.controller.image import ClusterImage
+from headrace.host.collecting import keep_collections_short
 from headrace.host.ending import exit_within
 from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
@@ -424,6 +425,7 @@ def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     """Run a broker in this process until it is told to stop.  Raises NoMetadata, CannotStart, OSError, BrokerFailed."""
     import uvloop
 
+    keep_collections_short()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(run(config, on_ready))

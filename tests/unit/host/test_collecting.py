@@ -1,0 +1,79 @@
+"""A process with many objects does not stand still to look at all of them."""
+
+import gc
+from collections.abc import Iterator
+from weakref import ref
+
+import pytest
+
+from headrace.host.collecting import EVERYTHING_EVERY_S, keep_collections_short
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Circle:
+    """Refers to itself: only a collection finds it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    clock = Clock()
+    take_back = keep_collections_short(clock.monotonic)
+    yield clock
+    take_back()
+
+
+def test_however_many_objects_there_are_a_collection_looks_at_few(clock: Clock) -> None:
+    gc.collect()  # sets aside what the other tests have left
+    looked_at: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            looked_at.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
+
+    gc.callbacks.append(count)
+    try:
+        kept = [[number] for number in range(400_000)]
+    finally:
+        gc.callbacks.remove(count)
+
+    assert len(kept) == 400_000
+    assert len(looked_at) > 3
+    assert max(looked_at) < 60_000
+
+
+def test_what_is_new_and_forgotten_is_found_at_once(clock: Clock) -> None:
+    gc.collect()
+    forgotten = ref(Circle())
+    gc.collect()
+
+    assert forgotten() is None
+
+
+def test_what_was_set_aside_and_forgotten_later_is_found_within_hours(clock: Clock) -> None:
+    kept = Circle()
+    forgotten = ref(kept)
+    gc.collect()
+    del kept
+    gc.collect()
+    assert forgotten() is not None, "it was not set aside"
+    clock.now += EVERYTHING_EVERY_S + 1
+    gc.collect()
+
+    assert forgotten() is None
+
+
+def test_it_can_be_taken_back() -> None:
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    keep_collections_short()()
+
+    assert (gc.get_threshold(), gc.callbacks) == (thresholds, callbacks)
+    assert gc.get_freeze_count() == 0
