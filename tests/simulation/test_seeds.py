@@ -37,7 +37,7 @@ def stories(seeds: list[int], hash_seed: int) -> dict[int, str]:
     )
     command = [sys.executable, "-c", program, *map(str, seeds)]
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     return {seed: "\n".join(story) for seed, story in json.loads(done.stdout)}
 
 

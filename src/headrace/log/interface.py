@@ -8,6 +8,7 @@ from typing import Protocol
 
 from headrace.host.disk import Buffer, Disk
 from headrace.log.epochs import EpochCache
+from headrace.log.indexes.time_search import TimeSearch
 from headrace.log.origin import Origin
 from headrace.log.producers.producer_state import TRUSTED, ProducerStates, VerificationGuard
 from headrace.log.results import AbortedTransaction, Appended, CorruptBatch, FoundOffset, Read, RemovedSegment
@@ -25,6 +26,7 @@ __all__ = [
     "Read",
     "ReadAhead",
     "RemovedSegment",
+    "TimeSearch",
     "VerificationGuard",
 ]
 
@@ -32,7 +34,7 @@ __all__ = [
 class ReadAhead(Protocol):
     """A read or a search that a thread tries first, so that the loop finds what it needs in memory."""
 
-    def run(self, disk: Disk) -> None:
+    def run(self, disk: Disk) -> object:
         """In any thread; it never fails."""
         ...
 
@@ -115,8 +117,8 @@ class PartitionLog(Protocol):
         """For a thread, what brings into memory what a read of this offset will want; None where there is nothing to bring."""
         ...
 
-    def ahead_of_search(self, timestamp: int | None, up_to: int) -> ReadAhead | None:
-        """The same for a search for a time, or for the greatest where none is given."""
+    def time_search(self, timestamp: int | None, up_to: int) -> TimeSearch | None:
+        """For a thread, what `offset_for_timestamp` does; without a time, `offset_of_max_timestamp`.  None: it has failed."""
         ...
 
     def sync(self) -> int:

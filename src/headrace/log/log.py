@@ -52,7 +52,7 @@ class Log:
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
         self.ahead_of_read = reader.ahead_of_read
-        self.ahead_of_search = reader.ahead_of_search
+        self.time_search = reader.time_search
         self.roll = parts.writer.roll
         self.write_what_waits = parts.writer.write_what_waits
         self.write_partition_metadata = parts.small_files.write_partition_metadata

@@ -4,7 +4,7 @@ import asyncio
 
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.partitions.reading import warm_up_search
+from headrace.broker.partitions.reading import search
 from headrace.broker.partitions.replicas import Replicas
 from headrace.host.disk import Disk
 from headrace.model.access.acls import Operation, ResourceType
@@ -40,9 +40,11 @@ async def _answer(
         partition = _led(replicas, topic, wanted)
         if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
             time = None if wanted.timestamp == MAX_TIMESTAMP else wanted.timestamp
-            await warm_up_search(asyncio.get_running_loop(), disk, partition, time, _end(partition, request))
+            found = await search(asyncio.get_running_loop(), disk, partition, time, _end(partition, request))
             partition = _led(replicas, topic, wanted)  # it may be another's by now
-        timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
+            timestamp, offset, epoch = (-1, -1, -1) if found is None else found
+        else:
+            timestamp, offset, epoch = _find(partition, request, wanted.timestamp)
     except RequestError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     except StorageError as error:
@@ -70,6 +72,7 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _find(partition: Partition, request: ListOffsetsRequest, timestamp: int) -> tuple[int, int, int]:
+    """What needs no search."""
     log, up_to = partition.log, _end(partition, request)
     match timestamp:
         case -1:
@@ -79,10 +82,5 @@ def _find(partition: Partition, request: ListOffsetsRequest, timestamp: int) -> 
         case -5 | -6:
             # Nothing is kept in an object store.
             return -1, -1, -1
-        case -3:
-            found = log.offset_of_max_timestamp(up_to)
-        case _ if timestamp < 0:
-            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
         case _:
-            found = log.offset_for_timestamp(timestamp, up_to)
-    return (-1, -1, -1) if found is None else (found.timestamp, found.offset, found.leader_epoch)
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)

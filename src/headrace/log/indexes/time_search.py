@@ -3,10 +3,26 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from headrace.host.disk import Disk
 from headrace.log.indexes.time_index import TimeEntry
 from headrace.log.results import FoundOffset
 from headrace.log.segments.segment import Segment
 from headrace.records.record import read_records
+
+
+class TimeSearch(Protocol):
+    """A search in the log as it was when the search was made, for another thread."""
+
+    # What it found, when it ran.
+    found: FoundOffset | None
+
+    def run(self, disk: Disk) -> bool:
+        """In any thread.  Whether it got through: only the log's owner mends what it meets."""
+        ...
+
+    def accept(self) -> bool:
+        """For the log's owner: keep what it learnt; False when the log changed meanwhile, and it is to be done again."""
+        ...
 
 
 class Segments(Protocol):

@@ -11,6 +11,7 @@ from headrace.log.cleaning.steps import Steps, finish
 from headrace.log.epochs import EpochCache
 from headrace.log.memory.cleaning import MemoryCleaning
 from headrace.log.memory.held_batches import HeldBatches
+from headrace.log.memory.searching import MemorySearch, first_at_or_after, latest
 from headrace.log.producers.producer_state import ProducerStates
 from headrace.log.results import AbortedTransaction, FoundOffset, Read, RemovedSegment
 from headrace.log.state import LogState
@@ -18,7 +19,6 @@ from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.control import build_step_over
 from headrace.records.header import read_header
-from headrace.records.record import read_records
 
 
 class MemoryLog:
@@ -84,8 +84,8 @@ class MemoryLog:
     def ahead_of_read(self, offset: int, size: int) -> None:
         return None
 
-    def ahead_of_search(self, timestamp: int | None, up_to: int) -> None:
-        return None
+    def time_search(self, timestamp: int | None, up_to: int) -> MemorySearch:
+        return MemorySearch(self, timestamp, up_to)
 
     def sync(self) -> int:
         return self._state.end_offset
@@ -132,19 +132,10 @@ class MemoryLog:
         return Read(parts[0] if len(parts) == 1 else b"".join(parts), first_offset, next_offset)
 
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
-        for batch in self.batches.in_log():
-            if batch.base_offset >= up_to:
-                return None
-            if batch.records and batch.max_timestamp >= timestamp:
-                for record in read_records(batch.data):
-                    if record.timestamp >= timestamp and self._state.start_offset <= record.offset < up_to:
-                        return FoundOffset(record.timestamp, record.offset, read_header(batch.data).leader_epoch)
-        return None
+        return first_at_or_after(self.batches.in_log(), self._state.start_offset, timestamp, up_to)
 
     def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
-        seen = (batch for batch in self.batches.in_log() if batch.records and batch.base_offset < up_to)
-        greatest = max((batch.max_timestamp for batch in seen), default=-1)
-        return None if greatest < 0 else self.offset_for_timestamp(greatest, up_to)
+        return latest(self.batches.in_log(), self._state.start_offset, up_to)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         aborted = self.batches.aborted

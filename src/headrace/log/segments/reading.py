@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 from headrace.log.epochs import EpochCache
 from headrace.log.results import CorruptBatch, Read
 from headrace.log.segments.batch_reading import read_segment
-from headrace.log.segments.reading_ahead import AheadOfRead, AheadOfSearch, ReadAhead
+from headrace.log.segments.reading_ahead import AheadOfRead, ReadAhead, SegmentSearch
 from headrace.log.segments.scanning import Hole
 from headrace.log.segments.segment import Segment
 from headrace.log.segments.segments import Segments
@@ -96,10 +96,10 @@ class SegmentReader:
         segment, position = segments.visited.get(offset, (None, None))
         return AheadOfRead(segment or segments.all[segments.holding(offset)], offset, position, size)
 
-    def ahead_of_search(self, timestamp: int | None, up_to: int) -> ReadAhead | None:
+    def time_search(self, timestamp: int | None, up_to: int) -> SegmentSearch | None:
         if self._state.failure is not None:
             return None
-        return AheadOfSearch(self._segments.all, self._state.start_offset, timestamp, up_to)
+        return SegmentSearch(self._segments, self._state, timestamp, up_to)
 
     def _lost_end(self, segment: Segment, offset: int, next_base: int) -> NoReturn:
         """A segment's last batch ends where the next segment begins, always: when it does not, the end of the file is gone."""

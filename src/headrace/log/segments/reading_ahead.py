@@ -1,8 +1,8 @@
-"""What a read or a search will want of a log's files, brought into memory by another thread.
+"""What a read will want of a log's files, brought into memory by another thread; and searches, which another thread does.
 
-The thread does what the log's owner is about to do, with files of its own that it cannot change, and forgets what it finds: the
-owner then does it again and finds every page in memory.  The log may change meanwhile.  So nothing that is found here is
-believed, and whatever goes wrong is for the owner to find.
+The thread does what the log's owner is about to do, with files of its own that it cannot change.  What it reads it forgets: the
+owner then does it again and finds every page in memory.  What a search finds is believed if the log was not changed meanwhile.
+Whatever goes wrong is for the owner to find.
 """
 
 import errno
@@ -16,8 +16,11 @@ from typing import Final
 from headrace.host.disk import Buffer, Disk, File
 from headrace.log.indexes.time_index import TimeEntry
 from headrace.log.indexes.time_search import first_at_or_after, latest
+from headrace.log.results import FoundOffset
 from headrace.log.segments.files import FilePool, Handle
 from headrace.log.segments.segment import Segment
+from headrace.log.segments.segments import Segments
+from headrace.log.state import LogState
 
 logger = logging.getLogger(__name__)
 
@@ -27,18 +30,20 @@ OPEN_FILES_MAX: Final = 16
 
 
 class ReadAhead(ABC):
-    """One read or search, to be tried by a thread first."""
+    """One read or search, to be done by a thread first."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = list(segments)
 
-    def run(self, disk: Disk) -> None:
-        """In any thread."""
+    def run(self, disk: Disk) -> bool:
+        """In any thread.  Whether it got through."""
         try:
             with closing(_Copies(disk, self._segments)) as copies:
                 self._try(copies)
         except Exception as error:
             logger.debug("could not read ahead in %s: %s", self._segments[0].directory, error)
+            return False
+        return True
 
     @abstractmethod
     def _try(self, copies: "_Copies") -> None: ...
@@ -61,35 +66,58 @@ class AheadOfRead(ReadAhead):
                 break
 
 
-class AheadOfSearch(ReadAhead):
-    """A search for a time; without one, for the greatest."""
+class SegmentSearch(ReadAhead):
+    """A search for a time; without one, for the greatest.  A `TimeSearch`."""
 
-    def __init__(self, segments: Sequence[Segment], start_offset: int, timestamp: int | None, up_to: int) -> None:
-        super().__init__(segments)
-        self._start_offset = start_offset
+    def __init__(self, segments: Segments, state: LogState, timestamp: int | None, up_to: int) -> None:
+        # Appends go on in the last one.  The others change only when the log is cut or cleaned.
+        super().__init__([*segments[:-1], segments[-1].copy(segments.files)])
+        self.found: FoundOffset | None = None
+        self._of_log = segments
+        self._originals = {segment: segment.cuts for segment in segments}
+        self._learnt: list[tuple[Segment, Segment]] = []
+        self._state = state
+        self._start_offset = state.start_offset
         self._timestamp = timestamp
         self._up_to = up_to
 
     def _try(self, copies: "_Copies") -> None:
         if self._timestamp is None:
-            latest(copies, self._start_offset, self._up_to)
+            self.found = latest(copies, self._start_offset, self._up_to)
         else:
-            first_at_or_after(copies, self._start_offset, self._timestamp, self._up_to)
+            self.found = first_at_or_after(copies, self._start_offset, self._timestamp, self._up_to)
+        self._learnt = list(zip(self._segments, copies.made, strict=False))
+
+    def accept(self) -> bool:
+        """What left the log at its front does not matter, unless it was found; all else must be as it was."""
+        now, first = set(self._of_log), self._of_log.bases[0]
+        if not all(
+            segment.base_offset < first or (segment in now and segment.cuts == cuts) for segment, cuts in self._originals.items()
+        ):
+            return False
+        self._keep_timestamps()
+        return self.found is None or self.found.offset >= self._state.start_offset
+
+    def _keep_timestamps(self) -> None:
+        """So that the next search need not open the files of every segment again."""
+        for segment, copy in self._learnt:
+            if segment.max_timestamp is None and not copy.holes:
+                segment.max_timestamp, segment.max_timestamp_offset = copy.max_timestamp, copy.max_timestamp_offset
 
 
 class _Copies:
-    """Segments as they are found, with files of their own.  What they learn, they alone know."""
+    """Segments as they are found, with files of their own.  What they learn, only they know."""
 
     def __init__(self, disk: Disk, segments: Sequence[Segment]) -> None:
         self._files = _OwnFiles(disk, OPEN_FILES_MAX)
         self._segments = segments
-        self._copies: list[Segment] = []
+        self.made: list[Segment] = []
 
     def __iter__(self) -> Iterator[Segment]:
         for index, segment in enumerate(self._segments):
-            if index == len(self._copies):
-                self._copies.append(segment.copy(self._files))
-            yield self._copies[index]
+            if index == len(self.made):
+                self.made.append(segment.copy(self._files))
+            yield self.made[index]
 
     def locate(self, segment: Segment, offset: int) -> int:
         return segment.locate(offset)
@@ -104,7 +132,7 @@ class _Copies:
         return segment.latest_before(offset)
 
     def close(self) -> None:
-        for segment in self._copies:
+        for segment in self.made:
             segment.close()
 
 
