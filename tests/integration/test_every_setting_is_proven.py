@@ -42,6 +42,8 @@ GROUP = "unit/coordination/group/"
 TRANSACTION = "unit/coordination/transaction/"
 CONTRACT = "unit/log/test_log_contract.py"
 COMPACTION = "unit/log/test_compaction_rules.py"
+EXPIRY = "unit/log/test_expiry_rules.py"
+PRODUCERS = "unit/log/test_producer_contract.py"
 RETENTION = "unit/log/test_retention_rules.py"
 SEGMENTS = "unit/log/test_segments_and_indexes.py"
 
@@ -140,7 +142,7 @@ PROOFS: dict[str, Proof] = {
     "log.dir.reserved.bytes": Proof(
         "integration/test_full_disk.py", "test_a_full_disk_is_read_emptied_and_written_again_without_a_restart"
     ),
-    "producer.id.expiration.ms": Proof(CONTRACT, "test_a_producer_quiet_for_too_long_is_forgotten"),
+    "producer.id.expiration.ms": Proof(PRODUCERS, "test_a_producer_quiet_for_too_long_is_forgotten"),
     "headrace.disk.slow.ms": Proof(
         "integration/test_degraded.py", "test_a_broker_whose_flushes_are_slow_is_degraded_and_says_by_how_much"
     ),
@@ -261,7 +263,7 @@ PROOFS: dict[str, Proof] = {
         "unit/broker/test_flush_modes.py", "test_a_stricter_flush_mode_flushes_what_is_unflushed_at_once", "flush"
     ),
     "headrace.ttl.enable": Proof(
-        COMPACTION, "test_segments_in_which_nothing_expires_are_read_once_and_never_rewritten", "message_ttl_enable"
+        EXPIRY, "test_segments_in_which_nothing_expires_are_read_once_and_never_rewritten", "message_ttl_enable"
     ),
     "index.interval.bytes": Proof(SEGMENTS, "test_the_offset_index_has_an_entry_for_the_first_batch_after_each_interval"),
     "leader.replication.throttled.replicas": THROTTLED,

@@ -1,11 +1,16 @@
 """What the tests of the log share: a clock to turn, and short ways to write and read."""
 
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headrace.log.interface import Origin, PartitionLog
 from headrace.log.log import Log
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.batch import build_batch, iterate_batches
 from headrace.records.control import build_end_marker
@@ -13,7 +18,9 @@ from headrace.records.record import Record, read_records
 from headrace.testing.disk import SimulatedDisk
 
 TIME = 1_700_000_000_000
+DAY_MS = 86_400_000
 DIRECTORY = Path("/data/topic-0")
+OpenLog = Callable[..., PartitionLog]
 
 
 class ManualClock:
@@ -100,3 +107,10 @@ def values_of(log: PartitionLog, **options: Any) -> list[bytes | None]:
 
 def offsets_of(log: PartitionLog, **options: Any) -> list[int]:
     return [record.offset for record in read_all(log, **options)]
+
+
+@contextmanager
+def refused(code: ErrorCode) -> Iterator[None]:
+    with pytest.raises(RequestError) as error:
+        yield
+    assert error.value.code is code, error.value

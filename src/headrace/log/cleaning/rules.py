@@ -46,7 +46,8 @@ class LastWritten(NamedTuple):
 
 
 class KeyMap:
-    """The highest offset of each key in the part of the log that is not clean yet.  Full at a bound; then the rest waits.
+    """The highest offset of each key in the part of the log that is not clean yet.  Full at a bound, or after
+    the first batch where that alone has more; then the rest waits.
 
     In many small maps: a large one takes long to grow, and to let go of, in one go.
     """
@@ -61,12 +62,12 @@ class KeyMap:
     def __len__(self) -> int:
         return self._count
 
-    def put(self, key: bytes, offset: int) -> bool:
+    def put(self, key: bytes, offset: int, *, beyond_bound: bool = False) -> bool:
         """False when there is no room for another key."""
         short = _short(key)
         part = self._parts[hash(short) % KEY_MAP_PARTS]
         if short not in part:
-            if self._count >= self.keys_max:
+            if self._count >= self.keys_max and not beyond_bound:
                 return False
             self._count += 1
         part[short] = offset
@@ -268,11 +269,15 @@ def collect_keys(keys: KeyMap, header: BatchHeader, batch: memoryview, first_dir
     """Note the keys of a batch; False when there is no room for all of them."""
     if not header.record_count:
         return True
+    # The first batch is taken whole, however many keys it has: otherwise no round would ever get beyond it.
+    is_first = not len(keys)
     try:
         body = yield from unpack(header, batch)
         for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
             for record in records:
-                if record.key is not None and record.offset >= first_dirty and not keys.put(record.key, record.offset):
+                if record.key is None or record.offset < first_dirty:
+                    continue
+                if not keys.put(record.key, record.offset, beyond_bound=is_first):
                     return False
             yield None
     except BatchError:
