@@ -33,6 +33,7 @@ EFFECTS = "integration/test_settings_have_effects.py"
 DELETIONS = "integration/test_delayed_deletions.py"
 SIGN_IN = "integration/test_sign_in.py"
 TLS = "integration/test_tls.py"
+OF_ONE_LISTENER = "integration/test_settings_of_one_listener.py"
 LISTENERS = "integration/test_listeners.py"
 ACCESS = "integration/test_access_rules.py"
 MEMORY = "integration/test_bounded_memory.py"
@@ -84,6 +85,9 @@ PROOFS: dict[str, Proof] = {
     # -- TLS
     "ssl.keystore.type": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),
     "ssl.keystore.location": Proof(TLS, "test_a_certificate_about_to_expire_is_warned_about"),
+    "headrace.ssl.sni.keystore.locations": Proof(
+        OF_ONE_LISTENER, "test_a_client_is_shown_the_certificate_of_the_host_that_it_asks_for"
+    ),
     "ssl.key.password": Proof(TLS, "test_an_encrypted_key_needs_its_password"),
     "ssl.truststore.type": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),
     "ssl.truststore.location": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),

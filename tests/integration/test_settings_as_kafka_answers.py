@@ -136,7 +136,7 @@ def test_a_broker_setting_that_nobody_knows_is_stored_and_shown_without_its_valu
     assert "nothing.of.ours" not in names(client, BROKER, resource)
 
 
-@pytest.mark.parametrize("name", ["listener.name.plaintext.ssl.keystore.type", "sasl.jaas.config"])
+@pytest.mark.parametrize("name", ["listener.name.plaintext.plain.sasl.jaas.config", "sasl.jaas.config"])
 def test_what_kafka_takes_for_one_broker_is_taken_for_one_broker(client: RawClient, name: str) -> None:
     assert change(client, BROKER, "1", name, "x") == 0
     assert change(client, BROKER, "1", name, None, DELETE) == 0

@@ -13,8 +13,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography.hazmat.primitives import serialization
+from typer.testing import CliRunner
 
 from headrace.broker.tls import listening, tls
+from headrace.cli.main import app
 from headrace.model.settings import SettingError
 from headrace.testing import Broker
 from headrace.wire.messages.api_versions import ApiVersionsRequest
@@ -196,25 +198,53 @@ def test_a_certificate_about_to_expire_is_warned_about(
         condition = broker.run(lambda real: real.condition())
 
         assert condition.ready
-        assert "the TLS certificate expires at" in str(condition.reasons)
-        until(lambda: "the TLS certificate expires at" in caplog.text, "the log says so")
+        assert "the TLS certificate of SSL expires at" in str(condition.reasons)
+        until(lambda: "the TLS certificate of SSL expires at" in caplog.text, "the log says so")
+        shown = CliRunner().invoke(
+            app, ["cluster", "status", "--bootstrap", broker.bootstraps["PLAINTEXT"]], env={"COLUMNS": "200"}
+        )
+        assert "the TLS certificate of SSL expires at" in " ".join(shown.output.split())
+        # Once a day, and not each time that somebody looks.
+        broker.run(lambda real: [real.tls._warn_of_expiry() for _ in range(3)] if real.tls else None)
+        assert caplog.text.count("the TLS certificate of SSL expires at") == 1
+
+
+def idle_at(bootstrap: str, address: str) -> socket.socket:
+    """Somebody who connects from an address of its own, and says nothing."""
+    host, port = bootstrap.split(":")
+    return socket.create_connection((host, int(port)), source_address=(address, 0))
 
 
 def test_too_many_handshakes_wait_outside_and_are_let_in_when_the_others_have_gone(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Broker(settings=settings_of(authority)) as broker:
         broker.run(lambda real: setattr(real.tls.handshakes, "_most", 3) if real.tls else None)
-        host, port = broker.bootstraps["SSL"].split(":")
-        idle = [socket.create_connection((host, int(port))) for _ in range(3)]
-        until(lambda: "too many TLS handshakes are under way" in caplog.text, "the bound is reached")
+        idle = [idle_at(broker.bootstraps["SSL"], f"127.0.0.{number}") for number in (2, 3, 4)]
+        until(lambda: broker.run(lambda real: real.tls.handshakes.are_too_many if real.tls else None), "the bound is reached")
         waiting = RawClient(broker.bootstraps["SSL"], timeout=5)
         for each in idle:
             each.close()
 
         waiting.socket = authority.context().wrap_socket(waiting.socket, server_hostname="localhost")
         assert waiting.call(APIS, 3).error_code == 0
-        until(lambda: "3 TLS handshakes failed" in caplog.text or "handshakes failed" in caplog.text, "they are counted")
+        until(lambda: "handshakes failed" in caplog.text, "they are counted")
+
+
+def test_one_address_takes_half_of_the_places_for_handshakes_and_others_get_in(authority: Authority) -> None:
+    with Broker(settings=settings_of(authority)) as broker:
+        broker.run(lambda real: setattr(real.tls.handshakes, "_most", 6) if real.tls else None)
+        idle = [idle_at(broker.bootstraps["SSL"], "127.0.0.2") for _ in range(6)]
+        turned_away = until(
+            lambda: broker.run(lambda real: real.tls.handshakes.turned_away if real.tls else 0) >= 3, "those beyond it are told"
+        )
+
+        assert turned_away
+        assert sum(each.recv(1) == b"" for each in idle[3:]) == 3
+        with TlsClient(broker.bootstraps["SSL"], authority.context()) as other:
+            assert other.call(APIS, 3).error_code == 0
+        for each in idle:
+            each.close()
 
 
 def test_a_handshake_has_a_time_limit(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:

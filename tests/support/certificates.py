@@ -23,6 +23,12 @@ class Authority:
         certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
         return path
 
+    def of_host(self, host: str) -> Path:
+        """A file with a key and the certificate of a host."""
+        path = self.folder / f"{host.replace('*', 'all')}.pem"
+        self._authority.issue_cert(host).private_key_and_cert_chain_pem.write_to_path(str(path))
+        return path
+
     def of_client(self, common_name: str, name: str = "client", not_after: datetime | None = None) -> Path:
         """A file with a key and a client's certificate."""
         path = self.folder / f"{name}.pem"

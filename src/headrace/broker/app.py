@@ -45,7 +45,7 @@ from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import RequestError
-from headrace.model.listeners import Address, read_listeners
+from headrace.model.listeners import Address, check_names, read_listeners
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
 
@@ -79,6 +79,7 @@ class Broker:
         self.clock = self.host.clock
         self.broker_id: int = config["node.id"]
         self.listeners = read_listeners(config)
+        check_names(config.listeners_with_own, self.listeners)
         # Where each listener is, from when it is bound.
         self.addresses: dict[str, Address] = {}
         self.tls: Tls | None = None
@@ -143,7 +144,7 @@ class Broker:
         # Whoever sees a start fail starts again, perhaps in this very process.
         async with AsyncExitStack() as undoing:
             if self.listeners.have_tls:
-                self.tls = Tls(self.config, self.clock, self.loop)
+                self.tls = Tls(self.live_config, self.listeners, self.clock, self.loop, self.supervisor.scope("handshakes"))
             await self.health.start()
             undoing.push_async_callback(self.health.close)
             undoing.push_async_callback(self._undo_storage)

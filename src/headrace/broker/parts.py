@@ -63,6 +63,7 @@ from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.listeners import Listener
 from headrace.model.live_config import LiveConfig
+from headrace.model.settings import SettingError
 from headrace.security.quotas import Quotas
 
 logger = logging.getLogger(__name__)
@@ -106,9 +107,10 @@ class Parts:
         self.config = config
         self.cluster = cluster
         self.storage = storage
+        self.tls = tls
         self.broker_id: int = config.now["node.id"]
         self._inter_broker_listener = inter_broker_listener.name
-        peers_tls = tls if inter_broker_listener.has_tls else None
+        peers_tls = tls.by_listener[inter_broker_listener.name] if tls is not None and inter_broker_listener.has_tls else None
         self.peers = Peers(
             f"{PEER}-{self.broker_id}",
             self._address_of,
@@ -127,6 +129,15 @@ class Parts:
         """Who is alone, with its metadata in its own files, never does, and needs nothing set for it."""
         settings = self.config.now
         return listener.has_sasl and (settings["headrace.metadata"] != "embedded" or settings[USER] is not None)
+
+    def _check_tls(self, listener: str, settings: BrokerConfig) -> None:
+        if self.tls is None:
+            raise SettingError(f"there is no listener {listener} with TLS")
+        self.tls.check(listener, settings)
+
+    def reasons(self) -> tuple[str, ...]:
+        """What is not as it should be with this broker, in words for people."""
+        return self.health.reasons() + (self.tls.reasons() if self.tls is not None else ())
 
     def image(self) -> ClusterImage:
         """The cluster as it is known now."""
@@ -158,7 +169,9 @@ class Parts:
         self.topics = Topics(self.cluster, self.replicas, self.config, self.space, self.broker_id)
         self.auto_creation = AutoCreation(self.topics, self.spawn)
         self.partition_changes = PartitionChanges(self.cluster, self.topic_configs.of, self.clock)
-        self.config_changes = ConfigChanges(self.cluster, self.topics, self.replicas, self.config, self.broker_id)
+        self.config_changes = ConfigChanges(
+            self.cluster, self.topics, self.replicas, self.config, self.broker_id, self._check_tls
+        )
 
     def _make_coordinators(self) -> None:
         self.group_coordinator = GroupCoordinator(

@@ -252,7 +252,7 @@ APIS: Mapping[int, Served] = {
         _now(
             DescribeConfigsRequest,
             lambda parts, request, context: describe_configs.handle(
-                request, context, parts.image, parts.setting_sources, parts.health, parts.broker_id
+                request, context, parts.image, parts.setting_sources, parts.reasons, parts.broker_id
             ),
         ),
         _later(AlterConfigsRequest, lambda parts, request, context: alter_configs.handle(request, context, parts.config_changes)),

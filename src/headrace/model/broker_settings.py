@@ -6,15 +6,17 @@ from typing import Any
 
 from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
-from headrace.model.security_settings import SASL_SETTINGS, TLS_SETTINGS
+from headrace.model.kafka_settings import LISTENER_PREFIX
+from headrace.model.security_settings import (
+    ACCESS_SETTINGS,
+    OF_ONE_LISTENER,
+    OF_ONE_LISTENER_AT_RUN_TIME,
+    SASL_SETTINGS,
+    TLS_SETTINGS,
+    listener_of,
+)
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
-
-# Kafka's authorizers of rules, those of today and of older versions.
-KAFKA_AUTHORIZERS = (
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "kafka.security.authorizer.AclAuthorizer",
-)
 
 
 def _fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
@@ -76,35 +78,6 @@ _SERVER = (
     _fixed("headrace.metadata.key", Kind.STRING, None, "The file with the key of this broker's certificate for etcd."),
     _fixed(
         "broker.session.timeout.ms", Kind.INT, 3000, "How long a broker may be silent before it counts as down.", minimum=2000
-    ),
-)
-_ACCESS = (
-    _fixed(
-        "authorizer",
-        Kind.STRING,
-        "none",
-        "Whether rules say who may do what: `acl` refuses all that no rule allows, `none` allows everybody everything.",
-        choices=("none", "acl"),
-    ),
-    _fixed(
-        "authorizer.class.name",
-        Kind.CLASS,
-        "",
-        "Kafka's name for the same: the class of its authorizer of rules means `authorizer=acl`.",
-        choices=("", *KAFKA_AUTHORIZERS),
-    ),
-    _fixed(
-        "super.users",
-        Kind.STRING,
-        "",
-        "Who may do everything, whatever the rules say: principals such as `User:ann;Group:admins`, between semicolons. The"
-        " principals of the brokers belong here.",
-    ),
-    _fixed(
-        "allow.everyone.if.no.acl.found",
-        Kind.BOOLEAN,
-        False,
-        "Whether everybody may do everything with a resource that no rule is about.",
     ),
 )
 _LIMITS = (
@@ -397,7 +370,7 @@ BROKER_SETTINGS = SettingTable(
     _SERVER
     + TLS_SETTINGS
     + SASL_SETTINGS
-    + _ACCESS
+    + ACCESS_SETTINGS
     + _LIMITS
     + _TOPICS
     + _DEFAULTS_FOR_TOPICS
@@ -412,6 +385,19 @@ BROKER_SETTINGS = SettingTable(
 _MILLISECONDS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000, "log.roll.hours": 3_600_000}
 
 
+def setting_named(name: str) -> Setting:
+    """The setting; one of a listener alone is `listener.name.NAME.` and the setting's name.  Raises SettingError."""
+    if not name.startswith(LISTENER_PREFIX):
+        return BROKER_SETTINGS[name]
+    listener = listener_of(name)
+    if not listener:
+        raise SettingError(f"{name}: what can be set for one listener is {', '.join(OF_ONE_LISTENER)}")
+    if name != name.lower():
+        raise SettingError(f"{name}: a listener's name is written in small letters there: {name.lower()}")
+    own = name[len(LISTENER_PREFIX) + len(listener) + 1 :]
+    return replace(BROKER_SETTINGS[own], name=name, dynamic=own in OF_ONE_LISTENER_AT_RUN_TIME)
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """A broker's settings: what was given, over the defaults."""
@@ -422,7 +408,8 @@ class BrokerConfig:
     altered: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        BROKER_SETTINGS.parse(self.given)
+        for name, text in self.given.items():
+            setting_named(name).parse(text)
         for kind in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             self._check_within("group.consumer.", kind)
         try:
@@ -445,6 +432,22 @@ class BrokerConfig:
 
     def text(self, name: str) -> str | None:
         return BROKER_SETTINGS[name].format(self[name])
+
+    def of_listener(self, listener: str) -> "BrokerConfig":
+        """As they hold at one listener: what is set for it alone stands in the place of what is set for all."""
+        own = self.only_of_listener(listener)
+        return BrokerConfig({**self.given, **own}, self.altered) if own else self
+
+    @property
+    def listeners_with_own(self) -> list[str]:
+        """The listeners for which something was given alone."""
+        return [listener for name in self.given if (listener := listener_of(name)) is not None]
+
+    def only_of_listener(self, listener: str) -> dict[str, str]:
+        """What is set for one listener alone, by the names that the settings have elsewhere."""
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+        texts = {**self.given, **self.altered}
+        return {name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix)}
 
     def with_altered(self, texts: Mapping[str, str]) -> "BrokerConfig":
         return BrokerConfig(self.given, dict(texts))

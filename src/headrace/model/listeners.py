@@ -6,7 +6,7 @@ client is told the addresses of the listener it came in by; brokers use the one 
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, NamedTuple, Protocol
@@ -105,6 +105,14 @@ def read_listeners(settings: Settings) -> Listeners:
         for name, address in bound.items()
     )
     return Listeners(each=each, inter_broker=_inter_broker(settings[INTER_BROKER], bound))
+
+
+def check_names(wanted: Iterable[str], listeners: Listeners) -> None:
+    """Whether all listeners that settings are for are there: a name that is mistyped would leave a door open."""
+    names = [listener.name for listener in listeners.each]
+    for name in wanted:
+        if name not in names:
+            raise SettingError(f"listener.name.{name.lower()}: {name} is not among the listeners, {', '.join(names)}")
 
 
 def parse_address(text: str) -> Address:

@@ -1,8 +1,15 @@
-"""The settings of TLS and SASL: Kafka's names, for files in PEM."""
+"""The settings of TLS, SASL and rules: Kafka's names, for files in PEM."""
 
 from typing import Any
 
+from headrace.model.kafka_settings import LISTENER_PREFIX
 from headrace.model.settings import Kind, Setting, Value
+
+# Kafka's authorizers of rules, those of today and of older versions.
+KAFKA_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
 
 
 def _fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
@@ -17,6 +24,13 @@ TLS_SETTINGS = (
         None,
         "The file with the broker's private key and its certificate with the chain. A file that changes is taken up for new"
         " connections within seconds.",
+    ),
+    _fixed(
+        "headrace.ssl.sni.keystore.locations",
+        Kind.LIST,
+        (),
+        "More files of that kind, each for the hosts in its certificate: a client that asks for one of them (SNI) is shown that"
+        " one.",
     ),
     _fixed("ssl.key.password", Kind.PASSWORD, None, "The password of the private key, if it is encrypted."),
     _fixed("ssl.truststore.type", Kind.STRING, "PEM", "The format of ssl.truststore.location.", choices=("PEM",)),
@@ -134,3 +148,52 @@ SASL_SETTINGS = (
         "The claim with the names of the user's groups, for rules about `Group:NAME`.",
     ),
 )
+
+ACCESS_SETTINGS = (
+    _fixed(
+        "authorizer",
+        Kind.STRING,
+        "none",
+        "Whether rules say who may do what: `acl` refuses all that no rule allows, `none` allows everybody everything.",
+        choices=("none", "acl"),
+    ),
+    _fixed(
+        "authorizer.class.name",
+        Kind.CLASS,
+        "",
+        "Kafka's name for the same: the class of its authorizer of rules means `authorizer=acl`.",
+        choices=("", *KAFKA_AUTHORIZERS),
+    ),
+    _fixed(
+        "super.users",
+        Kind.STRING,
+        "",
+        "Who may do everything, whatever the rules say: principals such as `User:ann;Group:admins`, between semicolons. The"
+        " principals of the brokers belong here.",
+    ),
+    _fixed(
+        "allow.everyone.if.no.acl.found",
+        Kind.BOOLEAN,
+        False,
+        "Whether everybody may do everything with a resource that no rule is about.",
+    ),
+)
+
+# What a listener may have of its own, as listener.name.NAME.SETTING.
+OF_ONE_LISTENER = (
+    *(setting.name for setting in TLS_SETTINGS),
+    "sasl.enabled.mechanisms",
+    "headrace.sasl.plain.without.tls",
+    "sasl.server.max.receive.size",
+    "connections.max.reauth.ms",
+)
+# Of these, what a running broker takes, as Kafka does.  A password does not belong into the metadata.
+OF_ONE_LISTENER_AT_RUN_TIME = ("ssl.keystore.location", "ssl.truststore.location")
+
+
+def listener_of(name: str) -> str | None:
+    """The listener that a setting is for alone; None where it is for all, or is none that a listener has."""
+    for own in OF_ONE_LISTENER if name.startswith(LISTENER_PREFIX) else ():
+        if name.endswith(f".{own}"):
+            return name.removeprefix(LISTENER_PREFIX).removesuffix(own)[:-1].upper()
+    return None

@@ -10,7 +10,8 @@ from headrace.controller.changes import AclChanged, Change
 from headrace.controller.image import CurrentImage
 from headrace.model.access.acls import AclRule
 from headrace.model.access.principals import parse_super_users
-from headrace.model.broker_settings import KAFKA_AUTHORIZERS, BrokerConfig
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.security_settings import KAFKA_AUTHORIZERS
 from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.authorization.guard import Guard
 from headrace.security.authorization.index import AclIndex

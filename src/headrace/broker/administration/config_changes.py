@@ -11,10 +11,11 @@ from headrace.broker.partitions.replicas import Replicas
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.access import acls
 from headrace.model.access.acls import Operation
-from headrace.model.broker_settings import BROKER_SETTINGS
+from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig, setting_named
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.kafka_settings import why_refused
 from headrace.model.live_config import LiveConfig
+from headrace.model.security_settings import listener_of
 from headrace.model.settings import SettingError
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,17 @@ def require_right(context: RequestContext, operation: Operation, resource_type: 
 class ConfigChanges:
     """Changes the settings of topics, groups and brokers."""
 
-    def __init__(self, cluster: ClusterMetadata, topics: Topics, replicas: Replicas, config: LiveConfig, broker_id: int) -> None:
+    def __init__(
+        self,
+        cluster: ClusterMetadata,
+        topics: Topics,
+        replicas: Replicas,
+        config: LiveConfig,
+        broker_id: int,
+        check_tls: Callable[[str, BrokerConfig], None],
+    ) -> None:
+        """`check_tls` raises SettingError where a listener could not work with settings."""
+        self._check_tls = check_tls
         self._cluster = cluster
         self._topics = topics
         self._replicas = replicas
@@ -89,6 +100,9 @@ class ConfigChanges:
             for name, text in after.items():
                 if texts.get(name) == text:
                     continue
+                if listener_of(name) is not None and broker_id is not None:
+                    self._check_of_listener(name, after)
+                    continue
                 if name not in BROKER_SETTINGS:
                     if (why := why_refused(name, of_all_brokers=broker_id is None)) is not None:
                         raise RequestError(ErrorCode.INVALID_REQUEST, f"{why}.")
@@ -109,8 +123,22 @@ class ConfigChanges:
             _say_what_has_no_effect(change(before).keys() - before.keys())
             await self._replicas.settled()
 
+    def _check_of_listener(self, name: str, after: Mapping[str, str]) -> None:
+        """A listener's own setting: whether it could work with it is found out before anybody relies on it."""
+        listener = listener_of(name)
+        assert listener is not None
+        try:
+            setting = setting_named(name)
+            setting.parse(after[name])
+            if setting.dynamic:
+                self._check_tls(listener, self._config.now.with_altered({**self._config.now.altered, **after}))
+        except SettingError as error:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
+        if not setting.dynamic:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
+
 
 def _say_what_has_no_effect(names: Iterable[str]) -> None:
     for name in sorted(names):
-        if name not in BROKER_SETTINGS or BROKER_SETTINGS[name].compatibility:
+        if listener_of(name) is None and (name not in BROKER_SETTINGS or BROKER_SETTINGS[name].compatibility):
             logger.warning("the broker setting %s is stored and has no effect", name)

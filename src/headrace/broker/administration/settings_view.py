@@ -6,8 +6,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headrace.controller.image import ClusterImage
-from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig, in_topic_units
+from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig, in_topic_units, setting_named
 from headrace.model.group_settings import GROUP_SETTINGS
+from headrace.model.security_settings import listener_of
 from headrace.model.settings import Kind, Setting
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.wire.messages.create_topics import CreatableTopicConfigs
@@ -47,7 +48,13 @@ class BrokerSources:
     @property
     def unknown(self) -> list[str]:
         """Names that were set at run time and that nothing here knows."""
-        return sorted(name for name in self._own.keys() | self._shared.keys() if name not in BROKER_SETTINGS)
+        names = self._own.keys() | self._shared.keys()
+        return sorted(name for name in names if name not in BROKER_SETTINGS and listener_of(name) is None)
+
+    @property
+    def of_listeners(self) -> list[str]:
+        """Names of what is set for single listeners."""
+        return sorted(name for name in self._own.keys() | self._given.keys() if listener_of(name) is not None)
 
     @property
     def shared(self) -> Mapping[str, str]:
@@ -114,7 +121,7 @@ def describe_broker(
 ) -> tuple[DescribeConfigsResourceResult, ...]:
     """Every setting of a broker, or those asked for."""
     results = []
-    for setting in BROKER_SETTINGS:
+    for setting in (*BROKER_SETTINGS, *map(setting_named, sources.of_listeners)):
         if (keys is None and not setting.internal) or (keys is not None and setting.name in keys):
             origins = list(sources.of(setting.name)) or [Origin(setting.name, None, Source.DEFAULT)]
             read_only = not setting.dynamic

@@ -13,7 +13,6 @@ from headrace.broker.administration.settings_view import (
     describe_group,
     describe_topic,
 )
-from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import ClusterImage, CurrentImage
 from headrace.model.access.acls import Operation
@@ -37,10 +36,10 @@ def handle(
     context: RequestContext,
     image: CurrentImage,
     sources: Callable[[], BrokerSources],
-    health: DiskHealth,
+    reasons: Callable[[], tuple[str, ...]],
     broker_id: int,
 ) -> DescribeConfigsResponse:
-    description = _Description(request, context, image(), sources(), health, broker_id)
+    description = _Description(request, context, image(), sources(), reasons, broker_id)
     return DescribeConfigsResponse(results=tuple(map(description.answer, request.resources)))
 
 
@@ -52,7 +51,7 @@ class _Description:
     context: RequestContext
     image: ClusterImage
     sources: BrokerSources
-    health: DiskHealth
+    reasons: Callable[[], tuple[str, ...]]
     broker_id: int
 
     def answer(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
@@ -84,7 +83,7 @@ class _Description:
             case ConfigResourceType.BROKER:
                 require_broker(self.broker_id, resource.resource_name)
                 if keys == (DEGRADED,):
-                    return (_read_only(DEGRADED, "; ".join(self.health.reasons())),)
+                    return (_read_only(DEGRADED, "; ".join(self.reasons())),)
                 if keys == (UNCLEAN_ELECTIONS,):
                     return (_read_only(UNCLEAN_ELECTIONS, self.image.unclean_elections.to_value().decode()),)
                 if resource.resource_name == "":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.sign_in.sign_in import SignIn
-from headrace.broker.tls.tls import Tls
+from headrace.broker.tls.tls import ListenerTls
 from headrace.broker.tls.transport import SlicedTransport
 from headrace.model.access.principals import Subject
 from headrace.security.authentication.exchange import Authenticated
@@ -20,7 +20,7 @@ class SecureConnection(Connection):
 
     __slots__ = ("_is_full", "_sliced", "_tls", "sign_in")
 
-    def __init__(self, server: "Server", listener: str, tls: Tls | None, sign_in: SignIn | None) -> None:
+    def __init__(self, server: "Server", listener: str, tls: ListenerTls | None, sign_in: SignIn | None) -> None:
         super().__init__(server, listener)
         self._tls = tls
         self.sign_in = sign_in
@@ -38,7 +38,6 @@ class SecureConnection(Connection):
         if self._tls is None:
             super().connection_made(transport)
             return
-        self._tls.handshakes.succeed(self)
         self._sliced = SlicedTransport(cast(asyncio.Transport, transport), self, self.loop)
         if self._is_full:
             self._sliced.fill()
@@ -46,7 +45,7 @@ class SecureConnection(Connection):
         if self.sign_in is None:
             self._ask_certificate(self._tls, transport)
 
-    def _ask_certificate(self, tls: Tls, transport: asyncio.BaseTransport) -> None:
+    def _ask_certificate(self, tls: ListenerTls, transport: asyncio.BaseTransport) -> None:
         try:
             principal = tls.principal_of(transport)
         except ValueError as error:

@@ -11,7 +11,7 @@ from headrace.broker.network.memory_account import MemoryAccount
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.secure_connection import SecureConnection
 from headrace.broker.sign_in.sign_in import SignIns
-from headrace.broker.tls.listening import TlsListening
+from headrace.broker.tls.listening import BACKLOG, TlsListening
 from headrace.broker.tls.tls import Tls
 from headrace.host.disk import Buffer
 from headrace.model.broker_settings import BrokerConfig
@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS = 5.0
 # How often those who are too slow are looked for while others wait for memory.
 SHORT_SWEEP_SECONDS = 1.0
-BACKLOG = 4096
 # How long those who speak TLS have to take leave when the broker stops.
 LEAVE_SECONDS_MAX = 1.0
 LEAVE_LOOK_SECONDS = 0.01
@@ -79,7 +78,7 @@ class Server:
 
     def _maker(self, listener: Listener) -> Callable[[], Connection]:
         """What makes a connection for each who comes."""
-        tls = self._tls if listener.has_tls else None
+        tls = self._tls.by_listener[listener.name] if self._tls is not None and listener.has_tls else None
         if listener.has_sasl:
             assert self._sign_ins is not None, "they are there where any listener has SASL"
             begin = self._sign_ins.at(listener)
@@ -98,8 +97,9 @@ class Server:
             listener.name,
             sockets,
             self._maker(listener),
-            lambda: tls.contexts.for_sasl if listener.has_sasl else tls.contexts.for_ssl,
+            lambda: tls.by_listener[listener.name].contexts.for_clients,
             tls.handshakes,
+            tls.scope,
             self.loop,
         )
         tls.listenings.append(listening)
@@ -119,6 +119,9 @@ class Server:
     async def close(self) -> None:
         """Refuse newcomers, then end every connection."""
         self.stop_listening()
+        if self._tls is not None:
+            # Whoever still shakes hands would come in afterwards.
+            await self._tls.scope.close()
         for connection in list(self.connections):
             connection.close_quietly()
         # One turn, so that the sockets are closed before the loop may stop.

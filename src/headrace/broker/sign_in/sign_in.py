@@ -12,7 +12,7 @@ from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
 from headrace.model.access.scram import ScramMechanism
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.listeners import Listener
+from headrace.model.listeners import Listener, read_listeners
 from headrace.model.settings import SettingError
 from headrace.security.authentication.exchange import Exchange, Refused
 from headrace.security.authentication.failures import FailedSignIns
@@ -38,11 +38,9 @@ class SignIns:
         self.loop = loop
         self.clock = clock
         self.credentials = Credentials(image)
-        self.frame_bytes_max: int = config["sasl.server.max.receive.size"]
-        self._lifetime_ms_max: int = config["connections.max.reauth.ms"]
-        self._enabled: tuple[str, ...] = config[MECHANISMS]
-        self._plain_everywhere: bool = config["headrace.sasl.plain.without.tls"]
-        self.token_keys = TokenKeys(config, clock, loop) if OAUTHBEARER in self._enabled else None
+        self._config = config
+        enabled = [config.of_listener(each.name)[MECHANISMS] for each in read_listeners(config).each if each.has_sasl]
+        self.token_keys = TokenKeys(config, clock, loop) if any(OAUTHBEARER in each for each in enabled) else None
         self._failures = FailedSignIns(config["connection.failed.authentication.delay.ms"] / 1000)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sign-in")
 
@@ -51,18 +49,21 @@ class SignIns:
 
     def at(self, listener: Listener) -> Callable[[], "SignIn"]:
         """What makes the state of each connection at this listener."""
-        mechanisms = self._mechanisms(listener)
-        return lambda: SignIn(self, SaslSession(mechanisms, self._lifetime_ms_max))
+        config = self._config.of_listener(listener.name)
+        mechanisms = self._mechanisms(listener, config)
+        lifetime_ms_max, frame_bytes_max = config["connections.max.reauth.ms"], config["sasl.server.max.receive.size"]
+        return lambda: SignIn(self, SaslSession(mechanisms, lifetime_ms_max), frame_bytes_max)
 
-    def _mechanisms(self, listener: Listener) -> Mechanisms:
+    def _mechanisms(self, listener: Listener, config: BrokerConfig) -> Mechanisms:
+        enabled: tuple[str, ...] = config[MECHANISMS]
         found: Mechanisms = {
-            mechanism.title: self.credentials.scram(mechanism) for mechanism in ScramMechanism if mechanism.title in self._enabled
+            mechanism.title: self.credentials.scram(mechanism) for mechanism in ScramMechanism if mechanism.title in enabled
         }
-        if PLAIN in self._enabled and (listener.has_tls or self._plain_everywhere):
+        if PLAIN in enabled and (listener.has_tls or config["headrace.sasl.plain.without.tls"]):
             found[PLAIN] = self.credentials.plain
             if not listener.has_tls:
                 logger.warning("PLAIN at %s, without TLS: everybody on the way can read the passwords", listener.name)
-        if self.token_keys is not None:
+        if self.token_keys is not None and OAUTHBEARER in enabled:
             found[OAUTHBEARER] = self.token_keys.exchange
         if not found:
             raise SettingError(
@@ -96,10 +97,11 @@ class SignIns:
 class SignIn:
     """One connection's."""
 
-    __slots__ = ("_began_at", "_common", "is_busy", "session")
+    __slots__ = ("_began_at", "_common", "frame_bytes_max", "is_busy", "session")
 
-    def __init__(self, common: SignIns, session: SaslSession) -> None:
+    def __init__(self, common: SignIns, session: SaslSession, frame_bytes_max: int) -> None:
         self._common = common
+        self.frame_bytes_max = frame_bytes_max  # how much is read of somebody unknown
         self.session = session
         self.is_busy = False
         self._began_at = common.loop.time()
@@ -108,11 +110,6 @@ class SignIn:
     def is_over(self) -> bool:
         """Whether the connection ends after the reply."""
         return self.session.state is State.ENDED
-
-    @property
-    def frame_bytes_max(self) -> int:
-        """How much is read of somebody unknown."""
-        return self._common.frame_bytes_max
 
     def may_ask(self) -> bool:
         """Whether anything but signing in is answered now."""

@@ -22,41 +22,62 @@ EXTRA = "install headrace[security]"
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """Made from the files as they were at one time."""
+    """Of one listener, made from the files as they were at one time."""
 
-    for_ssl: ssl.SSLContext
-    # Who signs in otherwise is not asked for a certificate, as Kafka has it.
-    for_sasl: ssl.SSLContext
+    for_clients: ssl.SSLContext
     for_peers: ssl.SSLContext
     expires_at: datetime | None  # None where nothing is installed that can tell
 
 
-def load(config: BrokerConfig) -> Contexts:
-    """Read the files.  Raises SettingError, with a sentence."""
-    location = config["ssl.keystore.location"]
-    if location is None:
+def load(config: BrokerConfig, client_auth: str) -> Contexts:
+    """Read the files of a listener, whose settings these are.  Raises SettingError, with a sentence."""
+    if config["ssl.keystore.location"] is None:
         raise SettingError("ssl.keystore.location is not set; TLS listeners need the broker's key and certificate")
-    for_ssl, for_sasl = _for_clients(config), _for_clients(config)
-    verify = _VERIFY[config["ssl.client.auth"]]
-    if verify is not ssl.CERT_NONE:
+    for_clients = _for_clients(config)
+    if client_auth != "none":
         if config["ssl.truststore.location"] is None:
             raise SettingError("ssl.client.auth needs ssl.truststore.location, the authorities of clients' certificates")
-        _load_authorities(for_ssl, config)
-        for_ssl.verify_mode = verify
-    return Contexts(for_ssl, for_sasl, _for_peers(config), _expiry(Path(location)))
+        _load_authorities(for_clients, config)
+        for_clients.verify_mode = _VERIFY[client_auth]
+    expiries = [expiry for name in keystores(config) if (expiry := _expiry(Path(name))) is not None]
+    return Contexts(for_clients, _for_peers(config), min(expiries, default=None))
+
+
+def keystores(config: BrokerConfig) -> list[str]:
+    """The files with keys and certificates; the first is for whoever asks for no host, or for one that none is for."""
+    return [config["ssl.keystore.location"], *config["headrace.ssl.sni.keystore.locations"]]
 
 
 def _for_clients(config: BrokerConfig) -> ssl.SSLContext:
+    context = _of_keystore(config, config["ssl.keystore.location"])
+    by_host: dict[str, ssl.SSLContext] = {}
+    for location in config["headrace.ssl.sni.keystore.locations"]:
+        other = _of_keystore(config, location)
+        by_host |= dict.fromkeys(_hosts(Path(location)), other)
+    if by_host:
+
+        def on_name(shaken: ssl.SSLObject, host: str | None, _: ssl.SSLContext) -> None:
+            """Only the certificate is another: whether clients show one, and whose, stays as this context has it."""
+            wanted = (host or "").lower()
+            found = by_host.get(wanted) or by_host.get("*." + wanted.partition(".")[2])
+            if found is not None:
+                shaken.context = found
+
+        context.sni_callback = on_name
+    return context
+
+
+def _of_keystore(config: BrokerConfig, location: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    _prepare(context, config)
+    _prepare(context, config, location)
     return context
 
 
 def _for_peers(config: BrokerConfig) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config["ssl.endpoint.identification.algorithm"] == "https"
-    _prepare(context, config)
+    _prepare(context, config, config["ssl.keystore.location"])
     if config["ssl.truststore.location"] is not None:
         _load_authorities(context, config)
     else:
@@ -64,17 +85,18 @@ def _for_peers(config: BrokerConfig) -> ssl.SSLContext:
     return context
 
 
-def _prepare(context: ssl.SSLContext, config: BrokerConfig) -> None:
+def _prepare(context: ssl.SSLContext, config: BrokerConfig, location: str) -> None:
     versions = [_VERSIONS[name] for name in config["ssl.enabled.protocols"]]
     if not versions:
         raise SettingError("ssl.enabled.protocols names no version of TLS")
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    location, password = config["ssl.keystore.location"], config["ssl.key.password"]
+    password = config["ssl.key.password"]
     try:
         # Without a password of ours, OpenSSL would ask for one at the terminal.
         context.load_cert_chain(location, password=lambda: password or "")
     except (OSError, ValueError) as error:
-        raise SettingError(f"ssl.keystore.location={location} cannot be used: {_cause(error)}") from None
+        name = "ssl.keystore.location" if location == config["ssl.keystore.location"] else "headrace.ssl.sni.keystore.locations"
+        raise SettingError(f"{name}={location} cannot be used: {_cause(error)}") from None
 
 
 def _load_authorities(context: ssl.SSLContext, config: BrokerConfig) -> None:
@@ -102,6 +124,20 @@ def _expiry(keystore: Path) -> datetime | None:
         return min(certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(keystore.read_bytes()))
     except (OSError, ValueError):
         return None
+
+
+def _hosts(keystore: Path) -> list[str]:
+    """The hosts that a certificate is for."""
+    try:
+        from cryptography import x509
+    except ImportError:
+        raise SettingError(f"headrace.ssl.sni.keystore.locations needs a library to read certificates: {EXTRA}") from None
+    try:
+        certificate = x509.load_pem_x509_certificates(keystore.read_bytes())[0]
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        raise SettingError(f"headrace.ssl.sni.keystore.locations={keystore}: its certificate names no host") from None
+    return [name.lower() for name in names.get_values_for_type(x509.DNSName)]
 
 
 def certificate_names(rules: str) -> Callable[[bytes | None], Principal]:

@@ -1,53 +1,78 @@
 """Sockets on which TLS is spoken from the first byte.
 
-The sockets stay; who accepts on them is replaced when the certificates change, and taken away for a while when too many
-handshakes are under way: newcomers then wait in the kernel.  Connections that are in notice neither.
+Newcomers are accepted a few in each turn of the loop, so that a flood of handshakes takes turns with those who are in.  An
+address begins only so many at a time, and its others wait for them; it has no more than half of all places, and what it sends
+beyond that is turned away.  When all places are taken, newcomers wait in the kernel.  Each handshake uses the certificates of
+its moment.
 """
 
 import asyncio
 import logging
 import socket
 import ssl
-import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
+
+from headrace.broker.supervision.supervision import Rule, Scope
 
 logger = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS_MAX: Final = 10.0
 SHUTDOWN_SECONDS_MAX: Final = 5.0
 HANDSHAKES_MAX: Final = 512
+# Each takes up to a millisecond of computing when the first message is there.
+AT_ONCE_PER_ADDRESS: Final = 32
+ACCEPTED_PER_TURN: Final = 2
+ACCEPT_AGAIN_SECONDS: Final = 1.0
+BACKLOG: Final = 4096
 
 
 class Handshakes:
-    """Those under way.  One that fails is let go by everybody, and so noticed."""
+    """Those under way, by address."""
 
     def __init__(self, most: int = HANDSHAKES_MAX) -> None:
         self._most = most
-        self._under_way: dict[weakref.ref[Any], None] = {}
+        self._by_address: dict[str, _Address] = {}
+        self.under_way = 0
         self.failed = 0
+        self.turned_away = 0
         self.on_room: Callable[[], None] = lambda: None
 
     @property
     def are_too_many(self) -> bool:
-        return len(self._under_way) >= self._most
+        return self.under_way >= self._most
 
-    def begin(self, connection: object) -> None:
-        self._under_way[weakref.ref(connection, self._fail)] = None
+    def begin(self, address: str) -> "asyncio.Semaphore | None":
+        """A place for one more, with what it waits for; None when the address has enough of them."""
+        known = self._by_address.get(address)
+        if known is None:
+            known = self._by_address[address] = _Address()
+        if known.places >= max(1, self._most // 2):
+            self.turned_away += 1
+            return None
+        known.places += 1
+        self.under_way += 1
+        return known.at_once
 
-    def succeed(self, connection: object) -> None:
-        self._end(weakref.ref(connection, self._fail))
-
-    def _fail(self, reference: "weakref.ref[Any]") -> None:
-        if reference in self._under_way:
-            self.failed += 1
-            self._end(reference)
-
-    def _end(self, reference: "weakref.ref[Any]") -> None:
+    def end(self, address: str) -> None:
         were_too_many = self.are_too_many
-        self._under_way.pop(reference, None)
+        self.under_way -= 1
+        known = self._by_address[address]
+        known.places -= 1
+        if not known.places:
+            del self._by_address[address]
         if were_too_many:
             self.on_room()
+
+
+class _Address:
+    """What one address has under way."""
+
+    __slots__ = ("at_once", "places")
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.at_once = asyncio.Semaphore(AT_ONCE_PER_ADDRESS)
 
 
 class TlsListening:
@@ -60,6 +85,7 @@ class TlsListening:
         make_connection: Callable[[], asyncio.BaseProtocol],
         context: Callable[[], ssl.SSLContext],
         handshakes: Handshakes,
+        scope: Scope,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.name = name
@@ -67,57 +93,79 @@ class TlsListening:
         self._make_connection = make_connection
         self._context = context
         self._handshakes = handshakes
+        self._scope = scope
         self._loop = loop
-        self._accepting: list[asyncio.AbstractServer] = []
-        self._is_open = False
+        self._is_open = self._is_accepting = False
 
     async def start_serving(self) -> None:
-        """Let clients in; again, with the certificates that there are now.  Nobody waits in between."""
+        """Let clients in."""
         self._is_open = True
-        before, context = self._accepting, self._context()
-        self._accepting = [
-            await self._loop.create_server(
-                self._accept,
-                sock=each.dup(),
-                ssl=context,
+        for each in self.sockets:
+            each.setblocking(False)
+            each.listen(BACKLOG)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Let those in who wait, if there is room."""
+        if self._is_open and not self._is_accepting and not self._handshakes.are_too_many:
+            self._is_accepting = True
+            for each in self.sockets:
+                self._loop.add_reader(each, self._accept, each)
+
+    def _pause(self) -> None:
+        if self._is_accepting:
+            self._is_accepting = False
+            for each in self.sockets:
+                self._loop.remove_reader(each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_PER_TURN):
+            if self._handshakes.are_too_many:
+                logger.warning("too many TLS handshakes are under way; newcomers at %s wait", self.name)
+                self._pause()
+                return
+            try:
+                newcomer, peer = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # Most likely there are no descriptors left, and trying on would take all of the loop's time.
+                logger.error("nobody can be let in at %s for a while: %s", self.name, error)
+                self._pause()
+                self._loop.call_later(ACCEPT_AGAIN_SECONDS, self.go_on)
+                return
+            self._welcome(newcomer, peer[0])
+
+    def _welcome(self, newcomer: socket.socket, address: str) -> None:
+        at_once = self._handshakes.begin(address)
+        if at_once is None:
+            newcomer.close()
+            return
+        newcomer.setblocking(False)
+        newcomer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._scope.spawn("handshake", self._shake_hands(newcomer, at_once), Rule.OWNER)
+        task.add_done_callback(lambda task: self._on_done(task, newcomer, address))
+
+    async def _shake_hands(self, newcomer: socket.socket, at_once: asyncio.Semaphore) -> None:
+        async with at_once:
+            await self._loop.connect_accepted_socket(
+                self._make_connection,
+                newcomer,
+                ssl=self._context(),
                 ssl_handshake_timeout=HANDSHAKE_SECONDS_MAX,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
             )
-            for each in self.sockets
-        ]
-        for server in before:
-            server.close()
 
-    async def renew(self) -> None:
-        """Other certificates hold."""
-        if self._is_open and not self._handshakes.are_too_many:
-            await self.start_serving()
-
-    async def go_on(self) -> None:
-        """Let those in who wait, if there is room again."""
-        if not self._accepting:
-            await self.renew()
-
-    def _accept(self) -> asyncio.BaseProtocol:
-        connection = self._make_connection()
-        self._handshakes.begin(connection)
-        if self._handshakes.are_too_many:
-            self._loop.call_soon(self._stop_accepting)
-        return connection
-
-    def _stop_accepting(self) -> None:
-        if self._accepting:
-            logger.warning("too many TLS handshakes are under way; newcomers at %s wait", self.name)
-            self._stop()
+    def _on_done(self, task: "asyncio.Task[None]", newcomer: socket.socket, address: str) -> None:
+        if task.cancelled():
+            newcomer.close()
+        elif task.exception() is not None:
+            self._handshakes.failed += 1
+        self._handshakes.end(address)
 
     def close(self) -> None:
         self._is_open = False
-        self._stop()
+        self._pause()
         for each in self.sockets:
             each.close()
         self.sockets = ()
-
-    def _stop(self) -> None:
-        servers, self._accepting = self._accepting, []
-        for server in servers:
-            server.close()

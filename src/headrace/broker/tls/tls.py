@@ -1,4 +1,4 @@
-"""TLS on a broker: the certificates that hold now, the listeners that use them, and whoever looks after both."""
+"""TLS on a broker: the certificates that hold now at each listener, and whoever looks after them."""
 
 import asyncio
 import logging
@@ -7,11 +7,14 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from headrace.broker.tls.contexts import Contexts, certificate_names, load
+from headrace.broker.supervision.supervision import Scope
+from headrace.broker.tls.contexts import Contexts, certificate_names, keystores, load
 from headrace.broker.tls.listening import Handshakes, TlsListening
 from headrace.host.clock import Clock
 from headrace.model.access.principals import Principal
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.listeners import Listener, Listeners
+from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
 
 logger = logging.getLogger(__name__)
@@ -20,27 +23,25 @@ LOOK_SECONDS: Final = 2.0
 EXPIRY_WARNED_BEFORE: Final = timedelta(days=30)
 EXPIRY_WARNED_AGAIN_SECONDS: Final = 24 * 3600.0
 
-Stamp = tuple[tuple[int, int, int], ...]
+Stamp = tuple[tuple[str, int, int, int], ...]
 
 
-class Tls:
-    """Made where any listener speaks TLS; raises SettingError when what is set cannot be used."""
+class ListenerTls:
+    """One listener's certificates.  Raises SettingError when what is set cannot be used."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, listener: Listener, config: LiveConfig) -> None:
+        self.listener = listener
         self._config = config
-        self._clock = clock
-        self._loop = loop
-        self._files = [name for name in (config["ssl.keystore.location"], config["ssl.truststore.location"]) if name]
-        self._stamp = _stamp(self._files)
-        self.contexts: Contexts = load(config)
-        asks_for_certificates = config["ssl.client.auth"] != "none"
-        self._principal_of = certificate_names(config["ssl.principal.mapping.rules"]) if asks_for_certificates else None
-        self.listenings: list[TlsListening] = []
-        self.handshakes = Handshakes()
-        self.handshakes.on_room = self._on_room
-        self._has_room = asyncio.Event()
-        self._failures_told = 0
-        self._expiry_told_at: float | None = None
+        self._stamp = self._stamp_now()
+        self.contexts: Contexts = self.loaded(config.now)
+        now = config.now.of_listener(listener.name)
+        asks = _client_auth(listener, config.now) != "none" and not listener.has_sasl
+        self._principal_of = certificate_names(now["ssl.principal.mapping.rules"]) if asks else None
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the first of its certificates expires; None where nothing is installed that can tell."""
+        return self.contexts.expires_at
 
     def principal_of(self, transport: asyncio.BaseTransport) -> Principal | None:
         """Who somebody is by the certificate shown; None where nobody is asked for one.  Raises ValueError for nobody."""
@@ -49,56 +50,102 @@ class Tls:
         shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
         return self._principal_of(shown.getpeercert(binary_form=True))
 
+    def loaded(self, config: BrokerConfig) -> Contexts:
+        """What would hold with these settings.  Raises SettingError."""
+        return load(config.of_listener(self.listener.name), _client_auth(self.listener, config))
+
+    def look(self) -> Contexts | None:
+        """What is to hold from now on, if files or settings have changed.  Raises SettingError."""
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return None
+        # Also when they cannot be used: they are looked at again when they change again.
+        self._stamp = stamp
+        return self.loaded(self._config.now)
+
+    def _stamp_now(self) -> Stamp:
+        """What changes when a file does, or another is set; a file that is not there has no times."""
+        config = self._config.now.of_listener(self.listener.name)
+        return tuple(_stamp_of(name) for name in (*keystores(config), config["ssl.truststore.location"]) if name)
+
+
+def _client_auth(listener: Listener, config: BrokerConfig) -> str:
+    """Who signs in otherwise shows no certificate, unless that is set for the very listener (KIP-684)."""
+    own = config.only_of_listener(listener.name).get("ssl.client.auth")
+    if listener.has_sasl:
+        return own or "none"
+    asked: str = config.of_listener(listener.name)["ssl.client.auth"]
+    return asked
+
+
+class Tls:
+    """Made where any listener speaks TLS; raises SettingError when what is set cannot be used."""
+
+    def __init__(
+        self, config: LiveConfig, listeners: Listeners, clock: Clock, loop: asyncio.AbstractEventLoop, scope: Scope
+    ) -> None:
+        """`scope` holds the handshakes under way."""
+        self.scope = scope
+        self._clock = clock
+        self._loop = loop
+        self.by_listener = {each.name: ListenerTls(each, config) for each in listeners.each if each.has_tls}
+        self.listenings: list[TlsListening] = []
+        self.handshakes = Handshakes()
+        self.handshakes.on_room = self._on_room
+        self._failures_told = self._turned_away_told = 0
+        self._expiry_told_at: float | None = None
+
+    def check(self, listener: str, config: BrokerConfig) -> None:
+        """Whether a listener could work with these settings.  Raises SettingError."""
+        found = self.by_listener.get(listener)
+        if found is None:
+            raise SettingError(f"there is no listener {listener} with TLS")
+        found.loaded(config)
+
     def reasons(self) -> tuple[str, ...]:
         """What is not as it should be, in words for people."""
-        expires_at = self.contexts.expires_at
-        if expires_at is None:
-            return ()
         now = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
-        if now >= expires_at:
-            return (f"the TLS certificate expired at {expires_at:%Y-%m-%d %H:%M} UTC",)
-        if now >= expires_at - EXPIRY_WARNED_BEFORE:
-            return (f"the TLS certificate expires at {expires_at:%Y-%m-%d %H:%M} UTC",)
-        return ()
+        found: dict[datetime, list[str]] = {}
+        for name, each in self.by_listener.items():
+            if each.expires_at is not None and now >= each.expires_at - EXPIRY_WARNED_BEFORE:
+                found.setdefault(each.expires_at, []).append(name)
+        return tuple(
+            f"the TLS certificate of {' and '.join(names)} {'expired' if now >= at else 'expires'} at {at:%Y-%m-%d %H:%M} UTC"
+            for at, names in sorted(found.items())
+        )
 
     # -- looking after it
 
     async def tend_for_ever(self) -> None:
         while True:
             self._warn_of_expiry()
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._has_room.wait()
-            except TimeoutError:
-                await self._look_at_files()
-                self._tell_failures()
-            self._has_room.clear()
-            for listening in self.listenings:
-                await listening.go_on()
+            await asyncio.sleep(LOOK_SECONDS)
+            for each in self.by_listener.values():
+                await self._look_at(each)
+            self._tell_failures()
 
     def _on_room(self) -> None:
-        self._has_room.set()
+        for listening in self.listenings:
+            self._loop.call_soon(listening.go_on)
 
-    async def _look_at_files(self) -> None:
-        stamp = await self._loop.run_in_executor(None, _stamp, self._files)
-        if stamp == self._stamp:
-            return
-        # Also when they cannot be used: they are looked at again when they change again.
-        self._stamp = stamp
+    async def _look_at(self, each: ListenerTls) -> None:
         try:
-            self.contexts = await self._loop.run_in_executor(None, load, self._config)
+            contexts = await self._loop.run_in_executor(None, each.look)
         except SettingError as error:
             logger.error("the new certificates are not taken up, and the old ones stay: %s", error)
             return
-        self._expiry_told_at = None
-        for listening in self.listenings:
-            await listening.renew()
-        logger.info("new certificates hold for new connections")
+        if contexts is not None:
+            each.contexts = contexts
+            self._expiry_told_at = None
+            logger.info("new certificates hold for new connections at %s", each.listener.name)
 
     def _tell_failures(self) -> None:
         count, self._failures_told = self.handshakes.failed - self._failures_told, self.handshakes.failed
         if count:
             logger.warning("%d TLS %s failed", count, "handshake" if count == 1 else "handshakes")
+        count, self._turned_away_told = self.handshakes.turned_away - self._turned_away_told, self.handshakes.turned_away
+        if count:
+            logger.warning("%d newcomers were turned away: their address had too many TLS handshakes under way", count)
 
     def _warn_of_expiry(self) -> None:
         now = self._loop.time()
@@ -108,14 +155,9 @@ class Tls:
                 logger.warning("%s", reason)
 
 
-def _stamp(files: list[str]) -> Stamp:
-    """What changes when a file does; a file that is not there has none."""
-    return tuple(_stamp_of(name) for name in files)
-
-
-def _stamp_of(name: str) -> tuple[int, int, int]:
+def _stamp_of(name: str) -> tuple[str, int, int, int]:
     try:
         found = os.stat(name)
     except OSError:
-        return (0, 0, 0)
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return (name, 0, 0, 0)
+    return name, found.st_mtime_ns, found.st_size, found.st_ino

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.failure import Failure
-from headrace.model.broker_settings import BROKER_SETTINGS
+from headrace.model.broker_settings import BROKER_SETTINGS, setting_named
 from headrace.model.settings import SettingError
 
 PREFIX = "HEADRACE_"
@@ -31,7 +31,8 @@ def collect(file: Path | None, environment: Mapping[str, str], flags: Mapping[st
 
 def _checked(texts: Mapping[str, str], where: str) -> dict[str, str]:
     try:
-        BROKER_SETTINGS.parse(texts)
+        for name, text in texts.items():
+            setting_named(name).parse(text)
     except SettingError as error:
         raise Failure(f"{error} ({where})") from None
     return dict(texts)
