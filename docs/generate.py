@@ -164,7 +164,7 @@ API are checked in this order. Where the next row decides, either right is enoug
 ALLOW of READ, WRITE, DELETE or ALTER implies DESCRIBE, and of ALTER_CONFIGS implies DESCRIBE_CONFIGS; a DENY wins over any ALLOW
 and forbids only what it says. The resource CLUSTER has the name `kafka-cluster`. CLUSTER_ACTION is for brokers.
 
-*The table is Kafka's. This release does not check it yet: every client is `User:ANONYMOUS` and may do everything.*
+The table is Kafka's, and is what brokers with [`authorizer=acl`](authorization.md) check; without it everybody may do everything.
 
 | API | operation | resource | when | without it |
 |---|---|---|---|---|"""

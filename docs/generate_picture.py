@@ -82,7 +82,7 @@ ROOMS = (
     Room("broker/supervision", "tree of tasks", 190, 438, 140),
     Room("broker/access", "who may what", 488, 438, 112),
     Room("metadata", "memory, SQLite, etcd", 860, 240, 280),
-    Room("security", "quotas", 860, 372, 120),
+    Room("security", "who, what, quotas", 860, 372, 120),
     Room("replication", "in-sync set, high watermark", 40, 568, 290),
     Room("coordination", "groups, transactions", 620, 568, 210),
     Room("controller", "image, placement, elections", 860, 568, 280),
