@@ -11,9 +11,9 @@ from scramp import ScramClient as OtherClient
 
 from headrace.model.access.principals import user
 from headrace.model.access.scram import ScramCredential, ScramMechanism, credential_of, password_matches, salted_password
+from headrace.model.access.scram_client import escaped
 from headrace.security.authentication.exchange import MESSAGE_BYTES_MAX, Authenticated, Challenge, Refused
 from headrace.security.authentication.scram import MadeUpCredentials, ScramExchange
-from headrace.security.authentication.scram_messages import escaped
 from tests.unit.security.sasl_clients import ScramClient
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512

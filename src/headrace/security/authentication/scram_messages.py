@@ -62,11 +62,6 @@ def read_client_final(message: bytes) -> ClientFinal:
     return ClientFinal(found["without_proof"], _decoded(found["binding"]), found["nonce"], _decoded(found["proof"]))
 
 
-def escaped(name: str) -> str:
-    """A user name as it stands in a message."""
-    return name.replace("=", "=3D").replace(",", "=2C")
-
-
 def unescaped(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
