@@ -112,14 +112,16 @@ def _silence() -> logging.Logger:
 def require_reachable(bootstrap: str, properties: list[str] | None = None) -> None:
     """Fail with a sentence, within seconds, when there is no broker at any of the addresses."""
     from headrace.client.arguments import refuse_foreign_protocol
-    from headrace.client.contact import is_encrypted, look_for_broker
+    from headrace.client.contact import look_for_broker
 
     given = [part.strip() for part in bootstrap.split(",") if part.strip()]
     for text in given:
         refuse_foreign_protocol(text)
         if not re.fullmatch(r".+:\d+", text):
             raise typer.BadParameter(f"{text!r} is not HOST:PORT.")
-    is_there, why = look_for_broker(given, encrypted=is_encrypted(key_values(properties, "--property")))
+    is_there, why, refusal = look_for_broker(given, key_values(properties, "--property"))
+    if refusal is not None:
+        raise refusal
     reasons = ", ".join(f"{address} ({reason})" for address, reason in why.items())
     if is_there and reasons:
         remark(f"Waiting for an answer from {reasons}.")

@@ -14,49 +14,74 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from headrace.client.errors import BrokerTimeout
+from headrace.client.broker_connection import TLS_ALERT, BrokerConnection, Endpoint, is_for_librdkafka_only, speaks_tls
+from headrace.client.errors import BrokerTimeout, HeadraceError, SecurityFailed
 from headrace.client.logs import log
+from headrace.client.security.tls import NoAnswer, protocol_of
 from headrace.wire.codec import encode
 from headrace.wire.framing import RequestHeader, request_frame
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 ATTEMPT_S = 1.0
+SIGN_IN_S = 5.0  # a wrong password is answered late
 AGAIN_S = 0.1
 LAST_WORD_S = 0.3
 DEFAULT_PORT = 9092
 SILENT = "it accepts connections and does not answer"
-ENCRYPTED = ("ssl", "sasl_ssl")
 _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
 _GREETING_ID = 0x68656164
 _ANSWER = struct.Struct(">ii")
 _ANSWER_BYTES_MAX = 1 << 20
 
 
-def look_for_broker(addresses: Iterable[str], *, encrypted: bool, timeout: float = ATTEMPT_S) -> tuple[bool, dict[str, str]]:
-    """Whether somebody is there who may be a broker, and of each address that was tried why it is none.
+class Found(NamedTuple):
+    """Whether somebody is there who may be a broker; of each address that was tried, why it is none; and, where one is a broker
+    that does not let us in, that."""
 
-    Stops at the first that answers as a broker does.  One that accepts and says nothing may only be slow: it counts as there, and
-    is among the others all the same.
-    """
-    why = {}
+    is_there: bool
+    why: dict[str, str]
+    refusal: SecurityFailed | None = None
+
+
+def look_for_broker(addresses: Iterable[str], config: Mapping[str, Any] | None = None, timeout: float = ATTEMPT_S) -> Found:
+    """Stops at the first that answers as a broker does.  One that accepts and says nothing may only be slow: it counts as there,
+    and is among the others all the same.  `config` are librdkafka's properties: where they ask for it, TLS is spoken and somebody
+    signs in, too."""
+    config = config or {}
+    why: dict[str, str] = {}
     for text in addresses:
         try:
-            reason = _greet(address_of(text), encrypted, timeout)
+            reason = _reason(Endpoint(*address_of(text)), config, timeout)
+        except SecurityFailed as error:
+            return Found(False, why, error)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
         if reason is None:
-            return True, {}
+            return Found(True, {})
         why[text.strip()] = reason
-    return SILENT in why.values(), why
+    return Found(SILENT in why.values(), why)
 
 
-def _greet(address: tuple[str, int], encrypted: bool, timeout: float) -> str | None:
-    """None when a broker answers, or, behind encryption, when anybody listens; else what is there instead."""
-    with socket.create_connection(address, timeout=timeout) as connection:
-        if encrypted:
+def _reason(endpoint: Endpoint, config: Mapping[str, Any], timeout: float) -> str | None:
+    if protocol_of(config) == "plaintext":
+        return _greet(endpoint, timeout)
+    with socket.create_connection((endpoint.host, endpoint.port), timeout=timeout):
+        if is_for_librdkafka_only(config):
             return None
+    try:
+        BrokerConnection(endpoint, config, client_id="headrace", timeout_s=max(timeout, SIGN_IN_S)).close()
+    except NoAnswer:
+        return SILENT
+    except BrokerTimeout as error:
+        return str(error)
+    return None
+
+
+def _greet(endpoint: Endpoint, timeout: float) -> str | None:
+    """None when a broker answers; else what is there instead."""
+    with socket.create_connection((endpoint.host, endpoint.port), timeout=timeout) as connection:
         greeting = ApiVersionsRequest(client_software_name="headrace", client_software_version="0")
         header = RequestHeader(greeting.api.key, 0, _GREETING_ID, "headrace")
         connection.sendall(b"".join(request_frame(header, [encode(greeting, 0)])))
@@ -73,6 +98,8 @@ def _greet(address: tuple[str, int], encrypted: bool, timeout: float) -> str | N
         return SILENT
     if answer.startswith(b"HTTP"):
         return "an HTTP server answers there, not a broker"
+    if answer.startswith(TLS_ALERT):
+        raise SecurityFailed(speaks_tls(str(endpoint)))
     if len(answer) < _ANSWER.size:
         return "the connection is closed without an answer: there is no broker, or one that wants TLS (security.protocol)"
     length, greeting_id = _ANSWER.unpack(answer)
@@ -87,10 +114,6 @@ def _first_bytes(connection: socket.socket) -> bytes:
     return answer
 
 
-def is_encrypted(config: Mapping[str, Any]) -> bool:
-    return str(config.get("security.protocol", "plaintext")).lower() in ENCRYPTED
-
-
 class FirstContact:
     """Looks at most once every AGAIN_S, and no more once somebody was there."""
 
@@ -98,7 +121,8 @@ class FirstContact:
         """What is given up by itself within a time that is no longer than our patience needs no looking."""
         self.bootstrap = str(config["bootstrap.servers"])
         self.silent: str | None = None  # what to say of those who accept connections and no more
-        self._encrypted = is_encrypted(config)
+        self._config = config
+        self.refusal: SecurityFailed | None = None  # a broker is there, and does not let us in
         self.made = unless_within is not None and unless_within <= patience
         self.why: str | None = None  # nobody was there, when we last looked for as long as our patience lasts
         self._patience = patience
@@ -106,16 +130,24 @@ class FirstContact:
         self._looked_at = 0.0
 
     def require(self, give_up: Callable[[], bool] = lambda: False) -> None:
-        """Return when somebody listens; BrokerTimeout when nobody did for as long as our patience lasts."""
+        """Return when a broker is there.
+
+        Raises BrokerTimeout when none was for as long as our patience lasts, SecurityFailed when it does not let us in.
+        """
         self._since = None
         while not self.made and not give_up():
             if self.is_overdue():
-                raise BrokerTimeout(self.why)
+                raise self.error()
             if not self.made:
                 time.sleep(AGAIN_S)
 
+    def error(self) -> HeadraceError:
+        """What there is to say when it is overdue."""
+        return self.refusal or BrokerTimeout(self.why)
+
     def is_overdue(self) -> bool:
-        """Look, if it is time to; whether nobody has been there since the first look of this round, for all our patience."""
+        """Look, if it is time to; whether nobody has been there since the first look of this round, for all our patience, or
+        whoever is there does not let us in."""
         now = time.monotonic()
         if self.made or now - self._looked_at < AGAIN_S:
             return False
@@ -124,6 +156,9 @@ class FirstContact:
         refusals = self._look()
         if self.made:
             self.why = None
+        elif self.refusal is not None:
+            self.why = str(self.refusal)
+            return True
         elif time.monotonic() - self._since >= self._patience:
             self.why = f"no broker answers at {', '.join(refusals)}; gave up after {self._patience:g} s"
             self._since = None
@@ -133,7 +168,7 @@ class FirstContact:
     def _look(self) -> list[str]:
         """Why each address does not answer; stops at the first that does."""
         attempt_s = min(ATTEMPT_S, max(self._patience, 0.1))
-        self.made, why = look_for_broker(self.bootstrap.split(","), encrypted=self._encrypted, timeout=attempt_s)
+        self.made, why, self.refusal = look_for_broker(self.bootstrap.split(","), self._config, attempt_s)
         refusals = [f"{address} ({reason})" for address, reason in why.items()]
         if self.made and refusals:
             self.silent = SILENT

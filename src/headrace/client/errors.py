@@ -38,6 +38,11 @@ class BrokerTimeout(HeadraceError, TimeoutError):
     """No broker answered in time; the message has the address that was tried."""
 
 
+class SecurityFailed(HeadraceError, PermissionError):
+    """A broker was reached, and TLS or signing in failed: a certificate is not trusted, a password is wrong, or one side speaks
+    TLS and the other plain text."""
+
+
 class BrokerError(HeadraceError):
     """A broker answered, with an error.  `code` is the protocol's number, `name` its name."""
 

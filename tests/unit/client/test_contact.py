@@ -11,7 +11,7 @@ import pytest
 from headrace import Admin, BrokerTimeout
 from headrace.cli.connection import require_reachable
 from headrace.cli.failure import Failure
-from headrace.client.admin.wire_admin import BrokerConnection, Endpoint
+from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.contact import SILENT, FirstContact, look_for_broker
 
 Serve = Callable[[socket.socket], object]
@@ -95,7 +95,7 @@ def test_who_says_nothing_is_waited_for_with_a_word(
     serve: Serve, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with server(serve) as address:
-        assert look_for_broker([address], encrypted=False, timeout=0.1) == (True, {address: SILENT})
+        assert look_for_broker([address], timeout=0.1) == (True, {address: SILENT}, None)
         FirstContact({"bootstrap.servers": address}, 0.1).require()
         require_reachable(address)
 
@@ -112,11 +112,20 @@ def test_the_error_at_the_end_of_the_wait_says_what_is_odd() -> None:
         admin.topics()
 
 
-def test_behind_encryption_it_is_enough_that_somebody_listens() -> None:
+SECURED = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "secret"}
+
+
+def test_who_does_not_begin_tls_may_be_slow_and_who_hangs_up_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.client.contact.SIGN_IN_S", 0.1)
     with server(says_nothing) as address:
-        assert look_for_broker([address], encrypted=True) == (True, {})
+        assert look_for_broker([address], SECURED, timeout=0.1) == (True, {address: SILENT}, None)
+    with server(closes) as address, pytest.raises(BrokerTimeout, match="closed the connection when TLS was to begin"):
+        FirstContact({"bootstrap.servers": address, **SECURED}, 0.3).require()
+
+
+def test_where_only_librdkafka_can_sign_in_it_is_enough_that_somebody_listens() -> None:
     with server(closes) as address:
-        contact = FirstContact({"bootstrap.servers": address, "security.protocol": "SASL_SSL"}, 0.5)
+        contact = FirstContact({"bootstrap.servers": address, "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, 0.5)
         contact.require()
         assert contact.made
 
@@ -124,7 +133,7 @@ def test_behind_encryption_it_is_enough_that_somebody_listens() -> None:
 def test_a_call_that_is_not_answered_soon_is_waited_for_with_a_word(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("headrace.client.admin.wire_admin.WORDLESS_S", 0.05)
+    monkeypatch.setattr("headrace.client.broker_connection.WORDLESS_S", 0.05)
     with server(says_nothing) as address, caplog.at_level(logging.WARNING):
         host, _, port = address.rpartition(":")
         with pytest.raises(BrokerTimeout, match="did not answer API_VERSIONS"):

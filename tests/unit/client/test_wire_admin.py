@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.client.admin.wire_admin import BrokerConnection, Endpoint, WireAdmin
+from headrace.client.admin.wire_admin import WireAdmin
+from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.errors import BrokerError, BrokerTimeout
 from headrace.wire.codec import encode
 from headrace.wire.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -4,8 +4,11 @@ A producer does not hear of it: the broker's refusal is one that the client libr
 time-out.  So whoever has waited for a while asks the brokers themselves.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from headrace.client.admin.wire_admin import WireAdmin
-from headrace.client.errors import BrokerError, BrokerTimeout
+from headrace.client.errors import HeadraceError
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 DEGRADED = "headrace.degraded"
@@ -14,16 +17,16 @@ FULL = "disk is full"
 SECONDS_MAX = 2.0
 
 
-def full_disks(bootstrap: str) -> dict[int, str]:
+def full_disks(bootstrap: str, config: Mapping[str, Any] | None = None) -> dict[int, str]:
     """By broker, what it says of its full disk; nothing of those that do not answer soon, or not to us."""
     found = {}
     try:
-        with WireAdmin(bootstrap, timeout_s=SECONDS_MAX) as admin:
+        with WireAdmin(bootstrap, config, timeout_s=SECONDS_MAX) as admin:
             for broker in sorted(admin.brokers()):
                 said = _degradation(admin, broker)
                 if said.startswith(FULL):
                     found[broker] = said
-    except (BrokerError, BrokerTimeout):
+    except HeadraceError:
         pass
     return found
 

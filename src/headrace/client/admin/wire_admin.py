@@ -1,132 +1,42 @@
 """A small synchronous client for the calls that librdkafka does not offer: transactions, producers, quotas, reassignments.
 
-One connection per broker, one request at a time, the newest version that both sides know.  Plain text only: a cluster that asks
-for TLS or SASL is out of its reach and says so by closing the connection.
+One connection per broker, one request at a time, the newest version that both sides know.  TLS and signing in are set by
+librdkafka's properties, so that one configuration serves both.
 """
 
-import select
-import socket
-import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self
 
+from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.contact import address_of
 from headrace.client.errors import BrokerError, BrokerTimeout
-from headrace.client.logs import log
 from headrace.model.errors import ErrorCode
-from headrace.wire.apis import ApiKey, messages_of
-from headrace.wire.codec import WireError, decode, encode
-from headrace.wire.framing import RequestHeader, read_response_header, request_frame
-from headrace.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-Reply = TypeVar("Reply")
 CoordinatorKind = Literal["group", "transaction"]
 
-REPLY_BYTES_MAX: Final = 104_857_600
 _COORDINATOR_KEY_TYPES: Final[Mapping[CoordinatorKind, int]] = {"group": 0, "transaction": 1}
 # The first question may be what makes the coordinators' topic come to be.
 _COORDINATOR_IS_COMING: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 RETRY_S: Final = 0.1
-WORDLESS_S: Final = 2.0
-_LENGTH: Final = struct.Struct(">i")
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-class BrokerConnection:
-    """One broker: what it speaks, asked once, and calls answered one after the other."""
-
-    def __init__(self, endpoint: Endpoint, *, client_id: str, timeout_s: float) -> None:
-        self.endpoint = endpoint
-        self._client_id = client_id
-        self._correlation_id = 0
-        try:
-            self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            raise BrokerTimeout(f"no broker answers at {endpoint} ({error.strerror or error})") from None
-        self._versions = self._negotiate()
-
-    def _negotiate(self) -> dict[int, tuple[int, int]]:
-        request = ApiVersionsRequest(client_software_name="headrace", client_software_version="0")
-        # Version 0 is understood by every broker, and its answer is all that we need.
-        reply = self._exchange(request, ApiVersionsResponse, 0)
-        return {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
-
-    def version_of(self, request: Any) -> int:
-        """The newest version of this request's API that both sides know."""
-        api = request.api
-        name = ApiKey(api.key).name
-        if api.key not in self._versions:
-            raise _unsupported(f"the broker at {self.endpoint} does not know {name}")
-        lowest, highest = self._versions[api.key]
-        version = min(highest, api.versions[-1])
-        if version < max(lowest, api.versions[0]):
-            raise _unsupported(f"the broker at {self.endpoint} speaks versions {lowest} to {highest} of {name}, which we do not")
-        return int(version)
-
-    def call(self, request: Any) -> Any:
-        """Send a request and wait for its reply."""
-        return self._exchange(request, messages_of(ApiKey(request.api.key)).response, self.version_of(request))
-
-    def _exchange(self, request: Any, reply: type[Reply], version: int) -> Reply:
-        self._correlation_id += 1
-        header = RequestHeader(request.api.key, version, self._correlation_id, self._client_id)
-        try:
-            self._socket.sendall(b"".join(request_frame(header, [encode(request, version)])))
-            self._wait_for_first_byte(ApiKey(request.api.key).name)
-            frame = self._receive(_LENGTH.unpack(self._receive(_LENGTH.size))[0])
-            correlation_id, position = read_response_header(frame, request.api.key, version)
-            if correlation_id != self._correlation_id:
-                raise WireError(f"the reply is to request {correlation_id}, not {self._correlation_id}")
-            return decode(reply, frame, version, position)
-        except (OSError, WireError) as error:
-            # Half a reply may still be on its way: this connection is of no more use.
-            self.close()
-            raise BrokerTimeout(f"the broker at {self.endpoint} did not answer {ApiKey(request.api.key).name}: {error}") from None
-
-    def _wait_for_first_byte(self, asked: str) -> None:
-        """Nobody waits for long without a word."""
-        if (self._socket.gettimeout() or 0) > WORDLESS_S and not select.select([self._socket], [], [], WORDLESS_S)[0]:
-            log.warning("waiting for the broker at %s to answer %s", self.endpoint, asked)
-
-    def _receive(self, size: int) -> bytes:
-        if not 0 <= size <= REPLY_BYTES_MAX:
-            raise WireError(f"a reply of {size} bytes is announced")
-        received = bytearray()
-        while len(received) < size:
-            piece = self._socket.recv(min(size - len(received), 1 << 20))
-            if not piece:
-                raise ConnectionError("the connection was closed")
-            received += piece
-        return bytes(received)
-
-    @property
-    def closed(self) -> bool:
-        return self._socket.fileno() < 0
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 class WireAdmin:
     """Calls to a cluster: to any broker, to a certain one, to the controller, to a coordinator or to a partition's leader."""
 
-    def __init__(self, bootstrap: str, *, client_id: str = "headrace-admin", timeout_s: float = 15.0) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        client_id: str = "headrace-admin",
+        timeout_s: float = 15.0,
+    ) -> None:
+        """`config` are librdkafka's properties, for TLS and for signing in."""
+        self._config = config or {}
         self._bootstrap = [_endpoint(part) for part in bootstrap.split(",") if part.strip()]
         self._client_id = client_id
         self._timeout_s = timeout_s
@@ -221,7 +131,9 @@ class WireAdmin:
     def _connect(self, endpoint: Endpoint) -> BrokerConnection:
         connection = self._connections.get(endpoint)
         if connection is None or connection.closed:
-            connection = BrokerConnection(endpoint, client_id=self._client_id, timeout_s=self._timeout_s)
+            if connection is not None:
+                connection.close()
+            connection = BrokerConnection(endpoint, self._config, client_id=self._client_id, timeout_s=self._timeout_s)
             self._connections[endpoint] = connection
         return connection
 
@@ -233,11 +145,6 @@ def raise_for(code: int, subject: str, message: str | None = None) -> None:
     known = ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
     said = message or known.name.replace("_", " ").lower()
     raise BrokerError(f"{subject}: {said} ({known.name})", code=code, name=known.name, retriable=known.retriable)
-
-
-def _unsupported(sentence: str) -> BrokerError:
-    code = ErrorCode.UNSUPPORTED_VERSION
-    return BrokerError(sentence, code=code, name=code.name)
 
 
 def _endpoint(text: str) -> Endpoint:

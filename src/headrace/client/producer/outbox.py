@@ -319,6 +319,8 @@ class Outbox:
         if error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
             if self._contact.why is not None and not self._contact.made:
                 sentence = f"a record for topic '{topic}' was not written: {self._contact.why}"
+                if self._contact.refusal is not None:
+                    return DeliveryFailed(sentence, topic=topic, name=error.name())
                 return DeliveryTimeout(sentence, topic=topic, name=error.name(), retriable=True)
             closed = f"when the producer closed before {self._bootstrap} acknowledged it"
             sentence = (

@@ -59,7 +59,7 @@ class Refusals:
     def full_disks(self) -> str:
         """Which disks are full, and what to do about it, in words; empty when none is, or nobody says."""
         if self._full_disks_until < time.monotonic():
-            found = full_disks(str(self._config["bootstrap.servers"]))
+            found = full_disks(str(self._config["bootstrap.servers"]), self._config)
             self._full_disks = f"{in_words(found)}; {MAKE_ROOM}" if found else ""
             self._full_disks_until = time.monotonic() + AGE_S
         return self._full_disks
@@ -90,9 +90,9 @@ class Refusals:
             return {}
 
     def _storage_quota(self, topic: str) -> float | None:
-        """By a plain connection: librdkafka has no call for it."""
+        """By a connection of our own: librdkafka has no call for it."""
         try:
-            with WireAdmin(str(self._config["bootstrap.servers"]), timeout_s=ASK_S) as admin:
+            with WireAdmin(str(self._config["bootstrap.servers"]), self._config, timeout_s=ASK_S) as admin:
                 reply = admin.call(DescribeClientQuotasRequest(components=(), strict=False))
         except (HeadraceError, OSError, ValueError):
             return None

@@ -7,11 +7,11 @@ Both give the same rows (one test runs over both).
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from headrace.client.broker_connection import is_for_librdkafka_only
 from headrace.model.identity import TopicPartition
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DataLossError
@@ -66,7 +66,7 @@ def _read(read: RangeRead) -> Iterator[pa.RecordBatch]:
     from headrace.spark.source.fetching.librdkafka import read_through_librdkafka
 
     start = read.range.start
-    if read.fetch_with == "direct" or (read.fetch_with == "auto" and _speaks_plainly(read.client)):
+    if read.fetch_with == "direct" or (read.fetch_with == "auto" and not is_for_librdkafka_only(read.client)):
         try:
             yield from read_directly(read)
             return
@@ -77,10 +77,6 @@ def _read(read: RangeRead) -> Iterator[pa.RecordBatch]:
             start = failure.position
     if start < read.range.end:
         yield from read_through_librdkafka(read, start)
-
-
-def _speaks_plainly(client: Mapping[str, Any]) -> bool:
-    return str(client.get("security.protocol", "plaintext")).lower() == "plaintext"
 
 
 def _after_loss(read: RangeRead, position: int) -> Iterator[pa.RecordBatch]:

@@ -1,23 +1,27 @@
-"""Reads a range of one partition straight from its leader: plain TCP, Fetch, columns.
+"""Reads a range of one partition straight from its leader: a connection, Fetch, columns.
 
-The fast way, for brokers that are spoken to in plain text.  Whatever does not go smoothly (no leader, a moved leader, a broken
+The fast way, over TLS and signed in where that is asked for.  Whatever does not go smoothly (no leader, a moved leader, a broken
 connection) raises `DirectFetchFailed` with the position reached, and the caller goes on from there with librdkafka, which knows
-how to wait, ask around and authenticate.
+how to wait and ask around.
 
 Always: the next request is sent before the last reply is decoded, so that broker and reader work at the same time.
 """
 
 import socket
+import ssl
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
+from headrace.client.broker_connection import BrokerConnection, Endpoint
+from headrace.client.security.tls import protocol_of
 from headrace.model.errors import ErrorCode
 from headrace.records.header import BatchError
 from headrace.spark.source.fetching.batch_decoder import FetchedRecords
-from headrace.spark.source.fetching.fetch import fetch_frame, read_fetch_reply
+from headrace.spark.source.fetching.fetch import CLIENT_ID, fetch_frame, read_fetch_reply
 from headrace.spark.source.range_read import DirectFetchFailed, OutOfRange, RangeRead
 from headrace.wire.errors import WireError
 from headrace.wire.messages.fetch import PartitionData
@@ -33,7 +37,8 @@ REPLY_SECONDS = 30.0
 EMPTY_REPLIES_MAX = 3
 
 _LENGTH = struct.Struct(">i")
-_idle: dict[str, socket.socket] = {}  # one connection per leader, kept between the tasks of a worker process
+# One connection per leader and way to get in, kept between the tasks of a worker process, and until when it may be used.
+_idle: dict[tuple[Any, ...], tuple[socket.socket, float | None]] = {}
 
 
 def read_directly(read: RangeRead) -> Iterator[pa.RecordBatch]:
@@ -56,8 +61,13 @@ class _Fetcher:
     def __init__(self, read: RangeRead, leader: str) -> None:
         self._read = read
         self._leader = leader
+        self._place = (
+            leader,
+            *(item for item in sorted(read.client.items()) if item[0].startswith(("security.", "sasl.", "ssl."))),
+        )
         self._correlation_id = 0
         self._socket: socket.socket | None = None
+        self._good_until: float | None = None
         self._bytes_max = int(read.client.get("max.partition.fetch.bytes", BYTES_MAX_DEFAULT))
         self._bytes_per_offset = float(BYTES_PER_RECORD_GUESS)
         self.given = read.range.start  # every row before this has been yielded
@@ -94,8 +104,8 @@ class _Fetcher:
 
     def keep_connection(self) -> None:
         """The conversation ended in order: the next task on this leader may go on with the connection."""
-        if self._socket is not None and self._leader not in _idle:
-            _idle[self._leader] = self._socket
+        if self._socket is not None and self._place not in _idle:
+            _idle[self._place] = self._socket, self._good_until
             self._socket = None
 
     def close(self) -> None:
@@ -104,15 +114,13 @@ class _Fetcher:
             self._socket = None
 
     def _open(self, position: int) -> None:
-        kept = _idle.pop(self._leader, None)
-        if kept is not None and _is_quiet(kept):
+        kept, self._good_until = _idle.pop(self._place, (None, None))
+        if kept is not None and _is_quiet(kept, self._good_until):
             self._socket = kept
         else:
             if kept is not None:
                 kept.close()
-            host, _, port = self._leader.rpartition(":")
-            self._socket = socket.create_connection((host, int(port)), CONNECT_SECONDS)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket, self._good_until = _connected(self._leader, self._read.client)
             self._socket.settimeout(REPLY_SECONDS)
         self._send(position)
 
@@ -149,12 +157,25 @@ class _Fetcher:
         return view
 
 
-def _is_quiet(kept: socket.socket) -> bool:
+def _connected(leader: str, client: Mapping[str, Any]) -> tuple[socket.socket, float | None]:
+    """A connection on which we are let in, and until when it may be used."""
+    host, _, port = leader.rpartition(":")
+    if protocol_of(client) != "plaintext":
+        return BrokerConnection(Endpoint(host, int(port)), client, client_id=CLIENT_ID, timeout_s=CONNECT_SECONDS).taken_over()
+    # Without a question first: in plain text there is nothing to be asked.
+    made = socket.create_connection((host, int(port)), CONNECT_SECONDS)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made, None
+
+
+def _is_quiet(kept: socket.socket, good_until: float | None) -> bool:
     """Whether an idle connection is still open with nothing to read, which is how it was put away."""
+    if good_until is not None and time.monotonic() >= good_until:
+        return False
     kept.setblocking(False)
     try:
-        kept.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
+        kept.recv(1)
+    except (BlockingIOError, ssl.SSLWantReadError):
         kept.settimeout(REPLY_SECONDS)
         return True
     except OSError:
