@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from headrace.client.security.options import SecurityOptions
+
 if TYPE_CHECKING:
     from headrace.client.arguments import Duration
     from headrace.client.consumer.consumer import Delivery
@@ -31,7 +33,7 @@ class SendOptions(TypedDict, total=False):
     ttl: float | timedelta | None
 
 
-class ProducerOptions(TypedDict, total=False):
+class ProducerOptions(SecurityOptions, total=False):
     """Of `Producer`, for AsyncProducer."""
 
     keys: Format[Any]
@@ -55,7 +57,7 @@ class ProducerOptions(TypedDict, total=False):
     librdkafka: Mapping[str, Any] | None
 
 
-class ConsumerOptions(TypedDict, total=False):
+class ConsumerOptions(SecurityOptions, total=False):
     """Of `Consumer`, for AsyncConsumer."""
 
     group: str | None
@@ -87,7 +89,7 @@ class TopicOptions(TypedDict, total=False):
     exist_ok: bool
 
 
-class AdminOptions(TypedDict, total=False):
+class AdminOptions(SecurityOptions, total=False):
     """Of `Admin`, for AsyncAdmin."""
 
     timeout: Duration

@@ -8,6 +8,7 @@ import pytest
 
 from headrace import Admin, Consumer, Producer
 from headrace.client import options
+from headrace.client.security.options import SecurityOptions
 from headrace.testing import Broker
 from tests.unit.client import typed_program
 
@@ -24,8 +25,13 @@ from tests.unit.client import typed_program
 )
 def test_options_that_are_passed_on_are_those_of_the_call(declared: Any, call: Any, spelt_out: set[str]) -> None:
     parameters = {name: each for name, each in inspect.signature(call).parameters.items() if name not in {"self", *spelt_out}}
+    passed_on = dict(declared.__annotations__)
+    if "security" in parameters:
+        assert parameters.pop("security").annotation == "Unpack[SecurityOptions]"
+        for name, each in SecurityOptions.__annotations__.items():
+            assert passed_on.pop(name) == each
 
-    assert {name: each.__forward_arg__ for name, each in declared.__annotations__.items()} == {
+    assert {name: each.__forward_arg__ for name, each in passed_on.items()} == {
         name: each.annotation for name, each in parameters.items()
     }
 

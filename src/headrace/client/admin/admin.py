@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from confluent_kafka import OFFSET_END, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
@@ -40,7 +40,6 @@ from headrace.client.admin.descriptions import (
 from headrace.client.admin.group_offsets import committed_notes, committed_offsets
 from headrace.client.arguments import (
     Duration,
-    bootstrap_address,
     choice,
     label,
     mapping,
@@ -66,6 +65,8 @@ from headrace.client.errors import (
     translate,
 )
 from headrace.client.logs import librdkafka_log
+from headrace.client.security.connecting import way_to
+from headrace.client.security.options import SecurityOptions, check_names
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.model.names import INTERNAL_TOPICS, TRANSACTION_STATE
@@ -89,7 +90,8 @@ class Admin:
         timeout: How long each call may take, as seconds or a timedelta.
         connect_timeout: How long the first call looks for a broker that cannot be reached.
         client_id: What brokers call it in their logs and quotas.
-        librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
+        librdkafka: Any settings of librdkafka by their own names; they count more than all others.
+        security: How to get in: a `profile`, or `username`, `password_file`, `ca_file` and the other SecurityOptions.
     """
 
     def __init__(
@@ -100,10 +102,12 @@ class Admin:
         connect_timeout: Duration = 3.0,
         client_id: str = "headrace",
         librdkafka: Mapping[str, Any] | None = None,
+        **security: Unpack[SecurityOptions],
     ) -> None:
-        self.bootstrap = bootstrap_address(bootstrap)
+        check_names(security, "Admin")
+        self.bootstrap, properties = way_to(bootstrap, security, librdkafka)
         self._timeout = seconds("timeout", timeout, at_least=0.1)
-        self._config = merged({"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}, librdkafka)
+        self._config = merged({"bootstrap.servers": self.bootstrap, "client.id": label("client_id", client_id)}, properties)
         patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
         self._contact = FirstContact(self._config, patience, self._timeout)
         self._last_error: str | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Unpack
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka import TopicPartition as ClientPartition
@@ -20,7 +20,6 @@ from headrace.client.arguments import (
     Config,
     Duration,
     Moment,
-    bootstrap_address,
     choice,
     offsets_by_partition,
     seconds,
@@ -42,6 +41,8 @@ from headrace.client.push.handlers import plain_function_or_none
 from headrace.client.records.record import Record, Records
 from headrace.client.records.serialization import Codec, Format, codec
 from headrace.client.records.type_variables import K, V
+from headrace.client.security.connecting import way_to
+from headrace.client.security.options import SecurityOptions, check_names
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class Consumer(Generic[K, V]):
         on_undecodable: Called with a DecodeFailed instead of raising it; reading goes on.
         dead_letters: Where records go that do not decode, and those that fail in `on_message`.
         client_id: What brokers call it in their logs and quotas.
-        librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
+        librdkafka: Any settings of librdkafka by their own names; they count more than all others.
+        security: How to get in: a `profile`, or `username`, `password_file`, `ca_file` and the other SecurityOptions.
     """
 
     def __init__(
@@ -110,8 +112,11 @@ class Consumer(Generic[K, V]):
         dead_letters: DeadLetters | None = None,
         client_id: str = "headrace",
         librdkafka: Mapping[str, Any] | None = None,
+        **security: Unpack[SecurityOptions],
     ) -> None:
-        self.bootstrap = bootstrap_address(bootstrap)
+        check_names(security, "Consumer")
+        self._way = way_to(bootstrap, security, librdkafka)
+        self.bootstrap = self._way.bootstrap
         self.group = group
         self.delivery = delivery
         self.dead_letters = dead_letters
@@ -136,7 +141,7 @@ class Consumer(Generic[K, V]):
             session_timeout=session_timeout,
             operation_timeout=self._timeout,
             client_id=client_id,
-            extra=librdkafka,
+            extra=self._way.properties,
         )
         self._starting_point = StartingPoint(start, grouped=group is not None, timeout=self._timeout, bootstrap=self.bootstrap)
         interval = seconds("commit_interval", commit_interval, at_least=0.01)
@@ -146,7 +151,7 @@ class Consumer(Generic[K, V]):
         self._reader = self._open_reader(partitions, formats, FirstContact(config, patience), on_undecodable)
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
-        self._feed = Feed(self._reader, bootstrap=self.bootstrap, group=self.group, timeout=self._timeout)
+        self._feed = Feed(self._reader, way=self._way, group=self.group, timeout=self._timeout)
 
     def _join(
         self,
@@ -183,7 +188,7 @@ class Consumer(Generic[K, V]):
             self._starting_point,
             topics=self._topics,
             partitions=partitions,
-            bootstrap=self.bootstrap,
+            way=self._way,
             group=self.group,
             keys=formats[0],
             values=formats[1],

@@ -16,6 +16,7 @@ from headrace.client.consumer.reading import SLICE_S, Reader
 from headrace.client.errors import Closed, WrongState
 from headrace.client.lifetimes import watch
 from headrace.client.records.record import Records
+from headrace.client.security.connecting import Way
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Feed:
-    def __init__(self, reader: Reader, *, bootstrap: str, group: str | None, timeout: float) -> None:
+    def __init__(self, reader: Reader, *, way: Way, group: str | None, timeout: float) -> None:
         self.reader = reader
         self.membership = reader.membership
         self.offsets = reader.membership.offsets
         self.starting_point = reader.starting_point
-        self.bootstrap = bootstrap
+        self.way = way
         self.group = group
         self.timeout = timeout
         self.closed = False

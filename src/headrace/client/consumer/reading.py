@@ -34,6 +34,7 @@ from headrace.client.records.record import (
     unexpired,
 )
 from headrace.client.records.serialization import BYTES, Codec, decoded_many
+from headrace.client.security.connecting import Way
 from headrace.model.errors import RETRIABLE
 from headrace.model.identity import TopicPartition
 
@@ -56,7 +57,7 @@ class Reader:
         *,
         topics: list[str],
         partitions: list[TopicPartition],
-        bootstrap: str,
+        way: Way,
         group: str | None,
         keys: Codec,
         values: Codec,
@@ -76,7 +77,7 @@ class Reader:
         self.stopping = False
         self._topics = topics
         self._partitions = partitions
-        self._bootstrap = bootstrap
+        self._way, self._bootstrap = way, way.bootstrap
         self._group = group
         self._keys = keys
         self._values = values
@@ -280,7 +281,7 @@ class Reader:
         from headrace.client.deadletter.deadletter import parking_of
 
         return parking_of(self._dead_letters).park_undecodable(
-            failure, bootstrap=self._bootstrap, group=self._group, give_up=lambda: self.stopping
+            failure, way=self._way, group=self._group, give_up=lambda: self.stopping
         )
 
     def _ends(self, messages: list[Message]) -> Positions:

@@ -25,6 +25,7 @@ from headrace.client.records.record import Delivery, Headers, Record
 if TYPE_CHECKING:
     from headrace.client.producer.producer import Producer
     from headrace.client.producer.receipts import DeliveryFuture
+    from headrace.client.security.connecting import Way
 
 
 PREFIX = "headrace-dead-letter-"
@@ -133,30 +134,30 @@ class Parking:
         return "attempts"
 
     def park(
-        self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, brief: bool = False
+        self, record: Record[Any, Any], failure: Failure, *, way: Way, group: str | None, brief: bool = False
     ) -> DeliveryFuture[Delivery]:
         """Send a record to its dead-letter topic; the future says when it is safe there.  `brief` leaves the stack out."""
         headers = record.headers + self._explanation(record, failure, group, brief)
         topic = self.topic_for(record.topic, group)
-        return outbox_of(self._producer(bootstrap)).send_bytes(topic, record.raw_value, key=record.raw_key, headers=headers)
+        return outbox_of(self._producer(way)).send_bytes(topic, record.raw_value, key=record.raw_key, headers=headers)
 
     def park_and_wait(
-        self, record: Record[Any, Any], failure: Failure, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]
+        self, record: Record[Any, Any], failure: Failure, *, way: Way, group: str | None, give_up: Callable[[], bool]
     ) -> bool:
         """Park, as often as it takes.  False when `give_up` said so first; an error when no repetition can help."""
         attempt, brief = 0, False
         while not give_up():
             attempt += 1
             try:
-                self.park(record, failure, bootstrap=bootstrap, group=group, brief=brief).result()
+                self.park(record, failure, way=way, group=group, brief=brief).result()
                 return True
             except HeadraceError as error:
                 brief, wait = self.after_parking_failed(error, attempt, brief)
                 time.sleep(wait)
         return False
 
-    def park_undecodable(self, failure: DecodeFailed, *, bootstrap: str, group: str | None, give_up: Callable[[], bool]) -> bool:
-        return self.park_and_wait(failure.record, Failure.again(failure, None), bootstrap=bootstrap, group=group, give_up=give_up)
+    def park_undecodable(self, failure: DecodeFailed, *, way: Way, group: str | None, give_up: Callable[[], bool]) -> bool:
+        return self.park_and_wait(failure.record, Failure.again(failure, None), way=way, group=group, give_up=give_up)
 
     def after_parking_failed(self, error: HeadraceError, attempt: int, brief: bool) -> tuple[bool, float]:
         """Whether to be brief from now on, and how long to wait; raises when no repetition can help."""
@@ -178,7 +179,7 @@ class Parking:
         if producer is not None:
             producer.close()
 
-    def _producer(self, bootstrap: str) -> Producer:
+    def _producer(self, way: Way) -> Producer:
         if self._given_producer is not None:
             return self._given_producer
         with self._opening:
@@ -186,7 +187,11 @@ class Parking:
                 from headrace.client.producer.producer import Producer
 
                 self._own_producer = Producer(
-                    bootstrap, linger=0.005, delivery_timeout=PARKING_TIMEOUT_S, client_id="headrace-dead-letter"
+                    way.bootstrap,
+                    linger=0.005,
+                    delivery_timeout=PARKING_TIMEOUT_S,
+                    client_id="headrace-dead-letter",
+                    librdkafka=way.for_others,
                 )
             return self._own_producer
 

@@ -33,6 +33,7 @@ REDRIVEN_HEADER = "headrace-redriven"
 REPEATS_MAX = 3  # as of the pipeline `redrive`
 BATCH = 500
 DIGITS_MAX = 18
+Properties = Mapping[str, Any] | None
 NO_ROOM = "too many records before it stay to keep account of this one; send those elsewhere first (--to)"
 
 
@@ -85,9 +86,9 @@ class Parked:
         return max(0, _number((self.record.header(REDRIVEN_HEADER) or b"").decode(errors="replace")))
 
 
-def dead_letter_topics(bootstrap: str, suffix: str = SUFFIX) -> dict[str, int]:
+def dead_letter_topics(bootstrap: str, suffix: str = SUFFIX, *, librdkafka: Properties = None) -> dict[str, int]:
     """Topics by the ending of their name, and how many records are parked there that no redrive has sent back."""
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=librdkafka) as admin:
         names = [name for name in admin.topics() if name.endswith(suffix)]
         return {name: _waiting(admin, name) for name in names}
 
@@ -107,28 +108,28 @@ def _sent_back(admin: Admin, topic: str) -> dict[int, SentBack]:
     return found
 
 
-def parked(bootstrap: str, topic: str, *, waiting_only: bool = False) -> Iterator[Parked]:
+def parked(bootstrap: str, topic: str, *, waiting_only: bool = False, librdkafka: Properties = None) -> Iterator[Parked]:
     """The records of a dead-letter topic, oldest first in each partition; with `waiting_only` those no redrive has sent back."""
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=librdkafka) as admin:
         admin.topic(topic)
         sent_back = _sent_back(admin, topic) if waiting_only else {}
-    with Consumer[bytes, bytes](topic, bootstrap=bootstrap) as consumer:
+    with Consumer[bytes, bytes](topic, bootstrap=bootstrap, librdkafka=librdkafka) as consumer:
         for record in consumer.to_end():
             if record.partition not in sent_back or not sent_back[record.partition].is_settled(record.offset):
                 yield Parked.of(record)
 
 
-def one_parked(bootstrap: str, topic: str, partition: int, offset: int) -> Parked:
+def one_parked(bootstrap: str, topic: str, partition: int, offset: int, *, librdkafka: Properties = None) -> Parked:
     """A single record of a dead-letter topic."""
     whole_number("offset", offset, at_least=0)
     place = TopicPartition(topic, whole_number("partition", partition, at_least=0))
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=librdkafka) as admin:
         ends = admin.offsets(topic)
     if partition not in ends:
         raise TopicNotFound(f"topic '{topic}' has no partition {partition}", code=3, name="UNKNOWN_TOPIC_OR_PART")
     if offset >= ends[partition]:
         raise _no_such_record(topic, partition, offset)
-    with Consumer[bytes, bytes]([place], bootstrap=bootstrap, start=offset) as consumer:
+    with Consumer[bytes, bytes]([place], bootstrap=bootstrap, start=offset, librdkafka=librdkafka) as consumer:
         for record in consumer.to_end():
             if record.offset == offset:
                 return Parked.of(record)
@@ -169,6 +170,7 @@ def redrive(
     limit: int | None = None,
     repeats: int = REPEATS_MAX,
     on_skipped: Callable[[Skipped], object] | None = None,
+    librdkafka: Properties = None,
 ) -> Redriven:
     """Send what is parked and not yet sent back to its origin, or all of it to the topic `to`, which has to exist.
 
@@ -180,7 +182,7 @@ def redrive(
     whole_number("repeats", repeats, at_least=1)
     plain_function_or_none("on_skipped", on_skipped, "a Skipped")
     sent_max = None if limit is None else whole_number("limit", limit, at_least=1)
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=librdkafka) as admin:
         ends = admin.offsets(topic, "latest")
         rule = _Rule(to, {name: len(found.partitions) for name, found in admin.topics().items()}, repeats)
         if to is not None:
@@ -188,8 +190,10 @@ def redrive(
         if not _waiting(admin, topic):
             return Redriven(0, 0)
         with (
-            Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
-            Producer(bootstrap, transactional_id=group_name(topic), linger=0.005) as producer,
+            Consumer[bytes, bytes](
+                topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once", librdkafka=librdkafka
+            ) as consumer,
+            Producer(bootstrap, transactional_id=group_name(topic), linger=0.005, librdkafka=librdkafka) as producer,
         ):
             with producer.transaction():
                 # The first one takes over from a redrive that may still run: what that has done is known only afterwards.
@@ -311,17 +315,19 @@ def _log_skipped(skipped: Skipped) -> None:
     log.warning("%s; it is not sent back", skipped)
 
 
-def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None) -> None:
+def redrive_one(bootstrap: str, parked_record: Parked, *, to: str | None = None, librdkafka: Properties = None) -> None:
     """Send one record back, whatever became of it before; it waits no longer."""
     record = parked_record.record
     topic = record.topic
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=librdkafka) as admin:
         counts = {name: len(found.partitions) for name, found in admin.topics().items()}
         if target := to or parked_record.origin_topic:
             require_target(target, counts)
         with (
-            Consumer[bytes, bytes](topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once") as consumer,
-            Producer(bootstrap, transactional_id=group_name(topic), linger=0) as producer,
+            Consumer[bytes, bytes](
+                topic, bootstrap=bootstrap, group=group_name(topic), delivery="exactly_once", librdkafka=librdkafka
+            ) as consumer,
+            Producer(bootstrap, transactional_id=group_name(topic), linger=0, librdkafka=librdkafka) as producer,
             producer.transaction() as transaction,
         ):
             _some(consumer, 1)  # a member of the group may commit for it; one that is just joining may not

@@ -181,7 +181,7 @@ class ExactlyOnce(Generic[K, V]):
         """Parked first, then passed over: a crash in between parks it twice, and never loses it."""
         consumer = self._consumer
         parked = parking_of(letters).park_and_wait(
-            record, failure, bootstrap=consumer.bootstrap, group=consumer.group, give_up=lambda: self._feed.reader.stopping
+            record, failure, way=self._feed.way, group=consumer.group, give_up=lambda: self._feed.reader.stopping
         )
         if parked:
             with self._claimed([record]):

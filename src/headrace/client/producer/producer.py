@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from headrace.client.arguments import (
     Duration,
-    bootstrap_address,
     milliseconds,
     seconds,
     timestamp_ms,
@@ -30,6 +29,8 @@ from headrace.client.producer.settings import DELIVERY_SECONDS_MAX, configuratio
 from headrace.client.producer.transaction import Transaction, check_consumer
 from headrace.client.records.record import Delivery, HeadersGiven, headers_for_sending
 from headrace.client.records.serialization import BYTES, Format, codec, encoded
+from headrace.client.security.connecting import way_to
+from headrace.client.security.options import SecurityOptions, check_names
 
 if TYPE_CHECKING:
     from headrace.client.consumer.consumer import Consumer
@@ -65,7 +66,8 @@ class Producer:
         transactional_id: Makes it transactional.  A name that stays the same over restarts; a newer producer fences an older.
         transaction_timeout: After this the broker aborts a transaction that was not ended.
         client_id: What brokers call it in their logs and quotas.
-        librdkafka: Any settings of librdkafka by their own names, such as those for TLS and SASL.
+        librdkafka: Any settings of librdkafka by their own names; they count more than all others.
+        security: How to get in: a `profile`, or `username`, `password_file`, `ca_file` and the other SecurityOptions.
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class Producer:
         transaction_timeout: Duration = 60.0,
         client_id: str = "headrace",
         librdkafka: Mapping[str, Any] | None = None,
+        **security: Unpack[SecurityOptions],
     ) -> None:
-        self.bootstrap = bootstrap_address(bootstrap)
+        check_names(security, "Producer")
+        self.bootstrap, properties = way_to(bootstrap, security, librdkafka)
         self._keys = codec("keys", keys)
         self._values = codec("values", values)
         chosen = _checked(partitioner)
@@ -117,7 +121,7 @@ class Producer:
             transactional_id=transactional_id,
             transaction_timeout_ms=milliseconds("transaction_timeout", transaction_timeout, at_least=1),
             client_id=client_id,
-            extra=librdkafka,
+            extra=properties,
         )
         self._outbox = Outbox(
             config,

@@ -216,7 +216,7 @@ class Schedule:
             answered()
 
         try:
-            parked = letters.park(task.record, failure, bootstrap=feed.bootstrap, group=feed.group, brief=task.brief)
+            parked = letters.park(task.record, failure, way=feed.way, group=feed.group, brief=task.brief)
         except HeadraceError as error:
             self._parking_failed(task, error)
         except Exception as error:
