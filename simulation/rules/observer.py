@@ -86,7 +86,7 @@ class Observer:
         """From before the broker's first replica is opened."""
         self._alive[broker] = required_machine()
         checked: dict[Partition, int] = {}
-        broker.parts.replicas.on_role.append(lambda partition: self._on_role(broker, partition, checked))
+        broker.parts.replica_changes.on_role.append(lambda partition: self._on_role(broker, partition, checked))
 
     def detach(self, broker: "Broker") -> None:
         """The broker is dead: what it believes no longer counts."""

@@ -40,12 +40,12 @@ def test_one_that_leads_again_and_again_does_not_gather_those_who_want_to_hear_o
             await cluster.create_topic("__consumer_offsets", factor=1)
             await cluster.until(lambda: bool(broker.parts.replicas.of_topic("__consumer_offsets")))
             (partition,) = broker.parts.replicas.of_topic("__consumer_offsets")
-            may_lead, told = broker.parts.replicas.may_lead, []
+            may_lead, told = broker.parts.replica_changes.may_lead, []
             for _ in range(10):
                 for leads in (False, True):
-                    broker.parts.replicas.may_lead = may_lead if leads else lambda: False
-                    broker.parts.replicas.reconsider_roles()
-                    await broker.parts.replicas.settled()
+                    broker.parts.replica_changes.may_lead = may_lead if leads else lambda: False
+                    broker.parts.replica_changes.reconsider_roles()
+                    await broker.parts.replica_changes.settled()
                 told.append(len(partition._on_failure))
 
             assert partition.is_leader

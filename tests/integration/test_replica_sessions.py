@@ -130,13 +130,13 @@ def test_a_leader_that_stopped_and_went_on_knows_how_far_its_followers_are() -> 
             leader = cluster.brokers[cluster.image.topics["t"].partitions[0].leader]
             await cluster.produce(leader.broker_id, "t", "a")
             before = cluster.image.topics["t"].partitions[0]
-            may_lead, leader.parts.replicas.may_lead = leader.parts.replicas.may_lead, lambda: False
+            may_lead, leader.parts.replica_changes.may_lead = leader.parts.replica_changes.may_lead, lambda: False
             # Both in one turn of the loop: no follower hears of it.
             partition = leader.parts.replicas.find("t", 0)
-            leader.parts.replicas._assume_role(partition)
+            leader.parts.replica_changes._assume_role(partition)
             assert not partition.is_leader
-            leader.parts.replicas.may_lead = may_lead
-            leader.parts.replicas._assume_role(partition)
+            leader.parts.replica_changes.may_lead = may_lead
+            leader.parts.replica_changes._assume_role(partition)
 
             # The in-sync set is not even doubted.
             await stays_async(lambda: cluster.image.topics["t"].partitions[0] == before, 1.5)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from headrace.broker.handlers import delete_records
 from headrace.broker.handlers.list_offsets import MAX_TIMESTAMP
-from headrace.broker.partitions import replicas
+from headrace.broker.partitions import replica_changes
 from headrace.broker.partitions.page_cache import WrittenLately
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.storage import Opened
@@ -120,15 +120,15 @@ class Stage:
 
     async def change_roles(self) -> None:
         for broker in self.cluster.brokers.values():
-            broker.parts.replicas.reconsider_roles()
-            await broker.parts.replicas.settled()
+            broker.parts.replica_changes.reconsider_roles()
+            await broker.parts.replica_changes.settled()
 
     async def create_and_delete_topics(self) -> None:
         await self.cluster.create_topic("other", partitions=3, factor=2)
         await self.cluster.produce(self.leader_of("other"), "other", "a")
         await self.cluster.call(1, DeleteTopicsRequest(topic_names=("other",), timeout_ms=30_000), 5)
         for broker in self.cluster.brokers.values():
-            await broker.parts.replicas.settled()
+            await broker.parts.replica_changes.settled()
 
     def leader_of(self, topic: str) -> int:
         return self.cluster.image.topics[topic].partitions[0].leader
@@ -303,7 +303,7 @@ def test_a_deletion_is_answered_in_time_although_the_disk_does_not_answer(monkey
 
 
 def test_a_topic_is_made_and_its_maker_answered_although_its_files_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicas, "SETTLED_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(replica_changes, "SETTLED_SECONDS_MAX", 0.2)
     disk_answers = threading.Event()
 
     async def story() -> None:

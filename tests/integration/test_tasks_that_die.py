@@ -254,7 +254,7 @@ def test_a_replica_that_cannot_take_up_its_role_is_offline_until_it_can(monkeypa
                 if failing:
                     raise ValueError("oh")
 
-            broker.parts.replicas.on_role.append(fails)
+            broker.parts.replica_changes.on_role.append(fails)
             await cluster.create_topic("t", partitions=1, factor=1)
             await cluster.until(lambda: bool(broker.parts.replicas.of_topic("t")))
 
@@ -274,30 +274,30 @@ def test_however_many_replicas_cannot_take_up_their_role_one_comparison_waits(
 ) -> None:
     async def story() -> None:
         async with MemoryCluster(1) as cluster:
-            replicas = cluster.brokers[1].parts.replicas
+            changes = cluster.brokers[1].parts.replica_changes
             moments: list[float] = []
             failing = True
-            reconcile = replicas._reconcile
+            reconcile = changes._reconcile
 
             async def counting() -> None:
-                moments.append(replicas._loop.time())
+                moments.append(changes._loop.time())
                 await reconcile()
 
             def fails(partition: object) -> None:
                 if failing:
                     raise ValueError("oh")
 
-            monkeypatch.setattr(replicas, "_reconcile", counting)
-            replicas.on_role.append(fails)
+            monkeypatch.setattr(changes, "_reconcile", counting)
+            changes.on_role.append(fails)
             await cluster.create_topic("t", partitions=20, factor=1)
             await cluster.until(lambda: len(moments) >= 4)
 
             # Each pause is twice as long as the one before, however many failed meanwhile.
             pauses = [after - before for before, after in pairwise(moments[:4])]
             assert all(pause >= supervision.PAUSE_S * 2**n * 0.9 for n, pause in enumerate(pauses, start=1)), pauses
-            assert replicas._changes.qsize() <= 1
+            assert changes._changes.qsize() <= 1
             failing = False
-            await cluster.until(lambda: all(partition.failure is None for partition in replicas))
+            await cluster.until(lambda: all(partition.failure is None for partition in cluster.brokers[1].parts.replicas))
             assert len(moments) <= 6
 
     run(story)

@@ -234,7 +234,7 @@ class Broker:
         # Nobody has told of what changed before that.
         parts.access_rules.renew()
         parts.participation.start()
-        await parts.replicas.start()
+        await parts.replica_changes.start()
         await parts.participation.admitted()
         await self.server.open()
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
@@ -275,7 +275,7 @@ class Broker:
                 self.sign_ins.credentials.on_change()
             elif isinstance(change, TopicDeleted):
                 self.parts.topic_sizes.forget(change.name)
-            self.parts.replicas.submit(change)
+            self.parts.replica_changes.submit(change)
 
     def _on_renewed(self) -> None:
         """Changes may have been missed: see to all that they could have been about."""
@@ -285,7 +285,7 @@ class Broker:
             self.sign_ins.credentials.on_change()
         self.parts.quotas.on_change()
         self.parts.topic_sizes.forget_all()
-        self.parts.replicas.reconcile()
+        self.parts.replica_changes.reconcile()
 
     def _take_run_time_settings(self) -> None:
         self.live_config.now = self.config.with_altered(self.image.configs_of_broker(self.broker_id))
@@ -345,7 +345,7 @@ class Broker:
         parts.group_coordinator.close()
         await self._one_offs.close()
         await parts.participation.close()
-        await parts.replicas.close()
+        await parts.replica_changes.close()
         parts.peers.close()
         await parts.membership.leave()
         await self.cluster.close()

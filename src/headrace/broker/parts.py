@@ -16,6 +16,7 @@ from headrace.broker.administration.config_changes import ConfigChanges
 from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.administration.settings_view import BrokerSources
 from headrace.broker.administration.topic_configs import TopicConfigs
+from headrace.broker.administration.topic_sizes import TopicSizes
 from headrace.broker.administration.topics import Topics
 from headrace.broker.cluster.controller import Controller
 from headrace.broker.cluster.insync_proposals import InSyncProposals
@@ -45,9 +46,9 @@ from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.mending import Mending
 from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.page_cache import PageCache
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import Storage
-from headrace.broker.partitions.topic_sizes import TopicSizes
 from headrace.broker.sign_in.peer import USER, PeerSignIn
 from headrace.broker.supervision.supervision import Spawn, Supervisor
 from headrace.broker.tls.tls import Tls
@@ -151,8 +152,10 @@ class Parts:
         self.flusher = Flusher(self.loop, report=self.supervisor.report)
         self.log_starts = LogStarts(self.storage, self.loop)
         self.topic_configs = TopicConfigs(self.image, self.config)
-        self.replicas = Replicas(
+        self.replicas = Replicas(self.image)
+        self.replica_changes = ReplicaChanges(
             self.broker_id,
+            self.replicas,
             self.image,
             self.storage,
             self.flusher,
@@ -163,21 +166,21 @@ class Parts:
             PageCache(self.host.page_cache_bytes),
         )
         self.removal = FileRemoval(self.loop, self.space)
-        self.replicas.unlink_later = self.removal.unlink_later
+        self.replica_changes.unlink_later = self.removal.unlink_later
 
     def _make_administration(self) -> None:
-        self.topics = Topics(self.cluster, self.replicas, self.config, self.space, self.broker_id)
+        self.topics = Topics(self.cluster, self.replica_changes.settled, self.config, self.space, self.broker_id)
         self.auto_creation = AutoCreation(self.topics, self.spawn)
         self.partition_changes = PartitionChanges(self.cluster, self.topic_configs.of, self.clock)
         self.config_changes = ConfigChanges(
-            self.cluster, self.topics, self.replicas, self.config, self.broker_id, self._check_tls
+            self.cluster, self.topics, self.replica_changes.settled, self.config, self.broker_id, self._check_tls
         )
 
     def _make_coordinators(self) -> None:
         self.group_coordinator = GroupCoordinator(
             self.config.now,
             cluster=self.cluster,
-            replicas=self.replicas,
+            replica_changes=self.replica_changes,
             clock=self.clock,
             disk=self.host.disk,
             loop=self.loop,
@@ -188,7 +191,7 @@ class Parts:
         self.transactions = TransactionCoordinator(
             self.config.now,
             cluster=self.cluster,
-            replicas=self.replicas,
+            replica_changes=self.replica_changes,
             peers=self.peers,
             marker_writer=self.marker_writer,
             clock=self.clock,
@@ -215,6 +218,7 @@ class Parts:
             self.space,
             self.flusher,
             self.replicas,
+            self.replica_changes,
             self.membership,
             self.supervisor,
             config=self.config,
@@ -242,7 +246,7 @@ class Parts:
             scope,
             self.cluster,
             self.membership,
-            self.replicas,
+            self.replica_changes,
             config=self.config,
             controller=Controller(
                 self.cluster, self.membership, self.topic_configs, config=self.config, clock=self.clock, now=self.loop.time
@@ -252,7 +256,7 @@ class Parts:
             fetchers=ReplicaFetchers(following),
             sessions=self.sessions,
             mending=Mending(
-                self.replicas, self.cluster, self.partition_changes, cutter, self.health.tell, self.spawn, self.broker_id
+                self.replica_changes, self.cluster, self.partition_changes, cutter, self.health.tell, self.spawn, self.broker_id
             ),
             health=self.health,
         )
@@ -270,14 +274,14 @@ class Parts:
             self.cluster,
             registration,
             on_lost=self._on_lease_lost,
-            on_regained=self.replicas.reconsider_roles,
+            on_regained=self.replica_changes.reconsider_roles,
             lease_ttl_s=self.config.now["broker.session.timeout.ms"] / 1000,
         )
 
     def _on_lease_lost(self) -> None:
         """Others will soon act as if this broker were dead: stop leading before they do."""
         logger.error("broker %d lost its place in the cluster and is registering anew", self.broker_id)
-        self.replicas.reconsider_roles()
+        self.replica_changes.reconsider_roles()
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         """Where another broker listens; None when it is not there."""
@@ -305,7 +309,7 @@ class Parts:
             loop=self.loop,
             spawn=self.spawn,
         )
-        self.replicas.on_removed.append(self.housekeeping.on_removed)
+        self.replica_changes.on_removed.append(self.housekeeping.on_removed)
 
     def _make_network(self) -> None:
         self.quotas = Quotas(lambda: self.image().quotas, lambda: len(self.image().brokers))

@@ -291,7 +291,7 @@ APIS: Mapping[int, Served] = {
                 parts.topics,
                 parts.groups,
                 parts.transactions,
-                parts.replicas,
+                parts.replica_changes.settled,
                 parts.broker_id,
             ),
         ),

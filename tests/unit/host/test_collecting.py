@@ -6,7 +6,8 @@ from weakref import ref
 
 import pytest
 
-from headrace.host.collecting import EVERYTHING_EVERY_S, keep_collections_short
+from headrace.host import collecting
+from headrace.host.collecting import EVERYTHING_EVERY_S, GROWN_EVERY_S, keep_collections_short
 
 
 class Clock:
@@ -69,6 +70,37 @@ def test_what_was_set_aside_and_forgotten_later_is_found_within_hours(clock: Clo
     gc.collect()
 
     assert forgotten() is None
+
+
+def make_circles(count: int) -> None:
+    """Set aside while somebody has them, and forgotten afterwards."""
+    kept = [Circle() for _ in range(count)]
+    gc.collect()
+    del kept
+    gc.collect()
+
+
+def test_circles_that_are_forgotten_again_and_again_are_found_after_minutes(clock: Clock) -> None:
+    gc.collect()
+    before = gc.get_freeze_count()
+    make_circles(before)
+    assert gc.get_freeze_count() > before * 1.5, "they were not set aside"
+    clock.now += GROWN_EVERY_S + 1
+    gc.collect()
+
+    assert gc.get_freeze_count() < before * 1.25
+
+
+def test_circles_never_take_more_than_twice_as_much_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "GROWN_MAX", 10_000)
+    gc.collect()
+    before = gc.get_freeze_count()
+    most = 0
+    for _ in range(10):
+        make_circles(before // 2)
+        most = max(most, gc.get_freeze_count())
+
+    assert most < before * 3 + 20_000
 
 
 def test_it_can_be_taken_back() -> None:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.administration.topics import Topics
 from headrace.broker.network.dispatch import RequestContext
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import Settled
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.access import acls
 from headrace.model.access.acls import Operation
@@ -66,7 +66,7 @@ class ConfigChanges:
         self,
         cluster: ClusterMetadata,
         topics: Topics,
-        replicas: Replicas,
+        settled: Settled,
         config: LiveConfig,
         broker_id: int,
         check_tls: Callable[[str, BrokerConfig], None],
@@ -75,7 +75,7 @@ class ConfigChanges:
         self._check_tls = check_tls
         self._cluster = cluster
         self._topics = topics
-        self._replicas = replicas
+        self._settled = settled
         self._config = config
         self._broker_id = broker_id
 
@@ -121,7 +121,7 @@ class ConfigChanges:
         if not validate_only:
             await self._cluster.alter_broker_configs(broker_id, checked)
             _say_what_has_no_effect(change(before).keys() - before.keys())
-            await self._replicas.settled()
+            await self._settled()
 
     def _check_of_listener(self, name: str, after: Mapping[str, str]) -> None:
         """A listener's own setting: whether it could work with it is found out before anybody relies on it."""

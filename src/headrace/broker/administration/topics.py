@@ -10,7 +10,7 @@ from uuid import UUID
 from headrace.broker.administration.partition_limits import PartitionLimits
 from headrace.broker.administration.room_for_topics import require_room
 from headrace.broker.health.disk_space import DiskSpace
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import Settled
 from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
 from headrace.controller.topics import TopicSpec
@@ -39,11 +39,9 @@ class NewTopic:
 class Topics:
     """The broker's hand in making topics."""
 
-    def __init__(
-        self, cluster: ClusterMetadata, replicas: Replicas, config: LiveConfig, space: DiskSpace, broker_id: int
-    ) -> None:
+    def __init__(self, cluster: ClusterMetadata, settled: Settled, config: LiveConfig, space: DiskSpace, broker_id: int) -> None:
         self._cluster = cluster
-        self._replicas = replicas
+        self._settled = settled
         self._config = config
         self._space = space
         self._broker_id = broker_id
@@ -63,7 +61,7 @@ class Topics:
         with nullcontext() if not limited else self._limits.room_for(count, spec.replication_factor, replicas):
             await self._cluster.create_topic(spec, validate_only=validate_only)
             if not validate_only:
-                await self._replicas.settled()
+                await self._settled()
         return spec, config
 
     async def ensure(self, name: str) -> Topic:
@@ -96,7 +94,7 @@ class Topics:
         with self._limits.room_for(max(0, more), factor, assignments):
             await self._cluster.create_partitions(name, count, assignments, validate_only=validate_only)
             if not validate_only:
-                await self._replicas.settled()
+                await self._settled()
 
     async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, validate_only: bool) -> None:
         """Change a topic's settings; nothing is changed when one of them is wrong."""
@@ -115,7 +113,7 @@ class Topics:
         checked(topic.configs)
         if not validate_only:
             await self._cluster.alter_topic_configs(name, checked)
-            await self._replicas.settled()
+            await self._settled()
 
     async def delete(
         self, name: str | None, topic_id: UUID | None, before: Callable[[Topic], None] = lambda topic: None
@@ -136,7 +134,7 @@ class Topics:
         self._refuse_internal(topic.name, "deleting it would forget every {of}")
         before(topic)
         await self._cluster.delete_topic(topic.name, topic.topic_id)
-        await self._replicas.settled()
+        await self._settled()
         return topic
 
     def _require_room(self, assignments: Iterable[Collection[int]] | None) -> None:

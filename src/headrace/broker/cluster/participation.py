@@ -14,7 +14,7 @@ from headrace.broker.health.catching_up import CatchingUp
 from headrace.broker.health.disk_health import DiskHealth
 from headrace.broker.partitions.mending import Mending
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.supervision.supervision import Scope
 from headrace.controller.image import ClusterImage
 from headrace.metadata.cluster import ClusterMetadata
@@ -37,7 +37,7 @@ class Participation:
         scope: Scope,
         cluster: ClusterMetadata,
         membership: BrokerMembership,
-        replicas: Replicas,
+        replica_changes: ReplicaChanges,
         *,
         config: LiveConfig,
         controller: Controller,
@@ -51,7 +51,7 @@ class Participation:
         self._scope = scope
         self._cluster = cluster
         self._membership = membership
-        self._replicas = replicas
+        self._replica_changes = replica_changes
         self._config = config
         self.controller = controller
         self.leaderships = leaderships
@@ -65,14 +65,14 @@ class Participation:
 
     def start(self) -> None:
         """Before the replicas are opened: their roles are decided here."""
-        replicas = self._replicas
-        replicas.lead = self.leaderships.lead
-        replicas.may_lead = self.may_lead
-        replicas.on_role.append(self.fetchers.on_role)
-        replicas.on_role.append(self._on_role)
-        replicas.on_role.append(self._mending.on_role)
-        replicas.on_removed.append(self.fetchers.on_removed)
-        replicas.on_removed.append(self._mending.on_removed)
+        changes = self._replica_changes
+        changes.lead = self.leaderships.lead
+        changes.may_lead = self.may_lead
+        changes.on_role.append(self.fetchers.on_role)
+        changes.on_role.append(self._on_role)
+        changes.on_role.append(self._mending.on_role)
+        changes.on_removed.append(self.fetchers.on_removed)
+        changes.on_removed.append(self._mending.on_removed)
         self._cluster.on_change(self.catching_up.on_changes, renewed=lambda: self.catching_up.on_renewed(self._cluster.image))
         self.leaderships.start(self._scope)
         self.controller.start(self._scope)
@@ -81,7 +81,7 @@ class Participation:
     async def admitted(self) -> None:
         """Return when the controller has settled this broker's past and it has taken up what it leads."""
         await self._cluster.wait_until(lambda image: image.is_admitted(self._broker_id), ADMISSION_SECONDS_MAX)
-        await self._replicas.settled()
+        await self._replica_changes.settled()
         self.catching_up.begin(self._cluster.image)
 
     def may_lead(self) -> bool:
@@ -110,7 +110,7 @@ class Participation:
         try:
             await self._membership.update(shutting_down=True)
             await self._cluster.wait_until(lambda image: not _could_move(image, broker_id), HAND_OVER_SECONDS_MAX)
-            await self._replicas.settled()
+            await self._replica_changes.settled()
         except (StoreUnavailable, RequestError) as error:
             logger.warning("stopping without handing everything over: %s", error)
 

@@ -6,20 +6,22 @@ from typing import Any
 from headrace.broker.coordinators.partition_log import LedPartition
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.host.disk import Disk
 
 
 class RoleFollower:
     """Make one before the replicas start, so that it hears of each role they take."""
 
-    def __init__(self, topic: str, shards: Shards[Any], replicas: Replicas, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, topic: str, shards: Shards[Any], replica_changes: ReplicaChanges, disk: Disk, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._topic = topic
         self._shards = shards
         self._disk = disk
         self._loop = loop
-        replicas.on_role.append(self._on_role)
-        replicas.on_removed.append(self._on_removed)
+        replica_changes.on_role.append(self._on_role)
+        replica_changes.on_removed.append(self._on_removed)
 
     def _on_role(self, partition: Partition) -> None:
         if partition.identity.topic != self._topic:

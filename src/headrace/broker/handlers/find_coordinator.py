@@ -12,7 +12,7 @@ from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import Settled
 from headrace.controller.image import CurrentImage
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
@@ -34,10 +34,10 @@ async def handle(
     topics: Topics,
     groups: GroupShards,
     transactions: TransactionCoordinator,
-    replicas: Replicas,
+    settled: Settled,
     broker_id: int,
 ) -> FindCoordinatorResponse:
-    search = _Search(context, image, topics, groups, transactions, replicas, broker_id)
+    search = _Search(context, image, topics, groups, transactions, settled, broker_id)
     if context.api_version >= FIRST_BATCHED_VERSION:
         coordinators = [await search.find(key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(coordinators))
@@ -60,7 +60,7 @@ class _Search:
     topics: Topics
     groups: GroupShards
     transactions: TransactionCoordinator
-    replicas: Replicas
+    settled: Settled
     broker_id: int
 
     async def find(self, key: str, key_type: int) -> Coordinator:
@@ -88,7 +88,7 @@ class _Search:
             shards: Shards[Any] = self.groups if key_type == 0 else self.transactions.shards
             if not shards.leads(index):
                 # The metadata knows the topic and this broker is about to take it up.
-                await self.replicas.settled()
+                await self.settled()
             await _loaded(shards, index)
         return Coordinator(
             key=key,

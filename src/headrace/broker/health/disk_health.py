@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.partitions.flushing import Flusher
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import Storage
 from headrace.broker.supervision.supervision import Rule, Scope, Supervisor
@@ -52,6 +53,7 @@ class DiskHealth:
         space: DiskSpace,
         flusher: Flusher,
         replicas: Replicas,
+        replica_changes: ReplicaChanges,
         membership: BrokerMembership,
         supervisor: Supervisor,
         *,
@@ -62,6 +64,7 @@ class DiskHealth:
         self._space = space
         self._flusher = flusher
         self._replicas = replicas
+        self._replica_changes = replica_changes
         self._membership = membership
         self._supervisor = supervisor
         self._config = config
@@ -132,7 +135,7 @@ class DiskHealth:
                 for act in self.on_short:
                     act()
             if self._space.may_try:
-                self._replicas.try_again()
+                self._replica_changes.try_again()
 
     def _on_lost(self, error: StorageError) -> None:
         self.lost = error

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from headrace.broker.administration.partition_changes import PartitionChanges
 from headrace.broker.partitions.cutting import LogCutter
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.supervision.supervision import Spawn
 from headrace.controller.election import Elected, ElectionRules, eligible_in, vouches, without_damaged
 from headrace.controller.entries import PartitionState
@@ -37,7 +37,7 @@ class Mending:
 
     def __init__(
         self,
-        replicas: Replicas,
+        replica_changes: ReplicaChanges,
         cluster: ClusterMetadata,
         changes: PartitionChanges,
         cutter: LogCutter,
@@ -46,7 +46,7 @@ class Mending:
         broker_id: int,
     ) -> None:
         """`tell_degraded` lets the other brokers know how the disk does."""
-        self._replicas = replicas
+        self._replica_changes = replica_changes
         self._cluster = cluster
         self._changes = changes
         self._cutter = cutter
@@ -111,7 +111,7 @@ class Mending:
         if state is not None and vouches(state, broker_id) and not self._is_dispensable(self._cluster.image, state):
             # Whoever could have taken over is gone: better a replica with a hole than none.
             partition.take_back()
-            self._replicas.reconsider(partition)
+            self._replica_changes.reconsider(partition)
 
     def _may_cut(self, image: ClusterImage, partition: Partition) -> bool:
         """Whether the cluster does not count on this replica, and somebody leads who can give back what it cuts."""
@@ -145,7 +145,7 @@ class Mending:
         if not is_done:
             return
         partition.take_back()
-        self._replicas.reconsider(partition)
+        self._replica_changes.reconsider(partition)
 
     def _state(self, image: ClusterImage, partition: Partition) -> PartitionState | None:
         topic = image.topics_by_id.get(partition.topic_id)

@@ -13,7 +13,7 @@ from headrace.broker.coordinators.led_shard import ShardContext
 from headrace.broker.coordinators.placement import coordinating_partition
 from headrace.broker.coordinators.roles import RoleFollower
 from headrace.broker.coordinators.shards import Shards
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.supervision.supervision import Scope
 from headrace.controller.changes import Change, GroupConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
 from headrace.controller.image import Topic
@@ -37,7 +37,7 @@ class GroupCoordinator:
         config: BrokerConfig,
         *,
         cluster: ClusterMetadata,
-        replicas: Replicas,
+        replica_changes: ReplicaChanges,
         clock: Clock,
         disk: Disk,
         loop: asyncio.AbstractEventLoop,
@@ -56,7 +56,7 @@ class GroupCoordinator:
             write_timeout_s=config["offsets.commit.timeout.ms"] / 1000,
         )
         self.shards: GroupShards = Shards(context, self._partition_of)
-        RoleFollower(CONSUMER_OFFSETS, self.shards, replicas, disk, loop)
+        RoleFollower(CONSUMER_OFFSETS, self.shards, replica_changes, disk, loop)
         self._on_renewed()
         cluster.on_change(self._on_changes, renewed=self._on_renewed)
 

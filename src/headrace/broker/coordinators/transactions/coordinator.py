@@ -18,7 +18,7 @@ from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.coordinators.transactions.markers import MarkerSender
 from headrace.broker.coordinators.transactions.producer_ids import ProducerIdClaims
 from headrace.broker.coordinators.waiting import MarkersOf, Waiting
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.supervision.supervision import Scope, Spawn
 from headrace.coordination.decision import Decision, Token
 from headrace.coordination.moment import Moment
@@ -59,7 +59,7 @@ class TransactionCoordinator:
         config: BrokerConfig,
         *,
         cluster: ClusterMetadata,
-        replicas: Replicas,
+        replica_changes: ReplicaChanges,
         peers: Peers,
         marker_writer: MarkerWriter,
         clock: Clock,
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         self.sender = MarkerSender(
             config["node.id"], cluster, self.shards, peers, marker_writer, spawn, on_written=self._on_markers_written
         )
-        RoleFollower(TRANSACTION_STATE, self.shards, replicas, disk, loop)
+        RoleFollower(TRANSACTION_STATE, self.shards, replica_changes, disk, loop)
 
     def close(self) -> None:
         self.sender.close()
