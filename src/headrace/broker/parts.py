@@ -202,7 +202,7 @@ class Parts:
         )
         self.verification = TransactionVerification(
             self.broker_id,
-            self.transactions,
+            self.transactions.requests,
             cluster=self.cluster,
             peers=self.peers,
             spawn=self.spawn,

@@ -290,7 +290,7 @@ APIS: Mapping[int, Served] = {
                 parts.image,
                 parts.topics,
                 parts.groups,
-                parts.transactions,
+                parts.transactions.shards,
                 parts.replica_changes.settled,
                 parts.broker_id,
             ),
@@ -326,16 +326,21 @@ APIS: Mapping[int, Served] = {
             lambda parts, request, context: consumer_group_describe.handle(request, context, parts.groups),
         ),
         _later(
-            InitProducerIdRequest, lambda parts, request, context: init_producer_id.handle(request, context, parts.transactions)
+            InitProducerIdRequest,
+            lambda parts, request, context: init_producer_id.handle(
+                request, context, parts.transactions.requests, parts.transactions.producer_ids
+            ),
         ),
         _later(
             AddPartitionsToTxnRequest,
-            lambda parts, request, context: add_partitions_to_txn.handle(request, context, parts.image, parts.transactions),
+            lambda parts, request, context: add_partitions_to_txn.handle(
+                request, context, parts.image, parts.transactions.requests
+            ),
         ),
         _later(
             AddOffsetsToTxnRequest,
             lambda parts, request, context: add_offsets_to_txn.handle(
-                request, context, parts.topics, parts.groups, parts.transactions
+                request, context, parts.topics, parts.groups, parts.transactions.requests
             ),
         ),
         _later(
@@ -344,18 +349,18 @@ APIS: Mapping[int, Served] = {
                 request, context, parts.image, parts.groups, parts.verification, parts.replicas
             ),
         ),
-        _later(EndTxnRequest, lambda parts, request, context: end_txn.handle(request, context, parts.transactions)),
+        _later(EndTxnRequest, lambda parts, request, context: end_txn.handle(request, context, parts.transactions.requests)),
         _later(
             WriteTxnMarkersRequest,
             lambda parts, request, context: write_txn_markers.handle(request, context, parts.marker_writer),
         ),
         _later(
             DescribeTransactionsRequest,
-            lambda parts, request, context: describe_transactions.handle(request, context, parts.transactions),
+            lambda parts, request, context: describe_transactions.handle(request, context, parts.transactions.shards),
         ),
         _later(
             ListTransactionsRequest,
-            lambda parts, request, context: list_transactions.handle(request, context, parts.transactions),
+            lambda parts, request, context: list_transactions.handle(request, context, parts.transactions.shards),
         ),
         _now(
             DescribeProducersRequest, lambda parts, request, context: describe_producers.handle(request, context, parts.replicas)

@@ -2,7 +2,7 @@
 
 from headrace.broker.administration.topics import Topics
 from headrace.broker.coordinators.groups.coordinator import GroupShards
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.requests import TransactionRequests
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import AddPartitions
@@ -20,7 +20,7 @@ async def handle(
     context: RequestContext,
     topics: Topics,
     groups: GroupShards,
-    transactions: TransactionCoordinator,
+    transactions: TransactionRequests,
 ) -> AddOffsetsToTxnResponse:
     try:
         # The group may not have looked for its coordinator yet: then this makes the topic.

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.requests import TransactionRequests
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
@@ -29,7 +29,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(
-    request: AddPartitionsToTxnRequest, context: RequestContext, image: CurrentImage, transactions: TransactionCoordinator
+    request: AddPartitionsToTxnRequest, context: RequestContext, image: CurrentImage, transactions: TransactionRequests
 ) -> AddPartitionsToTxnResponse:
     if context.api_version >= FROM_BROKERS_SINCE:
         results = await asyncio.gather(
@@ -47,7 +47,7 @@ async def handle(
 
 
 async def _answer(
-    image: CurrentImage, transactions: TransactionCoordinator, transaction: AddPartitionsToTxnTransaction, context: RequestContext
+    image: CurrentImage, transactions: TransactionRequests, transaction: AddPartitionsToTxnTransaction, context: RequestContext
 ) -> AddPartitionsToTxnResult:
     partitions = frozenset(TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions)
     errors = _left_out(image, partitions, context) or await _ask(transactions, transaction, partitions, context)
@@ -73,7 +73,7 @@ def _why_not(image: CurrentImage, partition: TopicPartition, context: RequestCon
 
 
 async def _ask(
-    transactions: TransactionCoordinator,
+    transactions: TransactionRequests,
     transaction: AddPartitionsToTxnTransaction,
     partitions: frozenset[TopicPartition],
     context: RequestContext,

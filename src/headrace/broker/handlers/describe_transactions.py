@@ -1,7 +1,7 @@
 """DescribeTransactions: the transactions that this broker coordinates, in full."""
 
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.entries import by_topic
+from headrace.broker.coordinators.transactions.requests import TransactionShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Description
 from headrace.coordination.transaction.shard import TransactionShard
@@ -16,18 +16,18 @@ from headrace.wire.messages.describe_transactions import (
 
 
 async def handle(
-    request: DescribeTransactionsRequest, context: RequestContext, transactions: TransactionCoordinator
+    request: DescribeTransactionsRequest, context: RequestContext, transactions: TransactionShards
 ) -> DescribeTransactionsResponse:
     found = [await _describe(transactions, transactional_id, context) for transactional_id in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=tuple(_state(each, context) for each in found))
 
 
-async def _describe(transactions: TransactionCoordinator, transactional_id: str, context: RequestContext) -> Description:
+async def _describe(transactions: TransactionShards, transactional_id: str, context: RequestContext) -> Description:
     if not transactional_id:
         return Description(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
     try:
         context.require(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-        return await transactions.shards.look(transactional_id, TransactionShard.describe, transactional_id)
+        return await transactions.look(transactional_id, TransactionShard.describe, transactional_id)
     except RequestError as error:
         return Description(transactional_id=transactional_id, error=error.code)
 

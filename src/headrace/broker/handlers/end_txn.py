@@ -1,6 +1,6 @@
 """EndTxn: commit or abort.  The answer means that the outcome is decided for good; its markers follow."""
 
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.requests import TransactionRequests
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import EndTransaction, Identified
@@ -13,7 +13,7 @@ KNOWS_FENCED_FROM = 2
 BUMPS_EPOCH_FROM = 5
 
 
-async def handle(request: EndTxnRequest, context: RequestContext, transactions: TransactionCoordinator) -> EndTxnResponse:
+async def handle(request: EndTxnRequest, context: RequestContext, transactions: TransactionRequests) -> EndTxnResponse:
     end = EndTransaction(
         transactional_id=request.transactional_id,
         producer=ProducerIdentity(request.producer_id, request.producer_epoch),

@@ -9,7 +9,7 @@ from headrace.broker.administration.topics import Topics
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.placement import partition_for
 from headrace.broker.coordinators.shards import Shards
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.requests import TransactionShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.partitions.replica_changes import Settled
@@ -33,7 +33,7 @@ async def handle(
     image: CurrentImage,
     topics: Topics,
     groups: GroupShards,
-    transactions: TransactionCoordinator,
+    transactions: TransactionShards,
     settled: Settled,
     broker_id: int,
 ) -> FindCoordinatorResponse:
@@ -59,7 +59,7 @@ class _Search:
     image: CurrentImage
     topics: Topics
     groups: GroupShards
-    transactions: TransactionCoordinator
+    transactions: TransactionShards
     settled: Settled
     broker_id: int
 
@@ -85,7 +85,7 @@ class _Search:
         if leader is None or endpoint is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
         if leader.broker_id == self.broker_id:
-            shards: Shards[Any] = self.groups if key_type == 0 else self.transactions.shards
+            shards: Shards[Any] = self.groups if key_type == 0 else self.transactions
             if not shards.leads(index):
                 # The metadata knows the topic and this broker is about to take it up.
                 await self.settled()

@@ -1,6 +1,7 @@
 """InitProducerId: an identity for an idempotent producer, from any broker, or for a transactional one, from its coordinator."""
 
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.producer_ids import ProducerIdClaims
+from headrace.broker.coordinators.transactions.requests import TransactionRequests
 from headrace.broker.handlers.producer_errors import fenced_as_known
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.requests import Identified, InitProducerId
@@ -13,10 +14,13 @@ KNOWS_FENCED_FROM = 4
 
 
 async def handle(
-    request: InitProducerIdRequest, context: RequestContext, transactions: TransactionCoordinator
+    request: InitProducerIdRequest,
+    context: RequestContext,
+    transactions: TransactionRequests,
+    producer_ids: ProducerIdClaims,
 ) -> InitProducerIdResponse:
     try:
-        answer = await _identify(transactions, request)
+        answer = await _identify(transactions, producer_ids, request)
     except RequestError as error:
         answer = Identified(error.code)
     return InitProducerIdResponse(
@@ -26,10 +30,12 @@ async def handle(
     )
 
 
-async def _identify(transactions: TransactionCoordinator, request: InitProducerIdRequest) -> Identified:
+async def _identify(
+    transactions: TransactionRequests, producer_ids: ProducerIdClaims, request: InitProducerIdRequest
+) -> Identified:
     expected = _expected(request)
     if request.transactional_id is None:
-        return Identified(ErrorCode.NONE, await transactions.producer_ids.take(), 0)
+        return Identified(ErrorCode.NONE, await producer_ids.take(), 0)
     init = InitProducerId(
         transactional_id=request.transactional_id,
         timeout_ms=request.transaction_timeout_ms,
@@ -39,7 +45,7 @@ async def _identify(transactions: TransactionCoordinator, request: InitProducerI
     )
     # Who asks too early, or the wrong broker, hears so before any id is claimed for it.
     transactions.shards.partition_of(request.transactional_id)
-    await transactions.producer_ids.have_some()
+    await producer_ids.have_some()
     return await transactions.ask(request.transactional_id, TransactionShard.init_producer_id, init)
 
 

@@ -1,6 +1,6 @@
 """ListTransactions: the transactions that this broker coordinates, by state, producer, age and name."""
 
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
+from headrace.broker.coordinators.transactions.requests import TransactionShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.coordination.transaction.describing import unknown_states
 from headrace.coordination.transaction.requests import ListFilter
@@ -15,7 +15,7 @@ from headrace.wire.messages.list_transactions import (
 
 
 async def handle(
-    request: ListTransactionsRequest, context: RequestContext, transactions: TransactionCoordinator
+    request: ListTransactionsRequest, context: RequestContext, transactions: TransactionShards
 ) -> ListTransactionsResponse:
     filtered = ListFilter(
         states=frozenset(request.state_filters),
@@ -24,8 +24,7 @@ async def handle(
         transactional_id_pattern=request.transactional_id_pattern,
     )
     try:
-        shards = transactions.shards
-        found = await shards.look_everywhere(TransactionShard.list, filtered, shards.now())
+        found = await transactions.look_everywhere(TransactionShard.list, filtered, transactions.now())
     except RequestError as error:
         return ListTransactionsResponse(error_code=error.code, unknown_state_filters=(), transaction_states=())
     return ListTransactionsResponse(

@@ -1,15 +1,12 @@
 """The transaction coordinator of this broker: one shard for each partition of `__transaction_state` that it leads.
 
-Has markers written once their decision is committed, and requests wait a little for them.
+Has markers written once their decision is committed.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Protocol, TypeVar
 
 from headrace.broker.cluster.peers import Peers
-from headrace.broker.coordinators.led_shard import LedShard, Request, ShardContext
+from headrace.broker.coordinators.led_shard import LedShard, ShardContext
 from headrace.broker.coordinators.placement import coordinating_partition
 from headrace.broker.coordinators.roles import RoleFollower
 from headrace.broker.coordinators.shards import Shards
@@ -17,30 +14,17 @@ from headrace.broker.coordinators.transactions.entries import TransactionEntryCo
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.coordinators.transactions.markers import MarkerSender
 from headrace.broker.coordinators.transactions.producer_ids import ProducerIdClaims
+from headrace.broker.coordinators.transactions.requests import TransactionRequests, TransactionShards
 from headrace.broker.coordinators.waiting import MarkersOf, Waiting
 from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.supervision.supervision import Scope, Spawn
-from headrace.coordination.decision import Decision, Token
-from headrace.coordination.moment import Moment
 from headrace.coordination.transaction.requests import TransactionSettings
 from headrace.coordination.transaction.shard import TransactionShard
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import TRANSACTION_STATE
-
-# How long a request waits for the markers of the transaction before it.  Clients wait longer between their own attempts.
-MARKER_PATIENCE_S = 0.1
-
-
-class _Answered(Protocol):
-    @property
-    def error(self) -> ErrorCode: ...
-
-
-Answered = TypeVar("Answered", bound=_Answered)
 
 
 def transaction_settings(config: BrokerConfig) -> TransactionSettings:
@@ -84,7 +68,8 @@ class TransactionCoordinator:
             waiting=self.waiting,
             on_committed=self._on_committed,
         )
-        self.shards: Shards[TransactionShard] = Shards(context, self._partition_of)
+        self.shards: TransactionShards = Shards(context, self._partition_of)
+        self.requests = TransactionRequests(self.shards, self.waiting)
         self.sender = MarkerSender(
             config["node.id"], cluster, self.shards, peers, marker_writer, spawn, on_written=self._on_markers_written
         )
@@ -99,32 +84,6 @@ class TransactionCoordinator:
 
     def _partition_of(self, transactional_id: str) -> int:
         return coordinating_partition(self._cluster.image, TRANSACTION_STATE, transactional_id)
-
-    # --- requests ---------------------------------------------------------------------------------------------------------
-
-    async def ask(
-        self,
-        transactional_id: str,
-        decide: Callable[[TransactionShard, Request, Token, Moment], Decision[Answered]],
-        request: Request,
-    ) -> Answered:
-        """Have the shard decide; while the markers of the transaction before are on their way, wait for them and ask again."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + MARKER_PATIENCE_S
-        while True:
-            answer = await self.shards.ask(transactional_id, decide, request)
-            patience_s = deadline - loop.time()
-            if answer.error is not ErrorCode.CONCURRENT_TRANSACTIONS or patience_s <= 0:
-                return answer
-            # Late, or the shard has moved: whichever it is, the next answer says it.
-            with suppress(RequestError):
-                await self._wait_for_markers(transactional_id, patience_s)
-
-    async def _wait_for_markers(self, transactional_id: str, patience_s: float) -> None:
-        led = self.shards.serving(self._partition_of(transactional_id))
-        found = led.shard.get(transactional_id)
-        if found is not None and found.prepared:
-            await self.waiting.wait(MarkersOf(led.index, transactional_id), patience_s)
 
     # --- markers ----------------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.broker.cluster.peers import Peers, PeerUnreachable
-from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.entries import by_topic
+from headrace.broker.coordinators.transactions.requests import TransactionRequests
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.supervision.supervision import Spawn
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
@@ -83,7 +83,7 @@ class TransactionVerification:
     def __init__(
         self,
         broker_id: int,
-        transactions: TransactionCoordinator,
+        transactions: TransactionRequests,
         *,
         cluster: ClusterMetadata,
         peers: Peers,
