@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.coordination.share.delivery import AcknowledgeType, AcquireMode, RecordState, laid_over
+from headrace.coordination.share.delivery import AcknowledgeType, AcquireMode, RecordState, StateBatch, laid_over
 from headrace.coordination.share.partition import Acknowledgement, Change, LogBatch, ShareLimits, SharePartition, Wish
 from headrace.model.errors import RequestError
 
@@ -34,7 +34,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.records: dict[int, ModelRecord] = {}  # of those that were ever delivered and still are in the log
         self.accepted: set[int] = set()  # and told so
         self.now = 0.0
-        self.kept: tuple[object, ...] = ()
+        self.kept: tuple[StateBatch, ...] = ()
         self.kept_start = 0
         self.pending: list[tuple[Change, dict[int, AcknowledgeType]]] = []
 
@@ -75,15 +75,23 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule(
         member=MEMBERS,
-        first=st.integers(0, 60),
+        which=st.integers(0, 20),
+        is_wild=st.sampled_from([True, False, False, False]),
         kinds=st.lists(st.sampled_from(AcknowledgeType), min_size=1, max_size=6),
         single=st.booleans(),
         size=st.integers(1, 8),
     )
-    def acknowledge(self, member: str, first: int, kinds: list[AcknowledgeType], single: bool, size: int) -> None:
+    def acknowledge(self, member: str, which: int, is_wild: bool, kinds: list[AcknowledgeType], single: bool, size: int) -> None:
         types = tuple(kinds[:1]) if single else tuple(kinds)
-        first += max(0, self.partition.start - 5)
-        end = first + (size if single else len(kinds))
+        first = max(0, self.partition.start - 5) + which
+        held = sorted(offset for offset, each in self.records.items() if each.holder is not None and not each.is_pending)
+        if held and not is_wild:
+            first = held[which % len(held)]
+            member = self.records[first].holder or ""
+            size = min(size, next(n for n in range(1, 100) if not self._may_acknowledge(member, first + n)))
+            types = types[:size]
+        single = len(types) == 1
+        end = first + (size if single else len(types))
         words = {offset: types[0] if single else types[offset - first] for offset in range(first, end)}
         words = {offset: kind for offset, kind in words.items() if offset >= self.partition.start}
         may = all(self._may_acknowledge(member, offset) for offset in words)
@@ -132,7 +140,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     def _keep(self, change: Change) -> None:
         self.kept_start = max(self.kept_start, change.start)
-        self.kept = laid_over(self.kept, change.batches, self.kept_start)  # type: ignore[arg-type]
+        self.kept = laid_over(self.kept, change.batches, self.kept_start)
 
     @rule(member=MEMBERS)
     def release(self, member: str) -> None:
@@ -166,10 +174,10 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """The leader is another one, which knows what was kept: what was told as accepted is done, all else may come again."""
-        self.partition = SharePartition(max(self.kept_start, 0), self.kept, LIMITS)  # type: ignore[arg-type]
+        self.partition = SharePartition(max(self.kept_start, 0), self.kept, LIMITS)
         self.partition.on_log_start(self.log_start)
         self.records = {offset: record for offset, record in self.records.items() if offset >= self.log_start}
-        counts = {offset: batch for batch in self.kept for offset in range(batch.first, batch.end)}  # type: ignore[attr-defined]
+        counts = {offset: batch for batch in self.kept for offset in range(batch.first, batch.end)}
         for offset, record in list(self.records.items()):
             batch = counts.get(offset)
             if (batch is not None and batch.state is not RecordState.AVAILABLE) or offset < self.partition.start:
