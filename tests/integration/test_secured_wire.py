@@ -14,8 +14,8 @@ from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.contact import address_of
 from headrace.host.certificates import DevelopmentAuthority
 from headrace.testing import Broker
-from tests.integration.test_sign_in import ISSUER, Issuer
 from tests.support.certificates import Authority
+from tests.support.issuer import ISSUER, Issuer
 
 LISTENERS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
