@@ -69,9 +69,9 @@ bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEE
 compat-java: $(STAMPS)/test ## The official Java client and Kafka's tools, and its dump tool on our segment files (needs Maven and a JDK)
 	@$(BIN)/python -m tests.compat.java $(ARGS)
 
-compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics (needs Go, and its module proxy once)
-	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers .
-	@$(BIN)/python -m pytest tests/compat/test_compacted.py $(ARGS)
+compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics, and signed in (needs Go, and its module proxy once)
+	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers . && go build -o $(CURDIR)/.cache/compat-go/secured ./secured
+	@$(BIN)/python -m pytest tests/compat/test_compacted.py tests/compat/security/test_franz_go.py $(ARGS)
 
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
 	@$(BIN)/headrace demo $(ARGS)

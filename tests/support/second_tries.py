@@ -16,6 +16,7 @@ PROCESSES = (
     "tests/cluster/test_machines.py",
     "tests/cluster/test_rolling_restart.py",
     "tests/cluster/test_torture.py",
+    "tests/compat/security/test_franz_go.py",
     "tests/compat/security/test_kafkajs.py",
     "tests/compat/security/test_kcat.py",
     "tests/compat/test_compacted.py",

@@ -1,4 +1,4 @@
-"""`make compat-java`: the official Java client and Kafka's own tools against a broker of ours, then its dump tool over our files.
+"""`make compat-java`: the official Java client and Kafka's own tools against brokers of ours, then its dump tool over our files.
 
 `--against=HOST:PORT` plays the tools alone, against an Apache Kafka that listens there: what our table expects holds for it, too.
 Needs Maven, a JDK 17 and a reachable Maven repository; says so and ends with 1 where they are missing.
@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing import Broker
 from tests.compat import compacted_topics
-from tests.compat.java import tools_story
+from tests.compat.java import secured_story, tools_story
+from tests.compat.security.stage import secured
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "compat-java"
@@ -43,6 +44,7 @@ def main() -> int:
             stories = subprocess.run(["java", "-cp", client, "Compat", broker.bootstrap], check=False)
             failed = play_tools(broker.bootstrap)
             write_many_segments(broker.bootstrap)
+        failed += play_secured_tools()
         stuck = read_compacted(client)
         complaints = dump_all(dump, Path(data))
         blind = dump_misses_a_flipped_bit(dump, Path(data) / "many-0")
@@ -52,6 +54,14 @@ def main() -> int:
 def play_tools(bootstrap: str, *, is_kafka: bool = False) -> int:
     with tempfile.TemporaryDirectory(prefix="headrace-tools-") as files:
         return tools_story.play(class_path("tools", "compile"), bootstrap, Path(files), is_kafka=is_kafka)
+
+
+def play_secured_tools() -> int:
+    with tempfile.TemporaryDirectory(prefix="headrace-secured-") as folder:
+        files = Path(folder) / "files"
+        files.mkdir()
+        with secured(Path(folder)) as stage:
+            return secured_story.play(class_path("tools", "compile"), stage, files)
 
 
 def read_compacted(class_path: str) -> int:

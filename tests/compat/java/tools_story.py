@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.compat.java.tools_table import CASES, FILES, TOOLS, Case
@@ -20,11 +21,16 @@ def play(class_path: str, bootstrap: str, files: Path, *, is_kafka: bool = False
     """How many commands ended otherwise than they should."""
     for name, content in FILES.items():
         (files / name).write_text(json.dumps(content))
+    return play_steps(class_path, ((case, bootstrap) for case in CASES), files, is_kafka=is_kafka)
+
+
+def play_steps(class_path: str, steps: Iterable[tuple[Case, str]], files: Path, *options: str, is_kafka: bool = False) -> int:
+    """The same for commands of another table, each with the address that it is for; the options are Java's."""
     failed = 0
     with subprocess.Popen(
-        ["java", HEAP, "-cp", class_path, "Tools"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["java", HEAP, *options, "-cp", class_path, "Tools"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        for case in CASES:
+        for case, bootstrap in steps:
             code, printed = _run(process, case, bootstrap, files)
             wrong = _what_is_wrong(case, code, printed, is_kafka=is_kafka)
             print(

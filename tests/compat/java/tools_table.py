@@ -9,7 +9,6 @@ from dataclasses import dataclass
 FEATURE_LEVELS = "each feature runs at its one level; none can be turned down"
 NO_RAFT = "there is no Raft quorum of controllers and no metadata.version or kraft.version: the metadata is in the store"
 NO_CLIENT_METRICS = "client metrics cannot be subscribed to"
-NO_SCRAM = "there are no SCRAM users"
 OUR_NAMES = "loggers carry our names"
 
 
@@ -40,6 +39,7 @@ TOOLS = {
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
@@ -234,13 +234,6 @@ SETTINGS = (
     case("configs --entity-type ips --entity-name 127.0.0.9 --alter --add-config connection_creation_rate=100", 0, "Completed"),
     case("configs --entity-type ips --describe", 0, "ip '127.0.0.9' are connection_creation_rate=100.0"),
     case("configs --entity-type ips --entity-name 127.0.0.9 --alter --delete-config connection_creation_rate", 0, "Completed"),
-    case(
-        "configs --entity-type users --entity-name bob --alter --add-config SCRAM-SHA-256=[password=x]",
-        1,
-        "UnsupportedVersionException",
-        kafka=0,
-        why=NO_SCRAM,
-    ),
     case(
         "client-metrics --alter --name m --interval 1000 --metrics org.apache",
         1,
