@@ -7,8 +7,10 @@ import re
 import sys
 from pathlib import Path
 
+from headrace.broker.metrics.catalog import SUBJECTS, families_of, page_of
 from headrace.broker.routes import APIS
 from headrace.cli.node.settings import variable_of
+from headrace.metrics.families import Family, Kind
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Setting, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS
@@ -170,9 +172,41 @@ The table is Kafka's, and is what brokers with [`authorizer=acl`](authorization.
 |---|---|---|---|---|"""
 
 
+def metrics_page() -> str:
+    """Every metric, by what it is about."""
+    sections = [
+        "\n".join([f"\n## {subject}\n", _METRICS_TABLE, *(_metric(family) for family in families_of(module))])
+        for subject, module in SUBJECTS.items()
+    ]
+    return "\n".join([NOTE + _METRICS_OPENING, *sections, ""])
+
+
+def _metric(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels) or "–"
+    kind = "histogram" if family.kind is Kind.HISTOGRAM else family.kind
+    return f"| `{family.name}` | {kind} | {labels} | `{page_of(family)}` | {_cell(family.text)} |"
+
+
+_METRICS_TABLE = """| metric | kind | labels | page | what it says |
+|---|---|---|---|---|"""
+
+_METRICS_OPENING = """# Metrics
+
+A broker tells its metrics over HTTP, in Prometheus' text format or in OpenMetrics, as the asker prefers: at
+`headrace.metrics.listener=HOST:PORT`, and at `headrace.health.listener` beside `/live` and `/ready`. Neither is set by
+default. There are two pages: `/metrics` has few series, however many topics there are, and is meant for every
+installation; `/metrics/detail` has those by topic, partition, group and client. [Operating](operating.md#metrics) says
+how to scrape them and what to watch.
+
+Counters begin at zero with each start of the broker. Times are in seconds and sizes in bytes. Bounds of histograms are
+powers of two: of microseconds for times, of one for sizes and numbers. A series appears when there is something to tell:
+an API nobody has called is not on the page."""
+
+
 PAGES = {
     "settings.md": settings_page,
     "wire.md": wire_page,
+    "metrics.md": metrics_page,
     "permissions.md": permissions_page,
     "commands.md": lambda: NOTE + commands_page(),
     "architecture.svg": picture,

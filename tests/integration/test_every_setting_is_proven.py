@@ -82,6 +82,9 @@ PROOFS: dict[str, Proof] = {
     ),
     "inter.broker.listener.name": Proof(LISTENERS, "test_brokers_talk_over_the_inter_broker_listener_and_clients_over_theirs"),
     "headrace.health.listener": Proof("integration/test_health.py", "test_a_broker_that_serves_is_alive_and_ready"),
+    "headrace.metrics.listener": Proof(
+        "integration/test_metrics_pages.py", "test_metrics_are_told_at_their_own_address_and_where_health_is"
+    ),
     # -- TLS
     "ssl.keystore.type": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),
     "ssl.keystore.location": Proof(TLS, "test_a_certificate_about_to_expire_is_warned_about"),

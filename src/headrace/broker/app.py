@@ -6,16 +6,21 @@ A single node is a cluster of one: the same metadata, the same partitions, only 
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.access.admission import refusal
-from headrace.broker.health.health import Condition, HealthListener, Phase, not_serving, serving
+from headrace.broker.health.health import Condition, HealthPages, Phase, not_serving, serving
 from headrace.broker.housekeeping.housekeeping import positions
+from headrace.broker.metrics.collecting import Collection
+from headrace.broker.metrics.collectors.process import ProcessCollector
+from headrace.broker.metrics.figures import Figures
+from headrace.broker.metrics.pages import MetricsPages
 from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.network.http_listener import HttpListener
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.flushing import FLUSH_THREADS, portions_for_threads
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
@@ -48,6 +53,9 @@ from headrace.model.errors import RequestError
 from headrace.model.listeners import Address, check_names, read_listeners
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
+
+if TYPE_CHECKING:
+    from headrace.broker.network.http_listener import Page
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +93,18 @@ class Broker:
         self.tls: Tls | None = None
         self.sign_ins: SignIns | None = None
         self.phase = Phase.STARTING
-        self.health = HealthListener(config["headrace.health.listener"], self.condition)
+        self.figures = Figures()
+        self.collection = Collection(self.clock)
+        pages = MetricsPages(self.collection).by_path
+        self.health = self._http_listener("headrace.health.listener", HealthPages(self.condition).by_path | pages)
+        self.metrics = self._http_listener("headrace.metrics.listener", pages)
         # All that goes on in this broker, and the part of it that came up on the way and is done once.
         self.supervisor = Supervisor(self.clock, on_end=self._on_end)
         self._one_offs = self.supervisor.scope("one-offs")
         # Who waits for the start, while it lasts; what stops the broker, once that has begun.
         self._starting: asyncio.Task[Any] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._on_pages_closed: Callable[[], None] = lambda: None
         # Hears when the broker ends by itself; `stop` then raises why.
         self.on_end: Callable[[], None] = lambda: None
 
@@ -115,6 +128,9 @@ class Broker:
         if self.phase is not Phase.SERVING:
             return not_serving(self.phase)
         return serving(self.parts.participation, self.tls.reasons() if self.tls is not None else ())
+
+    def _http_listener(self, setting: str, pages: "Mapping[str, Page]") -> HttpListener:
+        return HttpListener(setting, self.config[setting], pages)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], kind: str = "") -> None:
         """Run something once, beside the event loop's present work; it ends with the broker at the latest."""
@@ -145,8 +161,8 @@ class Broker:
         async with AsyncExitStack() as undoing:
             if self.listeners.have_tls:
                 self.tls = Tls(self.live_config, self.listeners, self.clock, self.loop, self.supervisor.scope("handshakes"))
-            await self.health.start()
-            undoing.push_async_callback(self.health.close)
+            undoing.push_async_callback(self._close_pages)
+            await self._open_pages()
             undoing.push_async_callback(self._undo_storage)
             await self._in_thread(self._open_storage)
             self.store = await self.host.open_store(self.config, self.host.entropy)
@@ -184,6 +200,22 @@ class Broker:
         else:
             self.storage.release()
 
+    async def _open_pages(self) -> None:
+        """Tell over HTTP how it is, and what it counts, where that is wanted; nobody measures anything where it is not."""
+        await self.health.start()
+        await self.metrics.start()
+        if self.health.address is not None or self.metrics.address is not None:
+            process = ProcessCollector(self.figures.loop_delay, self.clock.monotonic)
+            self.collection.collectors.append(process)
+            process.pauses.start()
+            self._on_pages_closed = process.pauses.stop
+            self.supervisor.start("loop watch", process.watch_loop, Rule.RESTART)
+
+    async def _close_pages(self) -> None:
+        self._on_pages_closed()
+        await self.metrics.close()
+        await self.health.close()
+
     async def _in_thread(self, function: Callable[..., None], *arguments: Any) -> None:
         """Return when it is done, also when the start is given up meanwhile: what a thread does cannot be taken back."""
         working = self.loop.run_in_executor(None, function, *arguments)
@@ -208,15 +240,30 @@ class Broker:
             storage=self.storage,
             inter_broker_listener=self.listeners.of_brokers,
             tls=self.tls,
+            figures=self.figures,
         )
         # Before anybody can write.
         parts.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
         self.dispatcher = Dispatcher(
-            routes(parts), parts.throttling, parts.request_tasks, self.clock, parts.access_rules.guard, refusal
+            routes(parts),
+            parts.throttling,
+            parts.request_tasks,
+            self.clock,
+            parts.access_rules.guard,
+            refusal,
+            self.figures.network,
         )
         if self.listeners.have_sasl:
             self.sign_ins = await self._make_sign_ins(parts)
-        self.server = Server(self.config, self.dispatcher.start, self.loop, self.tls, self.sign_ins)
+        self.server = Server(
+            self.config,
+            self.dispatcher.start,
+            self.loop,
+            self.tls,
+            self.sign_ins,
+            figures=self.figures.network,
+            monotonic=self.clock.monotonic,
+        )
         self.server.connection_wait = parts.throttling.connection_wait
         await self._join(parts)
 
@@ -243,6 +290,7 @@ class Broker:
         if self.sign_ins is not None and self.sign_ins.token_keys is not None:
             self.supervisor.start("keys of tokens", self.sign_ins.token_keys.fetch_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
+        self.collection.collectors += parts.collectors(self.server)
         parts.housekeeping.start(self.supervisor.scope("housekeeping"))
         logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
 
@@ -358,7 +406,7 @@ class Broker:
         await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, portion) for portion in portions))
         await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
         await self.store.close()
-        await self.health.close()
+        await self._close_pages()
 
     async def _flush_everything(self) -> None:
         """In many threads at once, as logs are closed after it."""
@@ -378,7 +426,7 @@ class Broker:
 
     async def _let_go(self) -> None:
         self.supervisor.shut()
-        await self.health.close()
+        await self._close_pages()
         await self.server.close()
         await self.supervisor.close()
         if self.sign_ins is not None:

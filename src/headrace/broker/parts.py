@@ -37,8 +37,13 @@ from headrace.broker.health.disk_space import DiskSpace
 from headrace.broker.housekeeping.cleaner import Cleaner
 from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.housekeeping.housekeeping import Housekeeping
+from headrace.broker.metrics.collecting import Collector
+from headrace.broker.metrics.collectors.network import NetworkCollector
+from headrace.broker.metrics.collectors.partitions import PartitionsCollector
+from headrace.broker.metrics.figures import Figures
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
+from headrace.broker.network.server import Server
 from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.cutting import LogCutter
 from headrace.broker.partitions.flushing import Flusher
@@ -66,6 +71,7 @@ from headrace.model.listeners import Listener
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
 from headrace.security.quotas import Quotas
+from headrace.wire.apis import ApiKey
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +105,9 @@ class Parts:
         storage: Storage,
         inter_broker_listener: Listener,
         tls: Tls | None = None,
+        figures: Figures | None = None,
     ) -> None:
+        self.figures = figures or Figures()
         self.host = host
         self.clock = host.clock
         self.loop = loop
@@ -164,7 +172,9 @@ class Parts:
             self.supervisor.scope("replicas"),
             self.space,
             PageCache(self.host.page_cache_bytes),
+            self.figures.writes,
         )
+        self.replica_changes.on_removed.append(lambda partition: self.figures.gone.take_over(partition.traffic))
         self.removal = FileRemoval(self.loop, self.space)
         self.replica_changes.unlink_later = self.removal.unlink_later
 
@@ -311,10 +321,22 @@ class Parts:
         )
         self.replica_changes.on_removed.append(self.housekeeping.on_removed)
 
+    def collectors(self, server: Server) -> list[Collector]:
+        """What tells the numbers of all of these."""
+        figures = self.figures
+        return [
+            NetworkCollector(figures.network, server),
+            PartitionsCollector(
+                self.replicas, figures.gone, figures.writes, figures.network.by_api[ApiKey.PRODUCE], self.sessions
+            ),
+        ]
+
     def _make_network(self) -> None:
         self.quotas = Quotas(lambda: self.image().quotas, lambda: len(self.image().brokers))
         self.topic_sizes = TopicSizes(self.replicas, self.image, self.peers, self.spawn, self.loop.time, self.broker_id)
-        self.throttling = Throttling(self.quotas, self.image, self.loop.time, self.topic_sizes.size_of)
+        self.throttling = Throttling(
+            self.quotas, self.image, self.loop.time, self.topic_sizes.size_of, self.figures.network.throttled
+        )
         self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
         self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)
         self.request_tasks = RequestTasks(self.supervisor.scope("requests"))

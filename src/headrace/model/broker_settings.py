@@ -60,7 +60,14 @@ _SERVER = (
         "headrace.health.listener",
         Kind.STRING,
         None,
-        "The address, HOST:PORT, where `/live` and `/ready` tell over HTTP how the broker is; none by default.",
+        "The address, HOST:PORT, where `/live` and `/ready` tell over HTTP how the broker is, and where its metrics are, too; "
+        "none by default.",
+    ),
+    _fixed(
+        "headrace.metrics.listener",
+        Kind.STRING,
+        None,
+        "The address, HOST:PORT, where `/metrics` and `/metrics/detail` are read over HTTP; none by default.",
     ),
     _fixed("log.dirs", Kind.STRING, "data", "The directory that holds the logs."),
     _fixed("headrace.memory", Kind.BOOLEAN, False, "Whether everything is kept in memory and no file is written."),

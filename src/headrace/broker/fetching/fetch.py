@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.broker.fetching.answering import Answers
@@ -14,7 +14,9 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import warm_up
+from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk
+from headrace.metrics.histogram import Seconds
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest
 
 RunTask = Callable[[Coroutine[Any, Any, None], PendingReply], object]
@@ -29,6 +31,8 @@ class Surroundings:
     run_task: RunTask
     answers: Answers
     bytes_max: int
+    clock: Clock = field(default_factory=SystemClock)
+    cold_reads: Seconds = field(default_factory=Seconds)
 
 
 class Fetch:
@@ -144,10 +148,13 @@ class Fetch:
 
     async def _warm_up_and_read(self, cold: list[tuple[Partition, FetchPartition]]) -> None:
         left = self._bytes_max
+        monotonic = self._surroundings.clock.monotonic
         for partition, wanted in cold:
             size = min(left, wanted.partition_max_bytes)
             if size > 0:
+                began = monotonic()
                 await warm_up(self._surroundings.loop, self._surroundings.disk, partition, wanted.fetch_offset, size)
+                self._surroundings.cold_reads.observe(monotonic() - began)
                 left -= size
         self._on_if_wanted(Event.WARMED)
 
@@ -185,8 +192,16 @@ class Fetch:
         self._send(read_all(self._interest.look_again(), self._reading, 0, at_least_one=False))
 
     def _send(self, readout: Readout) -> None:
+        is_replica = self._reading.is_replica
+        for partition, size, offsets in self._reading.served:
+            traffic = partition.traffic
+            if is_replica:
+                traffic.replicated_out += size
+            else:
+                traffic.bytes_out += size
+                traffic.records_out += offsets
         answers = self._surroundings.answers
-        answers.send(readout, self._interest, self._context, self._reply, is_replica=self._reading.is_replica)
+        answers.send(readout, self._interest, self._context, self._reply, is_replica=is_replica)
 
     def _let_go(self) -> None:
         self._reply.share.stop_waiting_to_reply()

@@ -19,6 +19,8 @@ class Reading(Protocol):
     is_replica: bool
     # Set when there was more to read than the reply has room for.
     filled_reply: bool
+    # What was read last, by partition, in bytes and in offsets.
+    served: list[tuple[Partition, int, int]]
 
     def may_read(self, partition: Partition) -> bool:
         """Whether this broker still is the one to ask."""
@@ -40,7 +42,7 @@ class Reading(Protocol):
 class ConsumerReading:
     """A consumer sees what is committed, or what the in-sync replicas have; perhaps from a follower nearby."""
 
-    __slots__ = ("_committed_only", "_nearby", "_rack", "filled_reply")
+    __slots__ = ("_committed_only", "_nearby", "_rack", "filled_reply", "served")
 
     is_replica = False
 
@@ -49,6 +51,7 @@ class ConsumerReading:
         self._rack = rack
         self._committed_only = committed_only
         self.filled_reply = False
+        self.served: list[tuple[Partition, int, int]] = []
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader or (self._nearby is not None and self._nearby.is_enabled)
@@ -83,6 +86,8 @@ class ConsumerReading:
             at_least_one=at_least_one,
         )
         data.records = read.data
+        if read.data:
+            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset))
         if read.next_offset < up_to and left < wanted.partition_max_bytes:
             self.filled_reply = True
         if self._committed_only:
@@ -99,7 +104,7 @@ class ConsumerReading:
 class ReplicaReading:
     """A follower gets the whole log of its leader, though not faster than it may catch up, and tells how far it has got."""
 
-    __slots__ = ("_replica_id", "_throttle", "filled_reply")
+    __slots__ = ("_replica_id", "_throttle", "filled_reply", "served")
 
     is_replica = True
 
@@ -107,6 +112,7 @@ class ReplicaReading:
         self._replica_id = replica_id
         self._throttle = throttle
         self.filled_reply = False
+        self.served: list[tuple[Partition, int, int]] = []
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader
@@ -137,6 +143,8 @@ class ReplicaReading:
             as_stored=True,
         )
         data.records = read.data
+        if read.data:
+            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset))
         if read.next_offset < log.end_offset and left < wanted.partition_max_bytes:
             self.filled_reply = True
         self._throttle.on_bytes(partition, self._replica_id, len(read.data))
@@ -183,6 +191,7 @@ def read_all(found_topics: list[FoundTopic], reading: Reading, left: int, *, at_
     topics = []
     size = 0
     is_urgent = reading.filled_reply = False
+    reading.served.clear()
     for topic, found in found_topics:
         answers = []
         for each in found:

@@ -163,6 +163,14 @@ class ReplicaSessions:
         self._sessions: dict[int, ReplicaSession] = {}
         self._last_id = 0
 
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all of them name."""
+        return sum(map(len, self._sessions.values()))
+
     def resume(self, follower: int, request: FetchRequest) -> ReplicaSession:
         """The session that a request belongs to, with what the request says taken in.  Raises RequestError."""
         session = self._begin(follower) if request.session_epoch == NEW_SESSION else self._go_on(follower, request)

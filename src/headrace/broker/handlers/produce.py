@@ -249,6 +249,8 @@ class _Produce:
 
     def _refuse(self, result: PartitionProduceResponse, error: RequestError) -> None:
         self._has_failed = True
+        if self._reply.figures is not None:
+            self._reply.figures.errors[error.code] += 1
         result.error_code = error.code
         result.error_message = error.message
         result.base_offset = result.log_append_time_ms = result.log_start_offset = -1

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from headrace.broker.cluster.participation import Participation
-from headrace.model.listeners import Address, parse_address
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from headrace.broker.network.http_listener import Page
 
 
 class Phase(StrEnum):
@@ -55,43 +56,16 @@ def serving(participation: Participation, more_reasons: tuple[str, ...] = ()) ->
     return Condition(ready, "DEGRADED" if reasons else "HEALTHY", reasons, behind)
 
 
-def health_address(text: str) -> Address:
-    """Where to listen; it speaks HTTP and may be written so."""
-    return parse_address(text.removeprefix("http://"))
+class HealthPages:
+    """`/live` and `/ready`."""
 
-
-class HealthListener:
-    """The HTTP address; nothing at all where none is set."""
-
-    def __init__(self, wanted: str | None, condition: Callable[[], Condition]) -> None:
-        """`wanted` is the address that was set; `condition` is how the broker is when somebody asks."""
-        self._wanted = wanted
+    def __init__(self, condition: Callable[[], Condition]) -> None:
+        """`condition` is how the broker is when somebody asks."""
         self._condition = condition
-        self._runner: web.AppRunner | None = None
-        self.address: Address | None = None
 
-    async def start(self) -> None:
-        if (wanted := self._wanted) is None:
-            return
-        # Most brokers do without, and start sooner for it.
-        from aiohttp import web
-
-        application = web.Application()
-        application.add_routes([web.get("/live", self._live), web.get("/ready", self._ready)])
-        self._runner = web.AppRunner(application, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, *health_address(wanted))
-        try:
-            await site.start()
-        except OSError as error:
-            await self.close()
-            raise OSError(f"headrace.health.listener={wanted}: {error.strerror}") from None
-        host, port, *_ = self._runner.addresses[0]
-        self.address = Address(host, port)
-
-    async def close(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+    @property
+    def by_path(self) -> "dict[str, Page]":
+        return {"/live": self._live, "/ready": self._ready}
 
     async def _live(self, request: "web.Request") -> "web.Response":
         return _answer(200, self._condition())

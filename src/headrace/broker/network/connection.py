@@ -12,6 +12,7 @@ from fcntl import ioctl
 from termios import FIONREAD
 from typing import TYPE_CHECKING, cast
 
+from headrace.broker.metrics.figures import ConnectionFigures
 from headrace.broker.network.pace import Pace
 from headrace.broker.network.pending_reply import FAILED, PendingReply
 from headrace.host.disk import Buffer
@@ -56,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self.listener = listener
         self.loop = server.loop
+        self.figures = ConnectionFigures(server.monotonic)
         self.share = server.memory.open()
         self._splitter = FrameSplitter(server.frame_bytes_max)
         # Lists, though taken from the front: they are short, and an empty deque takes 760 bytes of every idle connection.
@@ -72,7 +74,6 @@ class Connection(asyncio.BufferedProtocol):
         self._starting = False
         self._is_held_back = False
         self._turned_away = False
-        self._received_bytes = 0
         # Up to which of them it is read before the others have their turn, and whether they have it now.
         self._pause_at = BYTES_PER_TURN
         self._gives_way = False
@@ -116,8 +117,10 @@ class Connection(asyncio.BufferedProtocol):
         self.is_open = True
         self.last_active = self.loop.time()
         if not self._server.admit(self):
+            self._server.figures.refused += 1
             self.close("there are already max.connections connections")
         elif (seconds := self._server.connection_wait(self.client_host)) > 0:
+            self._server.figures.refused += 1
             self._turn_away(seconds)
 
     def _turn_away(self, seconds: float) -> None:
@@ -137,6 +140,8 @@ class Connection(asyncio.BufferedProtocol):
         self.share.close(self._kept_bytes)
         self._server.forget(self)
         for reply in replies:
+            if reply.figures is not None:
+                reply.figures.given_up += 1
             if (action := reply.when_closed) is not None:
                 reply.when_closed = None
                 reply.run(action)
@@ -148,17 +153,22 @@ class Connection(asyncio.BufferedProtocol):
         if self._turned_away:
             return
         self.last_active = self.loop.time()
-        self._received_bytes += nbytes
+        self.figures.received_bytes += nbytes
         try:
             self._frames.extend(self._splitter.buffer_updated(nbytes))
         except WireError as error:
+            self._server.figures.unreadable += 1
             self.close(f"it sent a frame that cannot be: {error}")
             return
+        if len(self._frames) > 1:
+            self.figures.note_waiting(len(self._frames))
         if self.share.is_in_line and self._frames:
             # The turn was for the frame that is complete now, not for the next one.
             self.share.stop_receiving()
         self._start_frames()
-        if self._received_bytes >= self._pause_at:
+        if self._frames:
+            self.figures.note_waiting(len(self._frames))
+        if self.figures.received_bytes >= self._pause_at:
             self._give_way()
         elif self._frames or self._splitter.partial is not None or self._read_paused or self._write_paused or self.share.requests:
             self._regulate()
@@ -171,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _gave_way(self) -> None:
         self._gives_way = False
-        self._pause_at = self._received_bytes + BYTES_PER_TURN
+        self._pause_at = self.figures.received_bytes + BYTES_PER_TURN
         self._regulate()
 
     def pause_writing(self) -> None:
@@ -190,6 +200,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """End the connection, for a reason worth one line in the log."""
         if self.is_open:
+            self._server.figures.cut_off += 1
             logger.warning("closed the connection from %s: %s", self.client_host or "an unknown peer", reason)
             self.abort()
 
@@ -245,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         """What is not read because there is no room is not the client's fault; it is not asked about then."""
         rate, seconds = self._server.slowest
         self._arriving = self._arriving or Pace()
-        if self._arriving.is_below(rate, seconds, thing=self._splitter.begun, moved=self._received_bytes, now=now):
+        if self._arriving.is_below(rate, seconds, thing=self._splitter.begun, moved=self.figures.received_bytes, now=now):
             return f"it sent a request more slowly than {rate:g} bytes a second"
         if not (self.share.has_turn and self._server.memory.is_short):
             self._turn = self._stopped = None
@@ -253,7 +264,9 @@ class Connection(asyncio.BufferedProtocol):
         self._stopped = self._stopped or Pace()
         standstill = seconds * STANDSTILL_PART
         # The others are asked to wait for whoever is slow, but not as long for one that has stopped.
-        if self._stopped.is_below(1 / standstill, standstill, thing=self._splitter.begun, moved=self._received_bytes, now=now):
+        if self._stopped.is_below(
+            1 / standstill, standstill, thing=self._splitter.begun, moved=self.figures.received_bytes, now=now
+        ):
             return f"others waited for memory while it stopped for {standstill:g} s amid a large request"
         self._turn = self._turn or Pace()
         if self._turn.is_below(1, STALL_SECONDS, thing=self._splitter.begun, moved=0, now=now):
@@ -273,17 +286,25 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests
 
     def _start_frames(self) -> None:
+        figures = self.figures
         while self._frames and self._may_start():
             frame = self._frames.pop(0)
-            reply = PendingReply(self)
+            reply = PendingReply(self, figures.arrival() if figures.arrived else 0.0)
+            figures.requests += 1
             self._replies.append(reply)
             try:
                 self._server.start(frame, self, reply)
             except WireError as error:
+                self._server.figures.unreadable += 1
                 self.close(f"it sent a request that cannot be read: {error}")
             except Exception:
                 logger.exception("a request from %s failed", self.client_host)
+                self._server.figures.failed += 1
                 self.close(FAILED)
+            if reply.buffers is None:
+                reply.worked_at = figures.monotonic()
+            else:
+                reply.worked_at = reply.answered_at
 
     def _may_start(self) -> bool:
         return (
@@ -398,16 +419,20 @@ class Connection(asyncio.BufferedProtocol):
         """Write the replies that are ready, up to and including the first large one."""
         parts: list[Buffer] = []
         total = 0
+        now = self.figures.monotonic()
         while total <= JOIN_BYTES_MAX and self._replies and (buffers := self._replies[0].buffers) is not None:
             reply = self._replies.pop(0)
             size = reply.size
             # Whoever still knows the reply does not hold its bytes.
             reply.buffers = ()
             self._held_bytes -= size
+            if reply.figures is not None:
+                reply.figures.on_sent(reply.arrived_at, reply.started_at, reply.worked_at, reply.answered_at, now)
             if size:
                 parts.append(size.to_bytes(4, "big"))
                 parts.extend(buffers)
                 total += size
+        self.figures.sent_bytes += total
         if total > JOIN_BYTES_MAX:
             self._transport.writelines(parts)
         elif parts:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from headrace.broker.metrics.figures import NetworkFigures
+from headrace.broker.metrics.response_errors import error_codes
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.request_tasks import RequestTasks
@@ -120,8 +122,12 @@ class Dispatcher:
         clock: Clock,
         guard: Guard,
         refusal: Refusal,
+        figures: NetworkFigures | None = None,
     ) -> None:
         self.routes = routes
+        by_api = (figures or NetworkFigures()).by_api
+        # All there are, once: no request makes another.
+        self._figures = {key: by_api[key] for key in routes}
         self._guard = guard
         self._refusal = refusal
         self._throttling = throttling
@@ -133,13 +139,17 @@ class Dispatcher:
         """Begin one request.  Raises WireError when its bytes are wrong."""
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
+        connection.figures.client_id = header.client_id or ""
         if connection.sign_in is not None:
             _check_signed_in(connection.sign_in, key)
         context = RequestContext(key, version, header.correlation_id, header.client_id, connection, self._guard)
         route = self.routes.get(key)
         if route is None or version not in route.versions:
             self._refuse(context, reply)
-        elif self._quotas.active:
+            return
+        figures = reply.figures = self._figures[key]
+        figures.started += 1
+        if self._quotas.active:
             self._start_timed(route, frame, position, context, reply)
         else:
             self._start_on(route, frame, position, context, reply)
@@ -193,6 +203,9 @@ class Dispatcher:
         self._answer(route.handler(None, context), context, reply)
 
     def _answer(self, response: Any, context: RequestContext, reply: PendingReply) -> None:
+        if (figures := reply.figures) is not None:
+            for code in error_codes(response):
+                figures.errors[code] += 1
         reply.send((context.response_header(), encode(response, context.api_version)))
         connection = context.connection
         if connection.sign_in is not None and connection.sign_in.is_over:

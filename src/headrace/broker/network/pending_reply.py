@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.metrics.figures import ApiFigures
 from headrace.broker.network.memory_account import Share
 from headrace.host.disk import Buffer
 
@@ -22,10 +23,28 @@ class PendingReply:
     Whatever a request does later goes through `run`, `soon` or `later`, or through a task of the dispatcher: should it fail
     there, it is logged and the connection ends, so that no client waits for a reply that never comes."""
 
-    __slots__ = ("at_head", "buffers", "connection", "kept", "size", "when_closed")
+    __slots__ = (
+        "answered_at",
+        "arrived_at",
+        "at_head",
+        "buffers",
+        "connection",
+        "figures",
+        "kept",
+        "size",
+        "started_at",
+        "when_closed",
+        "worked_at",
+    )
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "Connection", arrived_at: float = 0.0) -> None:
+        """`arrived_at` is when its request had, where it was not started at once."""
         self.connection = connection
+        # What is known of its request's time, on the clock of figures: started, worked on for the first time, answered.
+        self.arrived_at = arrived_at
+        self.started_at = self.worked_at = self.answered_at = connection.figures.monotonic()
+        # Where it is counted, once it is known what was asked.
+        self.figures: ApiFigures | None = None
         self.buffers: Sequence[Buffer] | None = None
         self.size = 0
         # Bytes of the request that are still needed.
@@ -40,6 +59,7 @@ class PendingReply:
         if self.buffers is None:
             self.buffers = buffers
             self.size = sum(map(len, buffers))
+            self.answered_at = self.connection.figures.monotonic()
             # What is called back refers to this reply: with such a circle, its bytes would stay until the collector comes.
             self.when_closed = None
             if self.kept:

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 
+from headrace.broker.metrics.figures import NetworkFigures
 from headrace.broker.network.connection import STALLED, Connection
 from headrace.broker.network.memory_account import MemoryAccount
 from headrace.broker.network.pending_reply import PendingReply
@@ -39,8 +40,14 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         tls: Tls | None = None,
         sign_ins: SignIns | None = None,
+        *,
+        figures: NetworkFigures | None = None,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
+        """`monotonic` is the clock by which requests are measured."""
         self.loop = loop
+        self.figures = figures or NetworkFigures()
+        self.monotonic = monotonic or loop.time
         self._tls = tls
         self._sign_ins = sign_ins
         self.start = start
@@ -143,10 +150,18 @@ class Server:
         if len(self.connections) >= self.connections_max:
             return False
         self.connections[connection] = None
+        self.figures.opened[connection.listener] += 1
         return True
 
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
+        self.figures.on_closed(
+            connection.figures.client_id,
+            connection.principal.name,
+            connection.figures.requests,
+            connection.figures.received_bytes,
+            connection.figures.sent_bytes,
+        )
 
     # -- those who do nothing, or too little
 

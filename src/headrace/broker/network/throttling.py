@@ -3,6 +3,7 @@
 What brokers ask of each other is not held back: a quota for everybody must not cost anybody a replica.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from headrace.broker.network.dispatch import RequestContext
 
 Answer = TypeVar("Answer")
+
+# What there may be too much of.
+PRODUCE, FETCH, TIME, MUTATIONS, CONNECTIONS = "produce", "fetch", "request_time", "mutations", "connections"
 
 
 class Timed(Generic[Answer]):
@@ -52,8 +56,17 @@ class Timed(Generic[Answer]):
 class Throttling:
     """What this broker asks of clients that use more than their quotas.  With none set it is not asked at all."""
 
-    def __init__(self, quotas: Quotas, image: CurrentImage, now: Callable[[], float], size_of: Callable[[str], int]) -> None:
-        """`now` is the event loop's time; `size_of` tells how many bytes a topic holds."""
+    def __init__(
+        self,
+        quotas: Quotas,
+        image: CurrentImage,
+        now: Callable[[], float],
+        size_of: Callable[[str], int],
+        throttled: "defaultdict[str, float] | None" = None,
+    ) -> None:
+        """`now` is the event loop's time; `size_of` tells how many bytes a topic holds; in `throttled` the seconds are counted
+        for which clients were asked to wait, by what there was too much of."""
+        self._throttled = throttled if throttled is not None else defaultdict(float)
         self.quotas = quotas
         self._image = image
         self._now = now
@@ -69,7 +82,7 @@ class Throttling:
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partition_data)
         now, user, client_id = self._now(), context.principal.name, context.client_id or ""
         wait = self.quotas.on_produced(user, client_id, sizes, now)
-        return _hold_back_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
+        return self._hold_back_for(PRODUCE, wait, self.quotas.on_worked(user, client_id, 0.0, now), context)
 
     def after_fetch(self, results: list[FetchableTopicResponse], context: "RequestContext") -> int:
         """The throttle time in milliseconds for a Fetch reply to a consumer."""
@@ -81,7 +94,7 @@ class Throttling:
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
         now, user, client_id = self._now(), context.principal.name, context.client_id or ""
         wait = self.quotas.on_fetched(user, client_id, sizes, now)
-        return _hold_back_for(max(wait, self.quotas.on_worked(user, client_id, 0.0, now)), context)
+        return self._hold_back_for(FETCH, wait, self.quotas.on_worked(user, client_id, 0.0, now), context)
 
     def _name_of(self, topic_id: UUID, name: str) -> str:
         known = self._image().topics_by_id.get(topic_id)
@@ -91,8 +104,17 @@ class Throttling:
         """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
         if self._is_broker(context):
             return 0
-        wait = self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now())
-        return _hold_back_for(wait, context)
+        owed = self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now())
+        return self._hold_back_for(TIME, 0.0, owed, context)
+
+    def _hold_back_for(self, kind: str, for_bytes: float, for_time: float, context: "RequestContext") -> int:
+        """Hold the connection back for the longer of both; in milliseconds, as the client is told."""
+        seconds = max(for_bytes, for_time)
+        if seconds <= 0:
+            return 0
+        self._throttled[kind if for_bytes >= for_time else TIME] += seconds
+        context.connection.hold_back(seconds)
+        return max(1, round(seconds * 1000))
 
     def with_wait(self, response: Any, seconds: float, context: "RequestContext") -> Any:
         """A response that says how long to wait after the work it took, where it has a word for that."""
@@ -105,11 +127,14 @@ class Throttling:
         """What a request that creates or deletes partitions is held to; versions before `strict_from` are refused nothing."""
         now = self._now()
         bucket = self.quotas.mutations(context.principal.name, context.client_id or "", now) if self.quotas.active else None
-        return Mutations(bucket, now, context, is_strict=context.api_version >= strict_from)
+        return Mutations(bucket, now, context, self._throttled, is_strict=context.api_version >= strict_from)
 
     def connection_wait(self, address: str) -> float:
         """How long a connection that just came is left alone before it is turned away; 0 when it is welcome."""
-        return self.quotas.on_connected(address, self._now()) if self.quotas.active else 0.0
+        seconds = self.quotas.on_connected(address, self._now()) if self.quotas.active else 0.0
+        if seconds > 0:
+            self._throttled[CONNECTIONS] += seconds
+        return seconds
 
     def require_room(self, topic: str) -> None:
         """Raise when a topic has used up the storage it was given."""
@@ -138,8 +163,17 @@ class Mutations:
     THROTTLING_QUOTA_EXCEEDED hear it for each topic that must wait; to older ones nothing is refused, and they wait afterwards.
     """
 
-    def __init__(self, bucket: Bucket | None, now: float, context: "RequestContext", *, is_strict: bool) -> None:
+    def __init__(
+        self,
+        bucket: Bucket | None,
+        now: float,
+        context: "RequestContext",
+        throttled: "defaultdict[str, float]",
+        *,
+        is_strict: bool,
+    ) -> None:
         self._bucket = bucket
+        self._throttled = throttled
         self._now = now
         self._context = context
         self._is_strict = is_strict
@@ -167,12 +201,6 @@ class Mutations:
         """The response, which says how long to wait; the connection rests meanwhile, if not for hours."""
         if self._wait <= 0:
             return response
+        self._throttled[MUTATIONS] += self._wait
         self._context.connection.hold_back(min(self._wait, THROTTLE_S_MAX))
         return replace(response, throttle_time_ms=max(1, round(self._wait * 1000)))  # type: ignore[type-var]
-
-
-def _hold_back_for(seconds: float, context: "RequestContext") -> int:
-    if seconds <= 0:
-        return 0
-    context.connection.hold_back(seconds)
-    return max(1, round(seconds * 1000))

@@ -11,6 +11,7 @@ from typing import Protocol
 from uuid import UUID
 
 from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.metrics.figures import Traffic, WriteFigures
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.page_cache import WrittenLately
 from headrace.broker.partitions.waiting import OffsetQueue, Readers
@@ -91,7 +92,10 @@ class Partition:
         flusher: Flusher,
         loop: asyncio.AbstractEventLoop,
         space: DiskSpace | None = None,
+        figures: WriteFigures | None = None,
     ) -> None:
+        self.traffic = Traffic()
+        self._figures = figures or WriteFigures()
         self.identity = identity
         self.topic_id = topic_id
         self.log = log
@@ -200,9 +204,17 @@ class Partition:
             self.on_storage_failure(error, len(records))
             self.require_online()
             raise DiskFull(f"The {self._space.why_short()}.") from error
-        if not appended.duplicate:
-            self._space.left -= len(records)
-            self.after_append(nobody_waits=nobody_waits)
+        if appended.duplicate:
+            self._figures.duplicates += 1
+            return appended
+        size, count = len(records), appended.last_offset - appended.base_offset + 1
+        self._space.left -= size
+        traffic, figures = self.traffic, self._figures
+        traffic.bytes_in += size
+        traffic.records_in += count
+        figures.batch_bytes.observe(size)
+        figures.batch_records.observe(count)
+        self.after_append(nobody_waits=nobody_waits)
         return appended
 
     def after_append(self, *, nobody_waits: bool = False) -> None:
@@ -236,6 +248,7 @@ class Partition:
             raise NoRoom(self.identity, "following")
         self.log.append_as_follower(records)
         self._space.left -= len(records)
+        self.traffic.replicated_in += len(records)
 
     def require_replicas(self) -> None:
         """Raise when a write with acks=all may not begin."""
@@ -358,6 +371,7 @@ class Partition:
         """What whoever wanted to read is told.  Damage is noted, so that it is mended."""
         logger.error("a read failed: %s", error)
         if isinstance(error, CorruptBatch):
+            self._figures.corrupt["read"] += 1
             self.note_damage()
             return ErrorCode.CORRUPT_MESSAGE
         return ErrorCode.KAFKA_STORAGE_ERROR

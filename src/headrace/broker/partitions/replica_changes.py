@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.metrics.figures import WriteFigures
 from headrace.broker.partitions.flushing import Flusher, portions_for_threads
 from headrace.broker.partitions.page_cache import PageCache, WrittenLately
 from headrace.broker.partitions.partition import Alone, Leadership, Partition
@@ -86,7 +87,9 @@ class ReplicaChanges:
         scope: Scope,
         space: DiskSpace,
         page_cache: PageCache,
+        figures: WriteFigures | None = None,
     ) -> None:
+        self._figures = figures or WriteFigures()
         self._replicas = replicas
         self._space = space
         self._page_cache = page_cache
@@ -273,7 +276,13 @@ class ReplicaChanges:
                 continue
             for (name, topic_id, index), (log, failure) in zip(portion, result, strict=True):
                 partition = Partition(
-                    TopicPartition(name, index), topic_id, log, flusher=self._flusher, loop=self._loop, space=self._space
+                    TopicPartition(name, index),
+                    topic_id,
+                    log,
+                    flusher=self._flusher,
+                    loop=self._loop,
+                    space=self._space,
+                    figures=self._figures,
                 )
                 if not isinstance(log, MemoryLog):
                     partition.written_lately = WrittenLately(self._page_cache, log.start_offset, log.end_offset, log.size_bytes)

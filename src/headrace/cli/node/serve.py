@@ -120,18 +120,23 @@ def _run(settings: BrokerConfig) -> None:
 
 
 def _check_addresses(settings: BrokerConfig) -> None:
-    from headrace.broker.health.health import health_address
+    from headrace.broker.network.http_listener import http_address
 
     try:
         listeners = read_listeners(settings)
-        if (health := settings["headrace.health.listener"]) is not None:
-            port = health_address(health).port
-            if port and any(each.address.port == port for each in listeners.each):
-                raise ValueError(f"{health} has the port of a listener, {port}; give it a port of its own")
     except SettingError as error:
         raise Failure(f"{error}.") from None
-    except ValueError as error:
-        raise Failure(f"headrace.health.listener: {error}.") from None
+    taken = {each.address.port: "a listener" for each in listeners.each}
+    for name in ("headrace.health.listener", "headrace.metrics.listener"):
+        if (wanted := settings[name]) is None:
+            continue
+        try:
+            port = http_address(wanted).port
+        except ValueError as error:
+            raise Failure(f"{name}: {error}.") from None
+        if port and port in taken:
+            raise Failure(f"{name}: {wanted} has the port of {taken[port]}, {port}; give it a port of its own.")
+        taken[port] = name
 
 
 def _check_directory(settings: BrokerConfig) -> None:

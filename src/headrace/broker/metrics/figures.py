@@ -1,0 +1,226 @@
+"""Counters that the broker's parts keep: plain numbers, made larger where somebody has the number anyway.
+
+Nothing here has a name on the wire, a lock or a label to look up.  They belong to the event loop's thread; whoever collects
+(`collectors`) reads them there.  What can be counted when somebody asks (how many partitions lack a replica) is not kept at all.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from headrace.metrics.histogram import MICROSECONDS, Distribution, FineSeconds, LongSeconds, Seconds, Sizes
+
+# What takes no longer than the first bound of the histograms is not put into them one by one: the rest is known.
+SHORT_POWER = Seconds.SHOWN[0]
+SHORT_S = (1 << SHORT_POWER) / MICROSECONDS
+
+
+class ApiFigures:
+    """The requests of one API.  Of each, how long it waited to be started, was worked on, waited for others, and was sent."""
+
+    PHASES = ("queue", "work", "wait", "send")
+
+    __slots__ = ("errors", "given_up", "queue", "send", "sent", "started", "wait", "work")
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.sent = 0
+        # Whose connection was gone before the reply was.
+        self.given_up = 0
+        # By error code, for each topic, partition, group or whole request that had one.
+        self.errors: defaultdict[int, int] = defaultdict(int)
+        self.queue = Seconds()
+        self.work = Seconds()
+        self.wait = Seconds()
+        self.send = Seconds()
+
+    def on_sent(self, arrived: float, started: float, worked: float, answered: float, sent: float) -> None:
+        """A reply has left.  `arrived` is 0 for one that was started at once.
+
+        Written out, as this is done for every request: with a call for each phase it would take twice as long."""
+        self.sent += 1
+        if arrived:
+            self.queue.sum += (seconds := started - arrived)
+            if seconds > SHORT_S:
+                self.queue.counts[int(seconds * MICROSECONDS).bit_length()] += 1
+        self.work.sum += (seconds := worked - started)
+        if seconds > SHORT_S:
+            self.work.counts[int(seconds * MICROSECONDS).bit_length()] += 1
+        self.wait.sum += (seconds := answered - worked)
+        if seconds > SHORT_S:
+            self.wait.counts[int(seconds * MICROSECONDS).bit_length()] += 1
+        self.send.sum += (seconds := sent - answered)
+        if seconds > SHORT_S:
+            self.send.counts[int(seconds * MICROSECONDS).bit_length()] += 1
+
+    def phase(self, name: str) -> Distribution:
+        found: Seconds = getattr(self, name)
+        counts = list(found.counts)
+        counts[SHORT_POWER] += self.sent - sum(counts)
+        return found.taken()._replace(counts=tuple(counts))
+
+
+class ClientFigures:
+    """What clients of one name, signed in as one user, did with connections that are closed by now."""
+
+    __slots__ = ("received_bytes", "requests", "sent_bytes")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+
+
+class ConnectionFigures:
+    """What one connection did.  An object of its own: with another few attributes an idle connection would take a KiB more."""
+
+    __slots__ = ("arrived", "client_id", "monotonic", "received_bytes", "requests", "sent_bytes")
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
+        self.requests = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        # What it calls itself, as of its last request.
+        self.client_id = ""
+        # When each frame arrived that waits to be started.
+        self.arrived: list[float] | None = None
+
+    def arrival(self) -> float:
+        """When the frame that is started now arrived; 0 where it did not wait."""
+        return self.arrived.pop(0) if self.arrived else 0.0
+
+    def note_waiting(self, frames: int) -> None:
+        """So many wait now; those that began to do so with this call have a time from here on."""
+        arrived = self.arrived or []
+        self.arrived = arrived + [self.monotonic()] * (frames - len(arrived))
+
+
+class NetworkFigures:
+    """Connections and requests."""
+
+    CLIENTS_MAX = 1000  # of those that are gone; what the others did counts under one name
+
+    def __init__(self) -> None:
+        self.by_api: defaultdict[int, ApiFigures] = defaultdict(ApiFigures)
+        self.opened: defaultdict[str, int] = defaultdict(int)  # by listener
+        self.refused = 0  # there were max.connections, or their address made too many
+        self.cut_off = 0  # for what they sent, or did not do
+        self.unreadable = 0  # requests that could not be read, or are not served
+        self.failed = 0  # requests that failed in the broker
+        self.received_bytes = 0  # over connections that are closed by now
+        self.sent_bytes = 0
+        self.throttled: defaultdict[str, float] = defaultdict(float)  # seconds, by what there was too much of
+        self.gone: dict[tuple[str, str], ClientFigures] = {}
+
+    def on_closed(self, client_id: str, user: str, requests: int, received_bytes: int, sent_bytes: int) -> None:
+        """A connection has ended: what it did stays counted."""
+        self.received_bytes += received_bytes
+        self.sent_bytes += sent_bytes
+        if requests:
+            client = self._of_gone(client_id, user)
+            client.requests += requests
+            client.received_bytes += received_bytes
+            client.sent_bytes += sent_bytes
+
+    def _of_gone(self, client_id: str, user: str) -> ClientFigures:
+        key = (client_id, user)
+        if key not in self.gone and len(self.gone) >= self.CLIENTS_MAX:
+            key = ("", "")
+        found = self.gone.get(key)
+        if found is None:
+            found = self.gone[key] = ClientFigures()
+        return found
+
+
+class Traffic:
+    """What went in and out of one partition, here, since it was opened."""
+
+    __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out", "replicated_in", "replicated_out")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.bytes_in = 0
+        # Records as far as offsets tell them: where compaction took some out, the gaps count.
+        self.records_out = 0
+        self.bytes_out = 0
+        # Bytes to and from other brokers.
+        self.replicated_in = 0
+        self.replicated_out = 0
+
+    def take_over(self, gone: "Traffic") -> None:
+        """Count what a partition did that is no longer here.  It starts over, so that nothing is counted twice."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(gone, name))
+            setattr(gone, name, 0)
+
+
+class WriteFigures:
+    """Appends, as leader."""
+
+    def __init__(self) -> None:
+        self.batch_bytes = Sizes(range(7, 24, 2))
+        self.batch_records = Sizes(range(0, 15, 2))
+        self.duplicates = 0
+        # Batches that were not what their checksum says, by where that was seen; those of producers count as errors of Produce.
+        self.corrupt: defaultdict[str, int] = defaultdict(int)
+
+
+class DiskFigures:
+    """What the disk had to do."""
+
+    def __init__(self) -> None:
+        self.flushes = FineSeconds()
+        self.flush_failures = 0
+        self.cold_reads = Seconds()
+        # By why they went.
+        self.removed_segments: defaultdict[str, int] = defaultdict(int)
+        self.removed_bytes: defaultdict[str, int] = defaultdict(int)
+        self.cleanings = LongSeconds()
+        self.cleaned_bytes = 0  # read by cleanings
+        self.freed_bytes = 0
+        self.failed_cleanings = 0
+
+
+class ClusterFigures:
+    """What this broker had to do with the others, and with the store of their metadata."""
+
+    def __init__(self) -> None:
+        self.elections_clean = 0
+        self.elections_unclean = 0
+        self.in_sync_shrinks = 0
+        self.in_sync_expansions = 0
+        self.round_trips: defaultdict[str, FineSeconds] = defaultdict(FineSeconds)  # by what the store was asked for
+        self.round_trip_failures: defaultdict[str, int] = defaultdict(int)
+        self.leases_lost = 0
+
+
+class CoordinatorFigures:
+    """Groups and transactions whose coordinator this broker is."""
+
+    def __init__(self) -> None:
+        self.rebalances: defaultdict[str, LongSeconds] = defaultdict(LongSeconds)  # by the group's protocol
+        self.committed_offsets = 0
+        self.transactions: defaultdict[str, int] = defaultdict(int)  # by how they ended
+
+
+class SecurityFigures:
+    """Who came in, and who was told no."""
+
+    def __init__(self) -> None:
+        self.sign_ins: defaultdict[tuple[str, str], int] = defaultdict(int)  # by mechanism and outcome
+        self.denials: defaultdict[tuple[str, str], int] = defaultdict(int)  # by operation and kind of resource
+
+
+class Figures:
+    """All that a broker counts."""
+
+    def __init__(self) -> None:
+        self.network = NetworkFigures()
+        self.writes = WriteFigures()
+        # Of partitions that are no longer here.
+        self.gone = Traffic()
+        self.disk = DiskFigures()
+        self.cluster = ClusterFigures()
+        self.coordinators = CoordinatorFigures()
+        self.security = SecurityFigures()
+        self.loop_delay = FineSeconds()

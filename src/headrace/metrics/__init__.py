@@ -1,0 +1,1 @@
+"""Plain counters, histograms, and their two text formats: what metrics are made of, whoever keeps them."""
