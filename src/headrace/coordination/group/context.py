@@ -7,6 +7,7 @@ from typing import Any
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.group.entries import Entry
 from headrace.coordination.group.settings import GroupSettings
+from headrace.coordination.group.share_entries import ShareEntry
 from headrace.coordination.group.timers import Timer, TimerKey, Timers
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
@@ -39,13 +40,13 @@ class Outcome:
     __slots__ = ("entries", "replies")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[Entry | ShareEntry] = []
         self.replies: list[Reply] = []
 
-    def write(self, *entries: Entry) -> None:
+    def write(self, *entries: Entry | ShareEntry) -> None:
         self.entries += entries
 
-    def write_all(self, entries: Iterable[Entry]) -> None:
+    def write_all(self, entries: Iterable[Entry | ShareEntry]) -> None:
         self.entries += entries
 
     def reply(self, token: Token, message: Any) -> None:
