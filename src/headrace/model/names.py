@@ -5,7 +5,8 @@ import re
 TOPIC_NAME_MAX = 249
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+AUDIT = "__audit"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, AUDIT})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -282,3 +282,28 @@ def test_who_may_write_a_topic_may_write_some_topic(rules: list[AclRule], subjec
     names = ("a", "ab", "abc", "b", "ba", "bax", "abx", "ax", "bx", "zz", "*x")
 
     assert decides.allows_some(subject, WRITE, TOPIC) == any(decides.allows(subject, WRITE, TOPIC, name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("rules", "allowed"),
+    [
+        ([allow("ann", READ, "*")], False),
+        ([allow("ann", ALL, "*")], False),
+        ([allow("*", READ, "*")], False),
+        ([allow("ann", READ, "__audit")], True),
+        ([allow("Group:ops", READ, "__audit")], True),
+        ([allow("ann", READ, "__…")], True),
+        ([allow("ann", READ, "__audit"), deny("*", READ, "*")], False),
+    ],
+)
+def test_the_audit_trail_needs_a_right_that_names_it(rules: list[AclRule], allowed: bool) -> None:
+    assert authorizer(*rules).allows(ANN, READ, TOPIC, "__audit") is allowed
+
+
+def test_the_audit_trail_is_not_open_to_everybody_where_no_rule_is_about_it() -> None:
+    lenient = authorizer(allow_everyone_if_no_acl_found=True)
+
+    assert lenient.allows(ANN, READ, TOPIC, "orders")
+    assert not lenient.allows(ANN, READ, TOPIC, "__audit")
+    assert lenient.allows(ANN, READ, GROUP, "__audit")
+    assert authorizer(super_users=[user("ann")]).allows(ANN, READ, TOPIC, "__audit")

@@ -102,7 +102,7 @@ class Throttling:
 
     def after_work(self, seconds: float, context: "RequestContext") -> int:
         """The broker's own time counts too: the throttle time in milliseconds after so much of it."""
-        if self._is_broker(context):
+        if self.is_broker(context):
             return 0
         owed = self.quotas.on_worked(context.principal.name, context.client_id or "", seconds, self._now())
         return self._hold_back_for(TIME, 0.0, owed, context)
@@ -145,7 +145,7 @@ class Throttling:
                 ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage_bytes quota of {limit:.0f} bytes."
             )
 
-    def _is_broker(self, context: "RequestContext") -> bool:
+    def is_broker(self, context: "RequestContext") -> bool:
         """It says so by its client id and, where there are rules, may act as one."""
         prefix, _, number = (context.client_id or "").rpartition("-")
         if prefix != PEER or not number.isdecimal() or int(number) not in self._image().brokers:

@@ -1,8 +1,9 @@
 """May they?  Decisions from rules: pure, and remembered.
 
 A super user may do everything.  Else a rule that denies wins over any that allow; a rule that allows permits; with neither,
-nobody may, unless `allow.everyone.if.no.acl.found` is set and no rule at all is about the resource.  An authorizer and what it
-remembers belong to one set of rules: a change of rules makes another, so that nothing remembered is ever stale.
+nobody may, unless `allow.everyone.if.no.acl.found` is set and no rule at all is about the resource.  The audit trail needs a
+right of its own: no rule for all topics allows it, only one that names it.  An authorizer and what it remembers belong to one set
+of rules: a change of rules makes another, so that nothing remembered is ever stale.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from typing import Final
 
 from headrace.model.access.acls import SUPPORTED, AclRule, Operation, PatternType, ResourceType, read_address
 from headrace.model.access.principals import EVERYBODY, Principal, Subject
+from headrace.model.names import AUDIT
 from headrace.security.authorization.index import AclIndex, Entry, Pattern
 
 REMEMBERED_MAX: Final = 50_000
@@ -104,6 +106,7 @@ class Authorizer:
             return SUPER_USER
         about = self._index.about(resource_type, name)
         address = read_address(subject.address)
+        needs_own_right = name == AUDIT and resource_type is ResourceType.TOPIC
         allowing: Entry | None = None
         for entries in about:
             for principal in principals:
@@ -111,10 +114,11 @@ class Authorizer:
                     if entry.decides(operation, address):
                         if entry.denies:
                             return Decision(False, Reason.RULE, entry.rule)
-                        allowing = allowing or entry
+                        if not (needs_own_right and entry.rule.is_about_all):
+                            allowing = allowing or entry
         if allowing is not None:
             return Decision(True, Reason.RULE, allowing.rule)
-        return NO_RULES if self.allow_everyone and not about else NOTHING_ALLOWS
+        return NO_RULES if self.allow_everyone and not about and not needs_own_right else NOTHING_ALLOWS
 
     def _decide_some(self, subject: Subject, operation: Operation, resource_type: ResourceType) -> Decision:
         principals = principals_of(subject)
