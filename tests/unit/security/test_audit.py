@@ -1,5 +1,6 @@
 """Audit: events that machines can read, without secrets, and never a flood."""
 
+import itertools
 import json
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.access.acls import Operation, ResourceType
+from headrace.model.access.acls import Operation
 from headrace.model.access.principals import Principal, Subject, group, user
 from headrace.model.errors import ErrorCode
 from headrace.security.audit.aggregation import Aggregator, Batch
@@ -24,9 +25,16 @@ from headrace.security.audit.events import (
 from headrace.security.audit.redaction import HIDDEN, is_secret_name, redacted, redacted_text
 from headrace.wire.apis import ApiKey
 
-MAKER = EventMaker("1.0", "broker 1")
-ORIGIN = Origin(subject=Subject(user("ann"), [group("ops")], "10.0.0.1"), port=50123, listener="SASL_SSL", client_id="app")
-TOPIC = Resource(ResourceType.TOPIC, "orders")
+NUMBERS = itertools.count(1)
+MAKER = EventMaker("1.0", "broker 1", lambda: f"event {next(NUMBERS)}")
+ORIGIN = Origin(
+    subject=Subject(user("ann"), [group("ops")], "10.0.0.1"),
+    port=50123,
+    listener="SASL_SSL",
+    client_id="app",
+    software="rdkafka 2.1",
+)
+TOPIC = Resource("TOPIC", "orders")
 
 # What OCSF 1.3 requires of every event, and of each class.
 REQUIRED = {"activity_id", "category_uid", "class_uid", "metadata", "severity_id", "time", "type_uid"}
@@ -60,7 +68,8 @@ def test_an_act_says_who_from_where_what_and_from_which_value_to_which() -> None
     assert event["api"]["operation"] == "IncrementalAlterConfigs"
     assert event["resources"] == [{"type": "TOPIC", "name": "orders"}]
     assert (event["class_uid"], event["activity_id"], event["status_id"], event["time"]) == (6003, 3, 1, 1000)
-    assert event["unmapped"]["client_id"] == "app"
+    assert (event["actor"]["app_name"], event["unmapped"]["client_id"]) == ("app", "app")
+    assert event["unmapped"]["client_software"] == "rdkafka 2.1"
     assert event["unmapped"]["changes"] == [
         {"name": "retention.ms", "before": "1", "after": "2"},
         {"name": "cleanup.policy", "before": None, "after": "compact"},
@@ -116,9 +125,15 @@ def test_a_failed_sign_in_says_why() -> None:
     assert (event["status_id"], event["status_code"], event["count"]) == (2, "SASL_AUTHENTICATION_FAILED", 3)
 
 
+def test_every_event_has_its_own_number_by_which_one_that_was_written_twice_is_known() -> None:
+    first, second = (read(MAKER.sign_in(ORIGIN, "PLAIN", time_ms=5))["metadata"]["uid"] for _ in range(2))
+
+    assert first != second
+
+
 def test_what_was_left_out_is_told() -> None:
     assert read(MAKER.dropped(12, time_ms=0))["count"] == 12
-    many = [Resource(ResourceType.TOPIC, f"t{number}") for number in range(RESOURCES_MAX + 5)]
+    many = [Resource("TOPIC", f"t{number}") for number in range(RESOURCES_MAX + 5)]
     event = read(MAKER.act(ORIGIN, ApiKey.CREATE_TOPICS, Activity.CREATE, many, time_ms=0))
     assert len(event["resources"]) == RESOURCES_MAX
     assert event["unmapped"]["resources_left_out"] == 5
@@ -131,20 +146,20 @@ ANY_TEXT = st.text(max_size=30)
 def test_whatever_names_there_are_an_event_is_one_line_of_json(name: str, topic: str, client: str) -> None:
     origin = Origin(subject=Subject(Principal("User", name), [], client), client_id=client)
 
-    read(MAKER.act(origin, ApiKey.CREATE_TOPICS, Activity.CREATE, [Resource(ResourceType.TOPIC, topic)], time_ms=0, detail=topic))
+    read(MAKER.act(origin, ApiKey.CREATE_TOPICS, Activity.CREATE, [Resource("TOPIC", topic)], time_ms=0, detail=topic))
     read(MAKER.sign_in(origin, client, time_ms=0, failure=topic))
 
 
 def test_a_name_cannot_add_a_line_or_a_field() -> None:
     evil = 'x","status_id":1}\n{"class_uid":3002'
 
-    event = read(MAKER.act(ORIGIN, ApiKey.CREATE_TOPICS, Activity.CREATE, [Resource(ResourceType.TOPIC, evil)], time_ms=0))
+    event = read(MAKER.act(ORIGIN, ApiKey.CREATE_TOPICS, Activity.CREATE, [Resource("TOPIC", evil)], time_ms=0))
 
     assert event["resources"][0]["name"] == evil
 
 
 def test_long_texts_are_cut() -> None:
-    line = MAKER.act(ORIGIN, ApiKey.CREATE_TOPICS, Activity.CREATE, [Resource(ResourceType.GROUP, "x" * 32_000)], time_ms=0)
+    line = MAKER.act(ORIGIN, ApiKey.CREATE_TOPICS, Activity.CREATE, [Resource("GROUP", "x" * 32_000)], time_ms=0)
 
     assert len(line) < TEXT_CHARACTERS_MAX + 2000
 
@@ -250,6 +265,39 @@ def test_there_is_a_bound_and_what_is_beyond_it_is_counted() -> None:
 
     assert len(denials.due(1)) == 10
     assert (denials.take_dropped(), denials.take_dropped(), denials.dropped) == (990, 0, 990)
+
+
+def test_one_who_asks_for_a_thousand_names_does_not_keep_others_from_being_told_of() -> None:
+    denials: Aggregator[str] = Aggregator(kinds_max=20, kinds_of_one_max=3, window_ms=1000)
+
+    for number in range(1000):
+        denials.add(("eve", number), f"eve {number}", number, owner="eve")
+    denials.add(("ann", 1), "ann", 1000, owner="ann")
+    told = denials.due(1000)
+
+    assert [(batch.sample, batch.count) for batch in told] == [
+        ("eve 0", 1),
+        ("eve 1", 1),
+        ("eve 2", 1),
+        ("eve 999", 997),
+        ("ann", 1),
+    ]
+    assert denials.dropped == 0
+    assert (denials.due(2000), denials.is_empty) == ([], True)
+    denials.add(("eve", 5), "eve 5", 2001, owner="eve")
+    assert [batch.sample for batch in denials.due(2001)] == ["eve 5"]
+
+
+def test_of_acts_that_are_alike_the_first_is_told_by_whoever_did_it_and_the_others_together() -> None:
+    acts: Aggregator[str] = Aggregator(window_ms=1000, kinds_max=1)
+
+    assert acts.is_first("a", "one", 0)
+    assert not acts.is_first("a", "two", 10)
+    assert not acts.is_first("a", "three", 20)
+    assert acts.is_first("b", "no room to remember it", 20)
+
+    assert acts.due(999) == []
+    assert acts.due(1000) == [Batch("three", 2, 10, 20)]
 
 
 def test_at_the_end_the_rest_is_told() -> None:

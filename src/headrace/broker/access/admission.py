@@ -95,7 +95,7 @@ def _lacking(names: Names, context: RequestContext) -> Check | None:
             continue
         if is_settled:
             is_settled = False
-        elif context.guard.allows(context.subject, check, name):
+        elif context.guard.allows(context.subject, check, name, context):
             is_settled = check.effect is Effect.FALLS_BACK
         elif check.effect is Effect.REFUSES:
             return check

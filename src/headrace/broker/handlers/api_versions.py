@@ -1,6 +1,7 @@
 """ApiVersions: what this broker serves.  A client that asks in a version we do not know is told in version 0."""
 
 from collections.abc import Mapping
+from sys import intern
 
 from headrace.broker.administration import features
 from headrace.broker.network.dispatch import RequestContext
@@ -31,6 +32,9 @@ def handle(
     elif request.cluster_id not in (None, "", image().cluster_id) or request.node_id not in (-1, broker_id):
         # A client that kept an old address reached somebody else's broker (KIP-1242).
         error = ErrorCode.REBOOTSTRAP_REQUIRED
+    if error is ErrorCode.NONE and request is not None and request.client_software_name:
+        # Many connections have the same: one text for all of them.
+        context.connection.software = intern(f"{request.client_software_name} {request.client_software_version}")
     api_keys = tuple(
         ApiVersion(api_key=key, min_version=served.start, max_version=served.stop - 1) for key, served in sorted(versions.items())
     )

@@ -68,7 +68,7 @@ class Fetches:
         version = context.api_version
         replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
         is_guarded = context.guard.authorizer is not None
-        if replica_id >= 0 and is_guarded and not context.guard.allows(context.subject, FOLLOW):
+        if replica_id >= 0 and is_guarded and not context.guard.allows(context.subject, FOLLOW, asker=context):
             reading, interest = self._for_nobody(replica_id, request, version)
         elif replica_id >= 0:
             reading, interest = self._for_replica(replica_id, request, version)
@@ -84,7 +84,7 @@ class Fetches:
             if known is None:
                 return True  # there is nothing to read, and an id tells nobody anything
             name = known.name
-        return context.guard.allows(context.subject, READ_TOPIC, name)
+        return context.guard.allows(context.subject, READ_TOPIC, name, context)
 
     def _for_consumer(self, request: FetchRequest, version: int, may_read: MayRead | None) -> tuple[Reading, Interest]:
         if request.session_epoch not in (NO_SESSION, NEW_SESSION):

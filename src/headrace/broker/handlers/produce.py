@@ -34,7 +34,7 @@ from headrace.log.interface import Appended, VerificationGuard
 from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.names import INTERNAL_TOPICS
+from headrace.model.names import AUDIT, INTERNAL_TOPICS
 from headrace.records.header import FRAME_BYTES, LOW_ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT, batch_bytes
 from headrace.security.authorization.permissions import check_of
 from headrace.wire.apis import ApiKey
@@ -145,7 +145,8 @@ class _Produce:
                 # One that is shorter than its header is refused later.
                 if records and len(records) > LOW_ATTRIBUTES_POSITION and records[LOW_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT:
                     name = self._transactional_id
-                    return name is not None and self._context.guard.allows(self._context.subject, WRITE_TRANSACTIONAL_ID, name)
+                    context = self._context
+                    return name is not None and context.guard.allows(context.subject, WRITE_TRANSACTIONAL_ID, name, context)
         return True
 
     def _why_denied(self, topic: TopicProduceData, *, may_transact: bool) -> RequestError | None:
@@ -157,7 +158,10 @@ class _Produce:
             if known is None:
                 return None  # it cannot be found either
             name = known.name
-        if self._context.guard.allows(self._context.subject, WRITE_TOPIC, name):
+        context = self._context
+        if name == AUDIT and self._parts.throttling.is_broker(context):
+            return None
+        if context.guard.allows(context.subject, WRITE_TOPIC, name, context):
             return None
         return RequestError(WRITE_TOPIC.error)
 
@@ -189,9 +193,15 @@ class _Produce:
             partition = self._parts.replicas.find_by_id(topic_id, index)
         else:
             partition = self._parts.replicas.find(topic, index)
-        if partition.identity.topic in INTERNAL_TOPICS and self._context.client_id != ADMIN_CLIENT_ID:
+        if partition.identity.topic in INTERNAL_TOPICS and not self._may_write_internal(partition.identity.topic):
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {partition.identity.topic}.")
         return partition
+
+    def _may_write_internal(self, topic: str) -> bool:
+        """What was done is written down by brokers alone; into the others Kafka lets its own tools write."""
+        if topic == AUDIT:
+            return self._parts.throttling.is_broker(self._context)
+        return self._context.client_id == ADMIN_CLIENT_ID
 
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
         return partition.log.config.needs_deep_validation or self._parts.verification.is_needed(

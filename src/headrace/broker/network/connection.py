@@ -52,6 +52,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # Where its owner has to sign in: how far that is.
     sign_in: "SignIn | None" = None
+    # The client's library and its version, where it says so.
+    software = ""
 
     def __init__(self, server: "Server", listener: str = PLAINTEXT) -> None:
         self._server = server
@@ -100,6 +102,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def client_host(self) -> str:
         return self.subject.address
+
+    @property
+    def client_port(self) -> int | None:
+        peer = self._transport.get_extra_info("peername")
+        return peer[1] if peer else None
 
     def on_signed_in(self, identity: Authenticated) -> None:
         """Its owner is known now."""

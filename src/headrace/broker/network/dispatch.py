@@ -21,6 +21,7 @@ from headrace.host.disk import Buffer
 from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.errors import RequestError
+from headrace.security.audit.events import Origin
 from headrace.security.authorization.guard import NOT_ASKED, Guard
 from headrace.security.authorization.permissions import Check, check_of
 from headrace.wire.apis import ApiKey
@@ -55,10 +56,24 @@ class RequestContext:
         """Its principal, its groups and its address, as rules ask for them."""
         return self.connection.subject
 
+    @property
+    def origin(self) -> Origin:
+        """Who asks, from where and by which client, for the audit."""
+        connection = self.connection
+        return Origin(
+            subject=self.subject,
+            port=connection.client_port,
+            listener=connection.listener,
+            client_id=self.client_id or "",
+            software=connection.software,
+        )
+
     def may(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Whether they may do this, which the table of permissions has to name for this API."""
         guard = self.guard
-        return guard.authorizer is None or guard.allows(self.subject, check_of(self.api_key, operation, resource_type), name)
+        return guard.authorizer is None or guard.allows(
+            self.subject, check_of(self.api_key, operation, resource_type), name, self
+        )
 
     def require(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise RequestError with the table's error where they may not."""

@@ -4,16 +4,17 @@ An event says who, from where, by which client, what, from which old to which ne
 JSON, whatever names it holds, and has been through the redaction as a whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 import orjson
 
-from headrace.model.access.acls import Operation, ResourceType
+from headrace.model.access.acls import Operation
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.errors import ErrorCode
+from headrace.model.names import AUDIT
 from headrace.security.audit.redaction import redacted, redacted_text
 from headrace.wire.apis import ApiKey
 
@@ -22,6 +23,7 @@ API_ACTIVITY: Final = 6003
 AUTHENTICATION: Final = 3002
 TEXT_CHARACTERS_MAX: Final = 2000
 RESOURCES_MAX: Final = 100
+CHANGES_MAX: Final = 100  # of one event; an act that changes more makes several
 
 
 class Activity(IntEnum):
@@ -70,13 +72,14 @@ class Origin:
     port: int | None = None
     listener: str = ""
     client_id: str = ""
+    software: str = ""  # the client's library and its version, as it says
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What an act was about."""
+    """What an act was about.  The kind is a word such as TOPIC, GROUP, CLUSTER, BROKER or USER."""
 
-    resource_type: ResourceType
+    kind: str
     name: str
 
 
@@ -104,6 +107,7 @@ class EventMaker:
 
     version: str
     broker: str  # its id, or another name for people
+    new_uid: Callable[[], str]
 
     def act(
         self,
@@ -116,13 +120,14 @@ class EventMaker:
         error: ErrorCode = ErrorCode.NONE,
         detail: str = "",
         changes: Sequence[ValueChange] = (),
+        repeats: Repeats | None = None,
     ) -> bytes:
         """Somebody administered something, or tried to."""
         event = self._base(API_ACTIVITY, activity, time_ms, error, detail)
         event |= self._api(origin, api, resources)
         if changes:
-            event["unmapped"]["changes"] = [_change(change) for change in changes]
-        return _line(event)
+            event["unmapped"]["changes"] = [_change(change) for change in changes[:CHANGES_MAX]]
+        return _line(event | (_repeats(repeats) if repeats is not None else {}))
 
     def denial(
         self,
@@ -160,9 +165,9 @@ class EventMaker:
         return _line(event | (_repeats(repeats) if repeats is not None else {}))
 
     def dropped(self, count: int, *, time_ms: int) -> bytes:
-        """So many denials were too many to be told one by one."""
+        """So many events found no room: they were too many, or could not be written for too long."""
         event = self._base(
-            API_ACTIVITY, Activity.OTHER, time_ms, ErrorCode.NONE, f"{count} denials were not recorded", Severity.MEDIUM
+            API_ACTIVITY, Activity.OTHER, time_ms, ErrorCode.NONE, f"{count} events were not recorded", Severity.MEDIUM
         )
         event |= self._api(Origin(subject=Subject()), None, []) | {"count": count}
         return _line(event)
@@ -183,23 +188,29 @@ class EventMaker:
             "status_detail": detail,
             "metadata": {
                 "version": SCHEMA_VERSION,
-                "log_name": "__audit",
+                # Who reads an event twice, after a write that was tried again, knows it by this.
+                "uid": self.new_uid(),
+                "log_name": AUDIT,
                 "log_provider": self.broker,
                 "product": {"name": "Headrace", "vendor_name": "Headrace", "version": self.version},
             },
         }
 
     def _api(self, origin: Origin, api: ApiKey | None, resources: Sequence[Resource]) -> dict[str, Any]:
-        operation = "".join(word.capitalize() for word in api.name.split("_")) if api is not None else "Audit"
-        listed = [{"type": each.resource_type.name, "name": each.name} for each in resources[:RESOURCES_MAX]]
+        listed = [{"type": each.kind, "name": each.name} for each in resources[:RESOURCES_MAX]]
         more = {"resources_left_out": len(resources) - RESOURCES_MAX} if len(resources) > RESOURCES_MAX else {}
         return {
-            "actor": {"user": _user(origin.subject.principal, origin.subject.groups)},
-            "api": {"operation": operation, "service": {"name": "kafka"}},
+            "actor": {"user": _user(origin.subject.principal, origin.subject.groups), "app_name": origin.client_id},
+            "api": {"operation": "Audit" if api is None else name_of(api), "service": {"name": "kafka"}},
             "src_endpoint": _endpoint(origin),
             "resources": listed,
             "unmapped": _client(origin) | more,
         }
+
+
+def name_of(api: ApiKey) -> str:
+    """`CreateTopics`, as Kafka writes it."""
+    return "".join(word.capitalize() for word in api.name.split("_"))
 
 
 def _user(principal: Principal, groups: Sequence[Principal]) -> dict[str, Any]:
@@ -215,7 +226,7 @@ def _endpoint(origin: Origin) -> dict[str, Any]:
 
 
 def _client(origin: Origin) -> dict[str, Any]:
-    return {"client_id": origin.client_id, "listener": origin.listener}
+    return {"client_id": origin.client_id, "client_software": origin.software, "listener": origin.listener}
 
 
 def _repeats(repeats: Repeats) -> dict[str, Any]:

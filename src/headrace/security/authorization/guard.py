@@ -6,17 +6,25 @@ a no that only filters a list is not.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.model.access.acls import CLUSTER_NAME, SUPPORTED, ResourceType
 from headrace.model.access.principals import Subject
 from headrace.model.errors import ErrorCode
+from headrace.security.audit.events import Origin
 from headrace.security.authorization.authorizer import Authorizer, Decision, operation_bits
 from headrace.security.authorization.permissions import Check
 
 ANY_NAME: Final = "*"
 NOT_ASKED: Final = -(2**31)  # the bits of operations where nobody asked for them
 EVERYTHING: Final = {kind: operation_bits(lambda operation: True, kind) for kind in SUPPORTED}
+
+
+class Asker(Protocol):
+    """A request, which knows where it came from."""
+
+    @property
+    def origin(self) -> Origin: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,7 @@ class Denial:
     check: Check
     name: str
     decision: Decision
+    asker: Asker | None = None
 
 
 class Guard:
@@ -34,10 +43,10 @@ class Guard:
 
     def __init__(self, authorizer: Authorizer | None = None, on_denied: Callable[[Denial], None] = lambda denial: None) -> None:
         self.authorizer = authorizer
-        self._on_denied = on_denied
+        self.on_denied = on_denied
 
-    def allows(self, subject: Subject, check: Check, name: str = CLUSTER_NAME) -> bool:
-        """Whether somebody may do what the check is about, to the resource of this name."""
+    def allows(self, subject: Subject, check: Check, name: str = CLUSTER_NAME, asker: Asker | None = None) -> bool:
+        """Whether somebody may do what the check is about, to the resource of this name.  A denial tells of the asker."""
         authorizer = self.authorizer
         if authorizer is None or (
             authorizer.allows_some(subject, check.operation, check.resource_type)
@@ -46,7 +55,7 @@ class Guard:
         ):
             return True
         if check.is_denial:
-            self._report(authorizer, subject, check, name)
+            self._report(authorizer, subject, check, name, asker)
         return False
 
     def error(self, subject: Subject, check: Check, name: str = CLUSTER_NAME) -> ErrorCode:
@@ -70,10 +79,10 @@ class Guard:
             return EVERYTHING[resource_type]
         return self.authorizer.authorized_operations(subject, resource_type, name)
 
-    def _report(self, authorizer: Authorizer, subject: Subject, check: Check, name: str) -> None:
+    def _report(self, authorizer: Authorizer, subject: Subject, check: Check, name: str, asker: Asker | None) -> None:
         if check.some:
             decision = authorizer.decide_some(subject, check.operation, check.resource_type)
-            self._on_denied(Denial(subject, check, ANY_NAME, decision))
+            self.on_denied(Denial(subject, check, ANY_NAME, decision, asker))
         else:
             decision = authorizer.decide(subject, check.operation, check.resource_type, name)
-            self._on_denied(Denial(subject, check, name, decision))
+            self.on_denied(Denial(subject, check, name, decision, asker))
