@@ -13,7 +13,6 @@ DECISIONS = ("replication", "controller", "coordination", "security")
 
 # Rooms, and modules, that stand before anybody moves in: the broker does not ask yet.  One that it does ask leaves this list.
 NOT_YET_USED = (
-    "headrace/security/audit",
     "headrace/coordination/share",
     "headrace/coordination/group/share",
     "headrace/broker/coordinators/share_state",

@@ -36,6 +36,7 @@ TLS = "integration/test_tls.py"
 OF_ONE_LISTENER = "integration/test_settings_of_one_listener.py"
 LISTENERS = "integration/test_listeners.py"
 ACCESS = "integration/test_access_rules.py"
+AUDIT = "integration/test_audit_unavailable.py"
 MEMORY = "integration/test_bounded_memory.py"
 CLEANING = "integration/test_cleaning.py"
 CLUSTER = "integration/test_cluster_administration.py"
@@ -99,6 +100,13 @@ PROOFS: dict[str, Proof] = {
     "ssl.endpoint.identification.algorithm": Proof(TLS, "test_brokers_talk_by_tls_and_check_each_others_hosts_where_that_is_set"),
     "ssl.principal.mapping.rules": Proof(TLS, "test_a_certificates_name_becomes_a_principal_by_the_rules"),
     # -- SASL
+    "headrace.audit": Proof(AUDIT, "test_without_security_nothing_is_recorded_unless_it_is_asked_for"),
+    "headrace.audit.when.unavailable": Proof(AUDIT, "test_acts_may_be_allowed_that_are_recorded_later"),
+    "headrace.audit.timeout.ms": Proof(AUDIT, "test_an_act_that_cannot_be_recorded_is_refused_and_not_done"),
+    "headrace.audit.topic.replication.factor": Proof(AUDIT, "test_the_number_of_replicas_and_how_long_they_keep_it_are_settings"),
+    "headrace.audit.topic.retention.ms": Proof(AUDIT, "test_the_number_of_replicas_and_how_long_they_keep_it_are_settings"),
+    "headrace.audit.file": Proof(AUDIT, "test_every_event_is_a_line_in_a_file_too_and_a_file_that_is_moved_away_is_made_anew"),
+    "headrace.audit.syslog": Proof(AUDIT, "test_every_event_goes_to_a_syslog_too"),
     "sasl.mechanism.inter.broker.protocol": Proof(SIGN_IN, "test_brokers_sign_in_at_each_other"),
     "headrace.sasl.inter.broker.user": Proof(SIGN_IN, "test_brokers_sign_in_at_each_other"),
     "headrace.sasl.inter.broker.password.file": Proof(SIGN_IN, "test_brokers_sign_in_at_each_other"),

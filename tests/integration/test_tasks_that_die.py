@@ -36,6 +36,7 @@ RULES = {
     "disk health": Rule.RESTART,
     "follow broker": Rule.RESTART,
     "connection sweeper": Rule.RESTART,
+    "audit trail": Rule.RESTART,
     "expiry": Rule.RESTART,
     "removal": Rule.RESTART,
     "retention": Rule.RESTART,
@@ -44,7 +45,12 @@ RULES = {
     "shard": Rule.RESTART,
     "commit": Rule.RESTART,
 }
-SETTINGS = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "2", "default.replication.factor": "2"}
+SETTINGS = {
+    "headrace.audit": "on",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "2",
+    "default.replication.factor": "2",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -253,6 +253,8 @@ class Broker:
             refusal,
             self.figures.network,
         )
+        if self.tls is not None and parts.audit is not None:
+            self.tls.tell_refused(parts.audit.note_failed_sign_in)
         if self.listeners.have_sasl:
             self.sign_ins = await self._make_sign_ins(parts)
         self.server = Server(
@@ -271,7 +273,10 @@ class Broker:
         if not self.image.scram_seed:
             seed = create_scram_seed(secrets.token_bytes(32))
             await self.cluster.submit(lambda image: [] if image.scram_seed else [seed])
-        return SignIns(self.config, parts.image, self.clock, self.loop)
+        sign_ins = SignIns(self.config, parts.image, self.clock, self.loop)
+        if parts.audit is not None:
+            sign_ins.on_failed = parts.audit.note_failed_sign_in
+        return sign_ins
 
     async def _join(self, parts: Parts) -> None:
         """Take an address; register it; take up what the metadata places here; then let clients in."""
@@ -283,6 +288,8 @@ class Broker:
         parts.participation.start()
         await parts.replica_changes.start()
         await parts.participation.admitted()
+        if parts.audit is not None:
+            self.supervisor.start("audit trail", parts.audit.tell_for_ever, Rule.RESTART)
         await self.server.open()
         self.supervisor.start("connection sweeper", self.server.sweep_for_ever, Rule.RESTART)
         if self.tls is not None:
@@ -383,6 +390,8 @@ class Broker:
 
     async def _stop(self) -> None:
         parts, self.phase = self.parts, Phase.STOPPING
+        if parts.audit is not None:
+            await parts.audit.close()
         await parts.participation.hand_over()
         await parts.housekeeping.close()
         self.server.stop_listening()

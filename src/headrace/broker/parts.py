@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 from headrace.broker.access.rules import AccessRules
 from headrace.broker.administration.auto_creation import AutoCreation
@@ -18,6 +19,11 @@ from headrace.broker.administration.settings_view import BrokerSources
 from headrace.broker.administration.topic_configs import TopicConfigs
 from headrace.broker.administration.topic_sizes import TopicSizes
 from headrace.broker.administration.topics import Topics
+from headrace.broker.audit.acts.act import Surroundings
+from headrace.broker.audit.copies import Copies
+from headrace.broker.audit.recording import Recorder
+from headrace.broker.audit.topic import AuditTopic
+from headrace.broker.audit.trail import AuditTrail
 from headrace.broker.cluster.controller import Controller
 from headrace.broker.cluster.insync_proposals import InSyncProposals
 from headrace.broker.cluster.leadership import Leaderships
@@ -70,6 +76,7 @@ from headrace.model.broker_settings import BrokerConfig
 from headrace.model.listeners import Listener
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
+from headrace.security.audit.events import EventMaker
 from headrace.security.quotas import Quotas
 from headrace.wire.apis import ApiKey
 
@@ -133,6 +140,10 @@ class Parts:
         self._make_place_in_cluster()
         self._make_housekeeping()
         self._make_network()
+        self.audit: AuditTrail | None = None
+        self.recorder: Recorder | None = None
+        if config.now["headrace.audit"] == "on" or (config.now["headrace.audit"] == "auto" and self.access_rules.is_enabled):
+            self._make_audit()
 
     def _must_sign_in(self, listener: Listener) -> bool:
         """Who is alone, with its metadata in its own files, never does, and needs nothing set for it."""
@@ -340,3 +351,23 @@ class Parts:
         self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
         self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)
         self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
+
+    def _make_audit(self) -> None:
+        topic = AuditTopic(
+            self.broker_id,
+            topics=self.topics,
+            replicas=self.replicas,
+            cluster=self.cluster,
+            peers=self.peers,
+            clock=self.clock,
+            loop=self.loop,
+        )
+        events = EventMaker(version("headrace"), f"broker {self.broker_id}", lambda: str(self.host.entropy.uuid()))
+        copies = Copies.from_settings(self.config.now, self.clock)
+        self.audit = AuditTrail(self.config.now, topic, copies, events, self.clock)
+        self.recorder = Recorder(
+            self.audit,
+            Surroundings(image=self.image, replicas=self.replicas, groups=self.groups, is_broker=self.throttling.is_broker),
+        )
+        self.auto_creation.recorded = self.recorder.auto_created
+        self.access_rules.guard.on_denied = self.audit.note_denial

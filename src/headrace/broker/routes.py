@@ -429,4 +429,5 @@ PUBLIC_VERSIONS: Mapping[int, range] = {key: served.versions for key, served in 
 
 def routes(parts: Parts) -> dict[int, Route]:
     """The table, wired to one broker's parts."""
-    return {key: served.wired(parts) for key, served in APIS.items()}
+    wired = {key: served.wired(parts) for key, served in APIS.items()}
+    return wired if parts.recorder is None else parts.recorder.recorded(wired)

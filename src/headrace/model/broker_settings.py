@@ -9,6 +9,7 @@ from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
 from headrace.model.kafka_settings import LISTENER_PREFIX
 from headrace.model.security_settings import (
     ACCESS_SETTINGS,
+    AUDIT_SETTINGS,
     OF_ONE_LISTENER,
     OF_ONE_LISTENER_AT_RUN_TIME,
     SASL_SETTINGS,
@@ -378,6 +379,7 @@ BROKER_SETTINGS = SettingTable(
     + TLS_SETTINGS
     + SASL_SETTINGS
     + ACCESS_SETTINGS
+    + AUDIT_SETTINGS
     + _LIMITS
     + _TOPICS
     + _DEFAULTS_FOR_TOPICS

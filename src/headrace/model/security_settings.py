@@ -1,4 +1,4 @@
-"""The settings of TLS, SASL and rules: Kafka's names, for files in PEM."""
+"""The settings of TLS, SASL and rules, in Kafka's names and for files in PEM, and those of the audit trail."""
 
 from typing import Any
 
@@ -197,3 +197,57 @@ def listener_of(name: str) -> str | None:
         if name.endswith(f".{own}"):
             return name.removeprefix(LISTENER_PREFIX).removesuffix(own)[:-1].upper()
     return None
+
+
+_DAY_MS = 86_400_000
+
+AUDIT_SETTINGS = (
+    _fixed(
+        "headrace.audit",
+        Kind.STRING,
+        "auto",
+        "Whether administrative acts, denials and failed sign-ins are recorded in the topic `__audit`: `on`, `off`, or `auto`,"
+        " which is on where there is an authorizer.",
+        choices=("auto", "on", "off"),
+    ),
+    _fixed(
+        "headrace.audit.when.unavailable",
+        Kind.STRING,
+        "refuse",
+        "What becomes of administrative acts while `__audit` cannot be written: `refuse` them, or `allow` and record them later.",
+        choices=("refuse", "allow"),
+    ),
+    _fixed(
+        "headrace.audit.timeout.ms",
+        Kind.INT,
+        15_000,
+        "How long an administrative act waits until it is recorded.",
+        minimum=1,
+    ),
+    _fixed(
+        "headrace.audit.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        "How many replicas `__audit` gets when it is made; no more than there are brokers.",
+        minimum=1,
+    ),
+    _fixed(
+        "headrace.audit.topic.retention.ms",
+        Kind.LONG,
+        90 * _DAY_MS,
+        "How long `__audit` keeps its records, from when it is made; -1 is for ever.",
+        minimum=-1,
+    ),
+    _fixed(
+        "headrace.audit.file",
+        Kind.STRING,
+        None,
+        "A file to which every event is appended, too, as a line of JSON. One that is moved away is made anew.",
+    ),
+    _fixed(
+        "headrace.audit.syslog",
+        Kind.STRING,
+        None,
+        "A syslog that gets every event, too: the path of a socket such as /dev/log, udp://HOST:PORT or tcp://HOST:PORT.",
+    ),
+)

@@ -1,22 +1,32 @@
-"""What each API answers to a request that its sender may not make at all: one error, in each place its reply has for it."""
+"""What each API answers to a request of which nothing is done: one error, in each place its reply has for it.
+
+Their sender may not make them at all, or what they would do cannot be recorded."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace.model.errors import ErrorCode
-from headrace.model.identity import NO_PRODUCER_EPOCH
+from headrace.model.identity import NO_PRODUCER_EPOCH, NO_TOPIC_ID
 from headrace.wire.apis import ApiKey
 from headrace.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_client_quotas,
+    alter_configs,
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     alter_user_scram_credentials,
     consumer_group_heartbeat,
     create_acls,
+    create_partitions,
+    create_topics,
     delete_acls,
+    delete_groups,
+    delete_records,
+    delete_share_group_offsets,
+    delete_topics,
     describe_acls,
     describe_client_quotas,
     describe_log_dirs,
@@ -25,6 +35,7 @@ from headrace.wire.messages import (
     elect_leaders,
     end_txn,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -90,6 +101,73 @@ def _alter_user_scram_credentials(
     return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
         results=tuple(alter_user_scram_credentials.AlterUserScramCredentialsResult(user=name, error_code=error) for name in users)
     )
+
+
+def _alter_configs(request: alter_configs.AlterConfigsRequest, error: ErrorCode) -> alter_configs.AlterConfigsResponse:
+    return alter_configs.AlterConfigsResponse(
+        responses=tuple(
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=error, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+            for each in request.resources
+        )
+    )
+
+
+def _incremental_alter_configs(
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest, error: ErrorCode
+) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(
+        responses=tuple(
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=error, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+            for each in request.resources
+        )
+    )
+
+
+def _create_partitions(
+    request: create_partitions.CreatePartitionsRequest, error: ErrorCode
+) -> create_partitions.CreatePartitionsResponse:
+    results = (create_partitions.CreatePartitionsTopicResult(name=each.name, error_code=error) for each in request.topics)
+    return create_partitions.CreatePartitionsResponse(results=tuple(results))
+
+
+def _create_topics(request: create_topics.CreateTopicsRequest, error: ErrorCode) -> create_topics.CreateTopicsResponse:
+    results = (create_topics.CreatableTopicResult(name=each.name, error_code=error) for each in request.topics)
+    return create_topics.CreateTopicsResponse(topics=tuple(results))
+
+
+def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: ErrorCode) -> delete_topics.DeleteTopicsResponse:
+    named = request.topics or tuple(
+        delete_topics.DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names
+    )
+    results = (delete_topics.DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=error) for each in named)
+    return delete_topics.DeleteTopicsResponse(responses=tuple(results))
+
+
+def _delete_groups(request: delete_groups.DeleteGroupsRequest, error: ErrorCode) -> delete_groups.DeleteGroupsResponse:
+    results = (
+        delete_groups.DeletableGroupResult(group_id=name, error_code=error) for name in dict.fromkeys(request.groups_names)
+    )
+    return delete_groups.DeleteGroupsResponse(results=tuple(results))
+
+
+def _delete_records(request: delete_records.DeleteRecordsRequest, error: ErrorCode) -> delete_records.DeleteRecordsResponse:
+    topics = (
+        delete_records.DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=tuple(
+                delete_records.DeleteRecordsPartitionResult(
+                    partition_index=each.partition_index, low_watermark=-1, error_code=error
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return delete_records.DeleteRecordsResponse(topics=tuple(topics))
 
 
 def _create_acls(request: create_acls.CreateAclsRequest, error: ErrorCode) -> create_acls.CreateAclsResponse:
@@ -181,15 +259,23 @@ REFUSALS: Final[Mapping[int, Callable[[Any, ErrorCode], Any]]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: _whole(add_offsets_to_txn.AddOffsetsToTxnResponse),
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.ALTER_PARTITION: _whole(alter_partition.AlterPartitionResponse, topics=()),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(alter_partition_reassignments.AlterPartitionReassignmentsResponse, responses=()),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _whole(alter_share_group_offsets.AlterShareGroupOffsetsResponse, responses=()),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _whole(
         consumer_group_heartbeat.ConsumerGroupHeartbeatResponse, member_epoch=0, heartbeat_interval_ms=0
     ),
     ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DELETE_GROUPS: _delete_groups,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _whole(delete_share_group_offsets.DeleteShareGroupOffsetsResponse, responses=()),
+    ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DESCRIBE_ACLS: _whole(describe_acls.DescribeAclsResponse, resources=()),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _whole(describe_client_quotas.DescribeClientQuotasResponse, entries=None),
     ApiKey.DESCRIBE_LOG_DIRS: _whole(describe_log_dirs.DescribeLogDirsResponse, results=()),
@@ -200,6 +286,7 @@ REFUSALS: Final[Mapping[int, Callable[[Any, ErrorCode], Any]]] = {
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.END_TXN: _whole(end_txn.EndTxnResponse),
     ApiKey.HEARTBEAT: _whole(heartbeat.HeartbeatResponse),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.INIT_PRODUCER_ID: _whole(init_producer_id.InitProducerIdResponse, producer_epoch=NO_PRODUCER_EPOCH),
     ApiKey.JOIN_GROUP: _whole(join_group.JoinGroupResponse, protocol_name="", leader="", member_id="", members=()),
     ApiKey.LEAVE_GROUP: _whole(leave_group.LeaveGroupResponse),

@@ -18,7 +18,7 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.live_config import LiveConfig
-from headrace.model.names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
+from headrace.model.names import AUDIT, CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
 from headrace.model.settings import SettingError
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
@@ -50,6 +50,8 @@ class Topics:
 
     async def create(self, wanted: NewTopic, *, validate_only: bool = False, limited: bool = True) -> tuple[TopicSpec, LogConfig]:
         """Make a topic and wait until it can be used here."""
+        if limited and wanted.name == AUDIT:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{AUDIT} is made by the brokers.")
         if wanted.name in self._cluster.image.topics:
             await self._cluster.see(topic_key(wanted.name))
         config = self._check(wanted)
@@ -64,8 +66,8 @@ class Topics:
                 await self._settled()
         return spec, config
 
-    async def ensure(self, name: str) -> Topic:
-        """The topic, made first if it has to be.  Many may ask at once; one makes it."""
+    async def ensure(self, name: str, on_made: Callable[[], None] = lambda: None) -> Topic:
+        """The topic, made first if it has to be; whoever makes it hears so.  Many may ask at once; one makes it."""
         while (topic := self._cluster.image.topics.get(name)) is None:
             if (made := self._being_made.get(name)) is not None:
                 await asyncio.wait([made])
@@ -74,6 +76,7 @@ class Topics:
             try:
                 # Where topics are at their limit, groups and transactions still work.
                 await self.create(self._as_broker_is_set(name), limited=name not in INTERNAL_TOPICS)
+                on_made()
             except RequestError as error:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
@@ -85,7 +88,7 @@ class Topics:
     async def grow(self, name: str, count: int, assignments: list[tuple[int, ...]] | None, *, validate_only: bool) -> None:
         """Give a topic more partitions."""
         await self._see(name)
-        self._refuse_internal(name, "adding partitions would move every {of}'s coordinator")
+        self._refuse_internal(name, "adding partitions would move every {of}'s coordinator", "its events are in one order")
         topic = self._cluster.image.topics.get(name)
         more = count - topic.partition_count if topic is not None else 0
         factor = topic.replication_factor if topic is not None else 1
@@ -131,7 +134,7 @@ class Topics:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
         if topic is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
-        self._refuse_internal(topic.name, "deleting it would forget every {of}")
+        self._refuse_internal(topic.name, "deleting it would forget every {of}", "what was done stays written")
         before(topic)
         await self._cluster.delete_topic(topic.name, topic.topic_id)
         await self._settled()
@@ -140,7 +143,9 @@ class Topics:
     def _require_room(self, assignments: Iterable[Collection[int]] | None) -> None:
         require_room(self._cluster.image, self._space, self._broker_id, assignments)
 
-    def _refuse_internal(self, name: str, why: str) -> None:
+    def _refuse_internal(self, name: str, why: str, why_of_audit: str) -> None:
+        if name == AUDIT:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why_of_audit}.")
         if name in INTERNAL_TOPICS:
             of = "transaction" if name == TRANSACTION_STATE else "group"
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=of)}.")
@@ -160,8 +165,28 @@ class Topics:
                     config["transaction.state.log.min.isr"], self._replicas_at_most("transaction.state.log.replication.factor")
                 )
                 return self._internal(name, "transaction.state.log", {"min.insync.replicas": str(minimum)})
+            case "__audit":
+                return self._audit()
             case _:
                 return NewTopic(name=name)
+
+    def _audit(self) -> NewTopic:
+        """One partition, so that there is one order of what was done; flushed, and on more than one disk, before it counts."""
+        factor = self._replicas_at_most("headrace.audit.topic.replication.factor")
+        return NewTopic(
+            name=AUDIT,
+            partition_count=1,
+            replication_factor=factor,
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "headrace.flush": "ack",
+                "min.insync.replicas": str(max(1, factor - 1)),
+                "retention.bytes": "-1",
+                "retention.ms": str(self._config.now["headrace.audit.topic.retention.ms"]),
+                "unclean.leader.election.enable": "false",
+            },
+        )
 
     def _internal(self, name: str, prefix: str, more: Mapping[str, str] | None = None) -> NewTopic:
         assert name in (CONSUMER_OFFSETS, TRANSACTION_STATE)

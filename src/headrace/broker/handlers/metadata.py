@@ -105,7 +105,7 @@ def _answer(
             context.may(Operation.CREATE, ResourceType.CLUSTER) or context.may(Operation.CREATE, ResourceType.TOPIC, wanted.name)
         ):
             return _refusal(wanted.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
-        auto_creation.begin(wanted.name)
+        auto_creation.begin(wanted.name, context)
     return _refusal(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
 
 

@@ -11,7 +11,7 @@ async def handle(request: SaslAuthenticateRequest, context: RequestContext) -> S
     if sign_in is None:
         message = "This listener does not ask who you are."
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message, auth_bytes=b"")
-    reply = await sign_in.on_token(bytes(request.auth_bytes), connection.client_host)
+    reply = await sign_in.on_token(bytes(request.auth_bytes), context.origin)
     if (identity := sign_in.session.identity) is not None:
         connection.on_signed_in(identity)
     return SaslAuthenticateResponse(

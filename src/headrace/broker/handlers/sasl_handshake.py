@@ -11,5 +11,5 @@ def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandsh
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())
     if context.api_version == 0:
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, mechanisms=())
-    reply = sign_in.on_handshake(request.mechanism, context.api_version)
+    reply = sign_in.on_handshake(request.mechanism, context.api_version, context.origin)
     return SaslHandshakeResponse(error_code=reply.error_code, mechanisms=reply.mechanisms)

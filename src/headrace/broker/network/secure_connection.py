@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.sign_in.sign_in import SignIn
-from headrace.broker.tls.tls import ListenerTls
+from headrace.broker.tls.tls import TLS, ListenerTls
 from headrace.broker.tls.transport import SlicedTransport
 from headrace.model.access.principals import Subject
+from headrace.security.audit.events import Origin
 from headrace.security.authentication.exchange import Authenticated
 from headrace.wire.framing import FrameSplitter
 
@@ -49,6 +50,8 @@ class SecureConnection(Connection):
         try:
             principal = tls.principal_of(transport)
         except ValueError as error:
+            origin = Origin(subject=self.subject, port=self.client_port, listener=self.listener)
+            tls.on_refused(origin, TLS, f"its certificate names nobody: {error}")
             self.close(f"its certificate names nobody: {error}")
             return
         if principal is not None:

@@ -4,16 +4,20 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from headrace.broker.sign_in.credentials import Credentials
 from headrace.broker.sign_in.token_keys import TokenKeys
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
+from headrace.model.access.principals import USER, Principal, Subject
 from headrace.model.access.scram import ScramMechanism
 from headrace.model.broker_settings import BrokerConfig
+from headrace.model.errors import ErrorCode
 from headrace.model.listeners import Listener, read_listeners
 from headrace.model.settings import SettingError
+from headrace.security.audit.events import Origin
 from headrace.security.authentication.exchange import Exchange, Refused
 from headrace.security.authentication.failures import FailedSignIns
 from headrace.security.authentication.session import HandshakeReply, SaslSession, State, TokenReply
@@ -43,6 +47,8 @@ class SignIns:
         self.token_keys = TokenKeys(config, clock, loop) if any(OAUTHBEARER in each for each in enabled) else None
         self._failures = FailedSignIns(config["connection.failed.authentication.delay.ms"] / 1000)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sign-in")
+        # Hears where somebody who failed came from, by which mechanism, and why.
+        self.on_failed: Callable[[Origin, str, str], None] = lambda origin, mechanism, reason: None
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -77,9 +83,10 @@ class SignIns:
             return await self.loop.run_in_executor(self._threads, session.on_token, token, self.clock.wall_ms())
         return session.on_token(token, self.clock.wall_ms())
 
-    async def punish(self, refused: Refused, address: str, mechanism: str | None) -> None:
+    async def punish(self, refused: Refused, origin: Origin, mechanism: str | None) -> None:
         """Return after a while, for a sign-in that failed."""
-        now = self.loop.time()
+        now, address = self.loop.time(), origin.subject.address
+        self.on_failed(_as_claimed(origin, refused.claimed), mechanism or "", refused.reason)
         seconds = self._failures.on_failure(address, now)
         logger.warning(
             "a sign-in from %s by %s failed, number %d from there within a minute: %s",
@@ -92,6 +99,11 @@ class SignIns:
 
     def forgive(self, address: str) -> None:
         self._failures.on_success(address)
+
+
+def _as_claimed(origin: Origin, name: str) -> Origin:
+    """Where somebody came from, under the name that they gave."""
+    return replace(origin, subject=Subject(Principal(USER, name), address=origin.subject.address)) if name else origin
 
 
 class SignIn:
@@ -118,19 +130,22 @@ class SignIn:
     def takes_too_long(self, now: float) -> bool:
         return self.session.identity is None and now - self._began_at > SECONDS_MAX
 
-    def on_handshake(self, mechanism: str, version: int) -> HandshakeReply:
-        return self.session.on_handshake(mechanism, version, self._common.clock.wall_ms())
+    def on_handshake(self, mechanism: str, version: int, origin: Origin) -> HandshakeReply:
+        reply = self.session.on_handshake(mechanism, version, self._common.clock.wall_ms())
+        if reply.error_code is not ErrorCode.NONE:
+            self._common.on_failed(origin, mechanism, f"the choice of the mechanism was refused: {reply.error_code.name}")
+        return reply
 
-    async def on_token(self, token: bytes, address: str) -> TokenReply:
+    async def on_token(self, token: bytes, origin: Origin) -> TokenReply:
         """Answer one message.  A reply that refuses comes late."""
         # Whoever sends anything meanwhile is cut off.
         self.is_busy = True
         try:
             reply = await self._common.computed(self.session, token)
             if reply.refused is not None:
-                await self._common.punish(reply.refused, address, self.session.mechanism)
+                await self._common.punish(reply.refused, origin, self.session.mechanism)
             elif self.session.state is State.SIGNED_IN:
-                self._common.forgive(address)
+                self._common.forgive(origin.subject.address)
             return reply
         finally:
             self.is_busy = False

@@ -36,6 +36,8 @@ class Handshakes:
         self.under_way = 0
         self.failed = 0
         self.turned_away = 0
+        # Hears of an address that could not agree with a listener on how to speak, or showed no certificate that is trusted.
+        self.on_refused: Callable[[str, str, ssl.SSLError], None] = lambda address, listener, error: None
         self.on_room: Callable[[], None] = lambda: None
 
     @property
@@ -159,8 +161,10 @@ class TlsListening:
     def _on_done(self, task: "asyncio.Task[None]", newcomer: socket.socket, address: str) -> None:
         if task.cancelled():
             newcomer.close()
-        elif task.exception() is not None:
+        elif (error := task.exception()) is not None:
             self._handshakes.failed += 1
+            if isinstance(error, ssl.SSLError):
+                self._handshakes.on_refused(address, self.name, error)
         self._handshakes.end(address)
 
     def close(self) -> None:

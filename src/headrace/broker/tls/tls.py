@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -11,11 +12,12 @@ from headrace.broker.supervision.supervision import Scope
 from headrace.broker.tls.contexts import Contexts, certificate_names, keystores, load
 from headrace.broker.tls.listening import Handshakes, TlsListening
 from headrace.host.clock import Clock
-from headrace.model.access.principals import Principal
+from headrace.model.access.principals import Principal, Subject
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.listeners import Listener, Listeners
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
+from headrace.security.audit.events import Origin
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +25,8 @@ LOOK_SECONDS: Final = 2.0
 EXPIRY_WARNED_BEFORE: Final = timedelta(days=30)
 EXPIRY_WARNED_AGAIN_SECONDS: Final = 24 * 3600.0
 
+TLS: Final = "TLS"
+OnRefused = Callable[[Origin, str, str], None]
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
@@ -37,6 +41,8 @@ class ListenerTls:
         now = config.now.of_listener(listener.name)
         asks = _client_auth(listener, config.now) != "none" and not listener.has_sasl
         self._principal_of = certificate_names(now["ssl.principal.mapping.rules"]) if asks else None
+        # Hears of those who are not let in.
+        self.on_refused: OnRefused = lambda origin, mechanism, reason: None
 
     @property
     def expires_at(self) -> datetime | None:
@@ -94,6 +100,14 @@ class Tls:
         self.handshakes.on_room = self._on_room
         self._failures_told = self._turned_away_told = 0
         self._expiry_told_at: float | None = None
+
+    def tell_refused(self, hear: OnRefused) -> None:
+        """Have somebody hear of all who are not let in: where they came from, by which mechanism, and why not."""
+        for each in self.by_listener.values():
+            each.on_refused = hear
+        self.handshakes.on_refused = lambda address, listener, error: hear(
+            Origin(subject=Subject(address=address), listener=listener), TLS, str(error)
+        )
 
     def check(self, listener: str, config: BrokerConfig) -> None:
         """Whether a listener could work with these settings.  Raises SettingError."""

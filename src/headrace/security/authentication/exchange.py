@@ -33,10 +33,11 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`message` is for the client, `reason` for the audit and the log."""
+    """`message` is for the client, `reason` for the audit and the log, and so is who the client said it is."""
 
     message: str
     reason: str
+    claimed: str = ""
 
 
 Outcome = Challenge | Authenticated | Refused
@@ -56,6 +57,7 @@ class Exchange(ABC):
 
     def __init__(self, mechanism: str) -> None:
         self.mechanism = mechanism
+        self.claimed = ""  # the name that the client gave, as long as nothing proves it
         self._over = False
 
     def respond(self, message: bytes) -> Outcome:
@@ -68,7 +70,7 @@ class Exchange(ABC):
             outcome = self._step(message)
         except RefusalError as refusal:
             self._over = True
-            return Refused(refusal.message or self.invalid_credentials, refusal.reason)
+            return Refused(refusal.message or self.invalid_credentials, refusal.reason, self.claimed)
         self._over = isinstance(outcome, Authenticated)
         return outcome
 

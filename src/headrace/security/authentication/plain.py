@@ -25,6 +25,7 @@ class PlainExchange(Exchange):
         if len(parts) != 3:
             raise RefusalError(f"{len(parts)} parts instead of 3", "Invalid SASL/PLAIN response: expected 3 tokens")
         authorization_id, name, password = parts
+        self.claimed = name
         if not name or not password:
             raise RefusalError("an empty user name or password", INVALID)
         if not self._is_valid(name, password):

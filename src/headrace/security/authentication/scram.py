@@ -77,6 +77,7 @@ class ScramExchange(Exchange):
 
     def _on_first(self, message: bytes) -> Challenge:
         first = read_client_first(message)
+        self.claimed = first.name
         if first.authorization_id not in ("", first.name):
             raise RefusalError("an authorization id that is not the user name")
         # Made up for everybody: a reply that came sooner for users that there are would give them away.

@@ -23,7 +23,7 @@ class Creations:
     def __init__(self) -> None:
         self.begun: list[str] = []
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, asker: object) -> None:
         self.begun.append(name)
 
     def is_under_way(self, name: str) -> bool:

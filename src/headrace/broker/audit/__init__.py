@@ -1,0 +1,1 @@
+"""What was done on this broker, by whom and how it ended: recorded before it is answered."""

@@ -1,0 +1,212 @@
+"""The audit trail of one broker: acts are recorded one by one, what happens often is told together, and there are bounds.
+
+An act is recorded when its events are committed in the topic.  Denials and failed sign-ins are collected by kind: the first of a
+kind is told at once, those like it together at the end of a window.  What cannot be written waits in a bounded queue; what finds
+no room there is counted, and the count is told.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.broker.audit.acts.act import Act
+from headrace.broker.audit.copies import Copies
+from headrace.broker.audit.topic import AuditTopic, AuditUnavailable
+from headrace.host.clock import Clock
+from headrace.model.broker_settings import BrokerConfig
+from headrace.security.audit.aggregation import Aggregator, Batch
+from headrace.security.audit.events import CHANGES_MAX, EventMaker, Origin, Repeats, Resource
+from headrace.security.authorization.guard import Denial
+from headrace.wire.apis import ApiKey
+
+logger = logging.getLogger(__name__)
+
+WAITING_MAX: Final = 1000  # events that could not be written yet
+TELL_SECONDS: Final = 1.0
+END_SECONDS_MAX: Final = 2.0
+# Where acts are allowed though the trail cannot be written, none waits longer than this.
+ALLOWED_SECONDS_MAX: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSignIn:
+    """Somebody did not get in."""
+
+    origin: Origin
+    mechanism: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedAct:
+    """One of many alike."""
+
+    origin: Origin
+    api: ApiKey
+    act: Act
+
+
+Collected = Denial | FailedSignIn | RepeatedAct
+
+
+class AuditTrail:
+    """Made where it is kept at all."""
+
+    def __init__(self, config: BrokerConfig, topic: AuditTopic, copies: Copies, events: EventMaker, clock: Clock) -> None:
+        self._topic = topic
+        self._copies = copies
+        self._events = events
+        self._clock = clock
+        self._seconds: float = config["headrace.audit.timeout.ms"] / 1000
+        self._refuses: bool = config["headrace.audit.when.unavailable"] == "refuse"
+        self._collected: Aggregator[Collected] = Aggregator()
+        self._waiting: deque[bytes] = deque()
+        self._is_late = False
+        self._something = asyncio.Event()
+        self._writing = asyncio.Lock()
+        # For ever, and of them those that were told.
+        self._dropped = 0
+        self._dropped_told = 0
+
+    # -- acts
+
+    async def require_writable(self) -> None:
+        """Raise AuditUnavailable when an act cannot be recorded, so that it is not begun."""
+        if self._refuses:
+            await self._topic.wait_until_writable(self._seconds)
+
+    async def record(self, origin: Origin, api: ApiKey, acts: Sequence[Act]) -> None:
+        """Return when all of it is durable; AuditUnavailable when that takes too long: then it is written later."""
+        now = self._clock.wall_ms()
+        events = [
+            event
+            for act in acts
+            if not act.is_repeated or self._is_first(RepeatedAct(origin, api, act), now)
+            for event in self._events_of(origin, api, act, now)
+        ]
+        if not events:
+            return
+        self._copies.add(events)
+        try:
+            await self._topic.write(events, self._seconds if self._refuses else min(self._seconds, ALLOWED_SECONDS_MAX))
+        except AuditUnavailable as error:
+            for event in events:
+                logger.error("not in the audit trail yet (%s): %s", error, event.decode())
+            self._wait_with(events)
+            if self._refuses:
+                raise
+
+    def _is_first(self, repeated: RepeatedAct, now_ms: int) -> bool:
+        origin = repeated.origin
+        key = (repeated.api, origin.subject, origin.client_id, repeated.act.resources, repeated.act.error)
+        is_first = self._collected.is_first(key, repeated, now_ms)
+        self._something.set()
+        return is_first
+
+    def _events_of(self, origin: Origin, api: ApiKey, act: Act, time_ms: int, repeats: Repeats | None = None) -> Iterator[bytes]:
+        """One, or several where the act changed very much."""
+        for start in range(0, max(1, len(act.changes)), CHANGES_MAX):
+            yield self._events.act(
+                origin,
+                api,
+                act.activity,
+                act.resources,
+                time_ms=time_ms,
+                error=act.error,
+                detail=act.detail,
+                changes=act.changes[start : start + CHANGES_MAX],
+                repeats=repeats,
+            )
+
+    # -- what happens often
+
+    def note_denial(self, denial: Denial) -> None:
+        principal, check = denial.subject.principal, denial.check
+        key = (principal, check.api, check.operation, check.resource_type, denial.name)
+        self._collect(key, denial, principal)
+
+    def note_failed_sign_in(self, origin: Origin, mechanism: str, reason: str) -> None:
+        failed = FailedSignIn(origin, mechanism, reason)
+        self._collect((origin.subject, mechanism, reason), failed, origin.subject.address)
+
+    def _collect(self, key: object, sample: Collected, owner: object) -> None:
+        self._collected.add(key, sample, self._clock.wall_ms(), owner)
+        self._something.set()
+
+    async def tell_for_ever(self) -> None:
+        """Write what is due, and what could not be written before."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            self._take(self._collected.due(self._clock.wall_ms()))
+            await self._write_waiting(self._seconds)
+            if self._waiting or not self._collected.is_empty:
+                self._something.set()
+                await asyncio.sleep(TELL_SECONDS)
+
+    def _take(self, batches: Sequence[Batch[Collected]]) -> None:
+        events = [event for batch in batches for event in self._told(batch)]
+        dropped = self._collected.take_dropped() + self._dropped - self._dropped_told
+        self._dropped_told = self._dropped
+        if dropped:
+            events.append(self._events.dropped(dropped, time_ms=self._clock.wall_ms()))
+        if events:
+            self._copies.add(events)
+            self._wait_with(events)
+
+    def _told(self, batch: Batch[Collected]) -> Iterator[bytes]:
+        repeats = Repeats(count=batch.count, first_ms=batch.first_ms, last_ms=batch.last_ms)
+        match batch.sample:
+            case Denial() as denial:
+                check = denial.check
+                origin = Origin(subject=denial.subject) if denial.asker is None else denial.asker.origin
+                resource = Resource(check.resource_type.name, denial.name)
+                yield self._events.denial(
+                    origin, check.api, check.operation, resource, check.error, str(denial.decision), repeats
+                )
+            case FailedSignIn(origin, mechanism, reason):
+                yield self._events.sign_in(origin, mechanism, time_ms=batch.last_ms, failure=reason, repeats=repeats)
+            case RepeatedAct(origin, api, act):
+                yield from self._events_of(origin, api, act, batch.last_ms, repeats)
+
+    # -- what waits
+
+    def _wait_with(self, events: Iterable[bytes]) -> None:
+        self._waiting.extend(events)
+        self._something.set()
+        while len(self._waiting) > WAITING_MAX:
+            self._waiting.popleft()
+            self._dropped += 1
+
+    async def _write_waiting(self, seconds: float) -> None:
+        """One after the other, so that whoever waits for it has waited for all of it."""
+        async with self._writing:
+            events, self._waiting = self._waiting, deque()
+            try:
+                if events:
+                    await self._topic.write(events, seconds)
+                    self._is_late = False
+            except AuditUnavailable as error:
+                self._put_back(events)
+                if not self._is_late:
+                    self._is_late = True
+                    logger.error("the audit trail cannot be written, and %d events wait: %s", len(events), error)
+            except BaseException:
+                self._put_back(events)
+                raise
+
+    def _put_back(self, events: deque[bytes]) -> None:
+        """Before what has come meanwhile; the oldest go where there is no room."""
+        newer, self._waiting = self._waiting, events
+        self._wait_with(newer)
+
+    async def close(self) -> None:
+        """Tell the rest, if that does not take long."""
+        self._take(self._collected.take_all())
+        await self._write_waiting(min(self._seconds, END_SECONDS_MAX))
+        if self._waiting:
+            logger.error("%d events of the audit trail could not be written before the end", len(self._waiting))
+        await self._copies.close()
