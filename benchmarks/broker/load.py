@@ -39,10 +39,19 @@ def values(size: int) -> list[bytes]:
 
 
 def produce(
-    bootstrap: str, topic: str, partitions: int, count: int, size: int, codec: str, acks: str = "all", batch: int | None = None
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    count: int,
+    size: int,
+    codec: str,
+    acks: str = "all",
+    batch: int | None = None,
+    security: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Send `count` messages as fast as they go; evenly over the partitions, and at most so many in one batch."""
     settings = {**FAST, "batch.num.messages": batch} if batch is not None else FAST
+    settings = {**settings, **(security or {})}
     producer = Producer({**settings, "bootstrap.servers": bootstrap, "acks": acks, "compression.type": codec})
     producer.list_topics(topic, timeout=10)
     prepared = values(size)
@@ -128,7 +137,7 @@ def _send_committed(producer: Producer, topic: str, call: Call) -> int:
     return taken
 
 
-def consume(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, Any]:
+def consume(bootstrap: str, topic: str, partitions: int, count: int, security: dict[str, str] | None = None) -> dict[str, Any]:
     """Read `count` messages from the beginning as fast as they come."""
     consumer = Consumer(
         {
@@ -140,6 +149,7 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str
             "fetch.queue.backoff.ms": 5,
             "fetch.message.max.bytes": 4_000_000,
             "check.crcs": False,
+            **(security or {}),
         }
     )
     began = time.perf_counter()

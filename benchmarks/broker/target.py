@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import sysconf
@@ -62,9 +62,9 @@ def data_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def serving(data: Path, flush: str) -> Iterator[tuple[Target, float]]:
-    """A broker of ours, and the seconds from its start to its first answer."""
-    port = _free_port()
+def serving(data: Path, flush: str, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Target, float]]:
+    """A broker of ours, and the seconds from its start to its first answer; `{port}` in a setting is where it listens."""
+    port = free_port()
     command = [
         sys.executable,
         "-m",
@@ -72,11 +72,11 @@ def serving(data: Path, flush: str) -> Iterator[tuple[Target, float]]:
         "serve",
         "--data",
         str(data),
-        "--listen",
-        f"127.0.0.1:{port}",
         "--flush",
         flush,
     ]
+    for name, value in {"listeners": "PLAINTEXT://127.0.0.1:{port}", **(settings or {})}.items():
+        command += ["--set", f"{name}={value.format(port=port)}"]
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
@@ -99,7 +99,7 @@ def fresh_broker(flush: str) -> Iterator[Target]:
         yield target
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.security [--quick]`: the cost of a decision, a change of rules, a sign-in, a request with rules."""
+"""`python -m benchmarks.security [--quick] [--only ...]`: the cost of rules, sign-ins, handshakes and TLS."""
 
 import argparse
 import os
 import platform
+import ssl
 import time
 from collections.abc import Callable, Iterator
 
@@ -10,8 +11,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.security.encrypted import AIM, COLUMNS, PARTITIONS, encrypted, handshakes
 from benchmarks.security.guarded import guarded
 from benchmarks.security.sign_ins import plain, scram, scram_by_scramp
+from benchmarks.security.transports import transports
 from headrace.model.access.acls import AclRule, Operation, PatternType, ResourceType
 from headrace.model.access.principals import Subject, group, user
 from headrace.model.access.scram import ScramMechanism
@@ -30,9 +33,38 @@ WRITE_TOPIC = (Operation.WRITE, ResourceType.TOPIC)
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.security", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
-    repetitions = 20_000 if parser.parse_args().quick else 200_000
+    parser.add_argument("--only", choices=["rules", "tls"], help="one half of the tables")
+    arguments = parser.parse_args()
     console = Console(highlight=False, width=None if os.isatty(1) else 140)
-    console.print(f"{platform.machine()}, Python {platform.python_version()}, processor time of one core")
+    console.print(f"{platform.machine()}, Python {platform.python_version()}, {ssl.OPENSSL_VERSION}; processor time of one core")
+    if arguments.only != "tls":
+        show_rules(console, 20_000 if arguments.quick else 200_000)
+    if arguments.only != "rules":
+        show_tls(console, quick=arguments.quick)
+
+
+def show_tls(console: Console, *, quick: bool) -> None:
+    show(
+        console,
+        f"TLS 1.3 beside plain text, acks=all, {PARTITIONS} partitions, flush os (aim: a ratio of {AIM} in throughput)",
+        COLUMNS,
+        encrypted(quick),
+    )
+    show(
+        console,
+        "Connections that ask one thing, one after the other; full handshakes",
+        ["", "a second", "broker, CPU µs", "as many a second on one core", "client, CPU µs"],
+        handshakes(200 if quick else 2000),
+    )
+    show(
+        console,
+        "TLS without a broker, CPU seconds for a gigabyte",
+        ["", "received", "sent"],
+        transports((64 if quick else 512) * 1024 * 1024),
+    )
+
+
+def show_rules(console: Console, repetitions: int) -> None:
     show(
         console,
         f"One check, ns (aim: under {AIM_NS} when remembered)",
