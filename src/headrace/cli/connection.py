@@ -112,7 +112,7 @@ def _silence() -> logging.Logger:
 def require_reachable(bootstrap: str, properties: list[str] | None = None) -> None:
     """Fail with a sentence, within seconds, when there is no broker at any of the addresses."""
     from headrace.client.arguments import refuse_foreign_protocol
-    from headrace.client.contact import look_for_broker
+    from headrace.client.contact import ATTEMPT_S, SILENT, FirstContact, look_for_broker
 
     given = [part.strip() for part in bootstrap.split(",") if part.strip()]
     for text in given:
@@ -125,6 +125,9 @@ def require_reachable(bootstrap: str, properties: list[str] | None = None) -> No
     reasons = ", ".join(f"{address} ({reason})" for address, reason in why.items())
     if is_there and reasons:
         remark(f"Waiting for an answer from {reasons}.")
+        contact = FirstContact({"bootstrap.servers": bootstrap, **key_values(properties, "--property")}, ATTEMPT_S)
+        contact.silent = SILENT  # has been told
+        contact.require()
     elif not is_there:
         raise Failure(
             f"no broker answers at {reasons or repr(bootstrap)}. "

@@ -26,8 +26,10 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 ATTEMPT_S = 1.0
 SIGN_IN_S = 5.0  # a wrong password is answered late
+SLOW_ATTEMPT_S = 3.0
 AGAIN_S = 0.1
 LAST_WORD_S = 0.3
+SILENCE_S_MAX = 10.0  # who accepts connections may only be slow, and has longer than who refuses them
 DEFAULT_PORT = 9092
 SILENT = "it accepts connections and does not answer"
 _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
@@ -115,7 +117,7 @@ def _first_bytes(connection: socket.socket) -> bytes:
 
 
 class FirstContact:
-    """Looks at most once every AGAIN_S, and no more once somebody was there."""
+    """Looks at most once every AGAIN_S, and no more once a broker has answered."""
 
     def __init__(self, config: Mapping[str, Any], patience: float, unless_within: float | None = None) -> None:
         """What is given up by itself within a time that is no longer than our patience needs no looking."""
@@ -124,15 +126,17 @@ class FirstContact:
         self._config = config
         self.refusal: SecurityFailed | None = None  # a broker is there, and does not let us in
         self.made = unless_within is not None and unless_within <= patience
+        self._silence_s = max(patience, SILENCE_S_MAX if unless_within is None else min(unless_within, SILENCE_S_MAX))
+        self._attempt_s = min(ATTEMPT_S, max(patience, 0.1))
         self.why: str | None = None  # nobody was there, when we last looked for as long as our patience lasts
         self._patience = patience
         self._since: float | None = None
         self._looked_at = 0.0
 
     def require(self, give_up: Callable[[], bool] = lambda: False) -> None:
-        """Return when a broker is there.
+        """Return when a broker answers.
 
-        Raises BrokerTimeout when none was for as long as our patience lasts, SecurityFailed when it does not let us in.
+        Raises BrokerTimeout when none did for as long as our patience lasts, SecurityFailed when it does not let us in.
         """
         self._since = None
         while not self.made and not give_up():
@@ -159,20 +163,25 @@ class FirstContact:
         elif self.refusal is not None:
             self.why = str(self.refusal)
             return True
-        elif time.monotonic() - self._since >= self._patience:
-            self.why = f"no broker answers at {', '.join(refusals)}; gave up after {self._patience:g} s"
+        elif time.monotonic() - self._since >= (patience := self._patience if self.silent is None else self._silence_s):
+            self.why = f"no broker answers at {', '.join(refusals)}; gave up after {patience:g} s"
             self._since = None
             return True
         return False
 
     def _look(self) -> list[str]:
         """Why each address does not answer; stops at the first that does."""
-        attempt_s = min(ATTEMPT_S, max(self._patience, 0.1))
-        self.made, why, self.refusal = look_for_broker(self.bootstrap.split(","), self._config, attempt_s)
+        self.made, why, self.refusal = look_for_broker(self.bootstrap.split(","), self._config, self._attempt_s)
         refusals = [f"{address} ({reason})" for address, reason in why.items()]
         if self.made and refusals:
+            # Nobody has answered yet.  Whoever is slow has twice as long the next time.
+            self.made = False
+            self._attempt_s = min(2 * self._attempt_s, SLOW_ATTEMPT_S)
+            if self.silent is None:
+                log.warning("waiting for an answer from %s", ", ".join(refusals))
             self.silent = SILENT
-            log.warning("waiting for an answer from %s", ", ".join(refusals))
+        else:
+            self.silent = None
         return refusals
 
 

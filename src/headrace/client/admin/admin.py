@@ -421,8 +421,7 @@ class Admin:
     def _translated(self, error: KafkaException | KafkaError, action: str) -> HeadraceError:
         if self._client is not None:
             self._client.poll(0)  # lets librdkafka say what the trouble was
-        cause = self._contact.silent or self._last_error
-        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap, cause)
+        return translate(error.args[0] if isinstance(error, KafkaException) else error, action, self.bootstrap, self._last_error)
 
     def _note_error(self, error: KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN" or self._last_error is None:
