@@ -10,7 +10,7 @@ has doubled.
 import gc
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 # How often a young collection happens for a middle one, and a middle one for a full one: a full one then looks at some 20,000
 # new objects, which takes a few milliseconds.
@@ -23,11 +23,22 @@ GROWN_EVERY_S: Final = 600.0
 GROWN_MAX: Final = 500_000
 
 
+class Collector(Protocol):
+    """What is used of Python's."""
+
+    def freeze(self) -> None: ...
+
+    def unfreeze(self) -> None: ...
+
+    def get_freeze_count(self) -> int: ...
+
+
 class ShortCollections:
     """What is set aside, and when everything was looked at."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], collector: Collector = gc) -> None:
         self._monotonic = monotonic
+        self._collector = collector
         self._looked_at = monotonic()
         self._left: int | None = None  # after everything was looked at
 
@@ -35,17 +46,17 @@ class ShortCollections:
         if info["generation"] != OLDEST:
             return
         if phase == "stop":
-            gc.freeze()
+            self._collector.freeze()
             if self._left is None:
-                self._left = gc.get_freeze_count()
+                self._left = self._collector.get_freeze_count()
         elif self._is_due():
             self._looked_at, self._left = self._monotonic(), None
-            gc.unfreeze()
+            self._collector.unfreeze()
 
     def _is_due(self) -> bool:
         if self._left is None:
             return False
-        passed, aside = self._monotonic() - self._looked_at, gc.get_freeze_count()
+        passed, aside = self._monotonic() - self._looked_at, self._collector.get_freeze_count()
         has_grown = passed > GROWN_EVERY_S and aside > self._left * 1.25
         return has_grown or passed > EVERYTHING_EVERY_S or aside > 2 * self._left + GROWN_MAX
 

@@ -6,8 +6,7 @@ from weakref import ref
 
 import pytest
 
-from headrace.host import collecting
-from headrace.host.collecting import EVERYTHING_EVERY_S, GROWN_EVERY_S, keep_collections_short
+from headrace.host.collecting import EVERYTHING_EVERY_S, GROWN_EVERY_S, GROWN_MAX, ShortCollections, keep_collections_short
 
 
 class Clock:
@@ -73,35 +72,45 @@ def test_what_was_set_aside_and_forgotten_later_is_found_within_hours(clock: Clo
     assert forgotten() is None
 
 
-def make_circles(count: int) -> None:
-    """Set aside while somebody has them, and forgotten afterwards."""
-    kept = [Circle() for _ in range(count)]
-    gc.collect()
-    del kept
-    gc.collect()
+class FakeCollector:
+    """So many objects are set aside; how often everything was looked at."""
+
+    def __init__(self) -> None:
+        self.aside = 100_000
+        self.looks = 0
+
+    def freeze(self) -> None:
+        pass
+
+    def unfreeze(self) -> None:
+        self.looks += 1
+
+    def get_freeze_count(self) -> int:
+        return self.aside
 
 
-def test_circles_that_are_forgotten_again_and_again_are_found_after_minutes(clock: Clock) -> None:
-    gc.collect()
-    before = gc.get_freeze_count()
-    make_circles(before)
-    assert gc.get_freeze_count() > before * 1.5, "they were not set aside"
-    clock.now += GROWN_EVERY_S + 1
-    gc.collect()
+@pytest.mark.parametrize(
+    ("aside", "seconds", "looks"),
+    [
+        (124_000, GROWN_EVERY_S + 1, 0),
+        (126_000, GROWN_EVERY_S + 1, 1),
+        (126_000, GROWN_EVERY_S - 1, 0),
+        (200_000 + GROWN_MAX, 1.0, 0),
+        (200_001 + GROWN_MAX, 1.0, 1),
+        (100_000, EVERYTHING_EVERY_S + 1, 1),
+    ],
+)
+def test_the_more_is_set_aside_the_sooner_everything_is_looked_at(aside: int, seconds: float, looks: int) -> None:
+    clock, collector = Clock(), FakeCollector()
+    collections = ShortCollections(clock.monotonic, collector)
+    collections.on_collection("stop", {"generation": 2})
+    clock.now += seconds
+    collector.aside = aside
+    collections.on_collection("start", {"generation": 2})
+    collections.on_collection("stop", {"generation": 2})
+    collections.on_collection("start", {"generation": 2})
 
-    assert gc.get_freeze_count() < before * 1.25
-
-
-def test_circles_never_take_more_than_twice_as_much_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "GROWN_MAX", 10_000)
-    gc.collect()
-    before = gc.get_freeze_count()
-    most = 0
-    for _ in range(10):
-        make_circles(before // 2)
-        most = max(most, gc.get_freeze_count())
-
-    assert most < before * 3 + 20_000
+    assert collector.looks == looks
 
 
 def test_it_can_be_taken_back() -> None:
