@@ -50,7 +50,7 @@ def produce(
     security: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Send `count` messages as fast as they go; evenly over the partitions, and at most so many in one batch."""
-    settings = {**FAST, "batch.num.messages": batch} if batch is not None else FAST
+    settings: dict[str, Any] = {**FAST, "batch.num.messages": batch} if batch is not None else dict(FAST)
     settings = {**settings, **(security or {})}
     producer = Producer({**settings, "bootstrap.servers": bootstrap, "acks": acks, "compression.type": codec})
     producer.list_topics(topic, timeout=10)

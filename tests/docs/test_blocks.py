@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from headrace import Producer
 from headrace.testing import Broker
@@ -144,6 +145,8 @@ def test_every_block_runs_and_prints_what_it_says(page: Path, reader: Reader, tm
                     terminal.run("headrace serve --config headrace.toml", block.where)
                 case "text":
                     assert printed == block.code, block.where
+                case "yaml":
+                    assert isinstance(yaml.safe_load(block.code), dict), block.where
                 case "mermaid" | "":
                     assert not re.search(r"^\s*(headrace|make|pip|python) ", block.code, re.MULTILINE), (
                         f"{block.where}: of what kind is it?"

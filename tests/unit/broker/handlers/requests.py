@@ -1,7 +1,9 @@
 """What a handler is told of who asks, without a connection."""
 
+import time
 from typing import Any
 
+from headrace.broker.metrics.figures import ConnectionFigures
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.access.principals import ANONYMOUS, Principal, Subject
 
@@ -15,6 +17,7 @@ class FakeConnection:
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.subject = Subject(principal, address=self.client_host)
         self.rests: list[float] = []
+        self.figures = ConnectionFigures(time.monotonic)
 
     @property
     def principal(self) -> Principal:
