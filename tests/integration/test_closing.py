@@ -1,6 +1,8 @@
 """How a broker stops: when it is asked to, in order, and with many partitions flushed at once."""
 
+import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.health import progress
 from headrace.broker.parts import Host
 from headrace.host.disk import File, SystemDisk, SystemFile
 from headrace.testing import Broker
@@ -19,10 +22,11 @@ PARTITIONS = 32
 
 
 class Gauge:
-    """How many flushes are under way at once."""
+    """How many flushes are under way at once, and how long each takes."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
+        self.sync_s = 0.01
         self.lock = threading.Lock()
 
 
@@ -39,7 +43,7 @@ class GaugedDisk(SystemDisk):
                 with gauge.lock:
                     gauge.now += 1
                     gauge.most = max(gauge.most, gauge.now)
-                time.sleep(0.01)
+                time.sleep(gauge.sync_s)
                 super().sync()
                 with gauge.lock:
                     gauge.now -= 1
@@ -59,6 +63,26 @@ def test_what_is_not_flushed_yet_is_flushed_in_many_lanes_at_the_end(tmp_path: P
         broker.stop()
 
     assert gauge.most >= 8
+
+
+def test_a_stop_that_waits_for_a_slow_disk_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.1)
+    monkeypatch.setattr(progress, "AGAIN_S", 0.1)
+    caplog.set_level(logging.INFO)
+    gauge = Gauge()
+    with Broker(data=tmp_path / "data", host=Host(disk=GaugedDisk(gauge)), settings={"headrace.flush": "os"}) as broker:
+        with RawClient(broker.bootstrap) as client:
+            create(client, "t")
+            client.call(produce("t", batch(b"x")), 9)
+        gauge.sync_s = 0.5
+        broker.stop()
+
+    told = [line for line in caplog.messages if line.startswith("stopping: ")]
+    assert any("records that are not on disk yet: 1, " in line for line in told), told
+    assert len(told) >= 3
+    assert re.fullmatch(r"stopping: .*, \d+ s so far", told[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.access.admission import refusal
 from headrace.broker.health.health import Condition, HealthPages, Phase, not_serving, serving
+from headrace.broker.health.progress import Progress
+from headrace.broker.housekeeping.closing import close_logs, flushing
 from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.metrics.collecting import Collection
 from headrace.broker.metrics.collectors.process import ProcessCollector
@@ -22,7 +24,7 @@ from headrace.broker.metrics.pages import MetricsPages
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.broker.network.http_listener import HttpListener
 from headrace.broker.network.server import Server
-from headrace.broker.partitions.flushing import FLUSH_THREADS, portions_for_threads
+from headrace.broker.partitions.flushing import FLUSH_THREADS
 from headrace.broker.partitions.storage import DiskStorage, MemoryStorage, Storage
 from headrace.broker.parts import Host, Parts
 from headrace.broker.routes import routes
@@ -389,13 +391,29 @@ class Broker:
         return True
 
     async def _stop(self) -> None:
-        parts, self.phase = self.parts, Phase.STOPPING
+        self.phase = Phase.STOPPING
+        progress = Progress("stopping", self.loop)
+        try:
+            await self._stop_parts(progress)
+            await close_logs(self.parts.replicas, self.parts.flusher, self.storage, self.loop, progress)
+        finally:
+            progress.over()
+        await self.store.close()
+        await self._close_pages()
+
+    async def _stop_parts(self, progress: Progress) -> None:
+        parts = self.parts
         if parts.audit is not None:
+            progress.at(lambda: "writing down what was done")
             await parts.audit.close()
+        progress.at(lambda: "handing over what it leads")
         await parts.participation.hand_over()
+        progress.at(lambda: "waiting for work on files")
         await parts.housekeeping.close()
         self.server.stop_listening()
+        progress.at(lambda: flushing(parts.replicas))
         await parts.flusher.drain()
+        progress.at(lambda: "ending what is under way")
         await self.server.close()
         await parts.request_tasks.close()
         parts.transactions.close()
@@ -409,20 +427,6 @@ class Broker:
         await self.supervisor.close()
         if self.sign_ins is not None:
             self.sign_ins.close()
-        await self._flush_everything()
-        high_watermarks, logs = positions(parts.replicas)
-        portions = [dict(portion) for portion in portions_for_threads(list(logs.items()), FLUSH_THREADS)]
-        await asyncio.gather(*(self.loop.run_in_executor(None, self.storage.close_many, portion) for portion in portions))
-        await self.loop.run_in_executor(None, self.storage.close, high_watermarks, logs)
-        await self.store.close()
-        await self._close_pages()
-
-    async def _flush_everything(self) -> None:
-        """In many threads at once, as logs are closed after it."""
-        for partition in self.parts.replicas:
-            if partition.failure is None and partition.log.unflushed_messages:
-                self.parts.flusher.request(partition)
-        await self.parts.flusher.drain()
 
     async def abandon(self) -> None:
         """Let go of everything as a crash would: nothing is flushed, finished or written down."""
