@@ -1,5 +1,6 @@
 """Administration in plain values."""
 
+import gc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from headrace import (
     Admin,
     BrokerError,
+    Closed,
     Consumer,
     GroupNotFound,
     InvalidArgument,
@@ -17,12 +19,36 @@ from headrace import (
     TopicPartition,
 )
 from headrace.client.positions import Position, ranges, resolve
+from tests.support.callers import clients_here
 
 
 @pytest.fixture
 def admin(bootstrap: str) -> Any:
     with Admin(bootstrap) as opened:
         yield opened
+
+
+def test_a_closed_admin_has_let_go_of_its_threads_without_a_collection(bootstrap: str, topic: str) -> None:
+    gc.collect()
+    before = clients_here()
+    gc.disable()
+    try:
+        opened = [Admin(bootstrap) for _ in range(3)]
+        errors = []
+        for each in opened:
+            with pytest.raises(BrokerError) as told:
+                each.add_partitions(topic, 2)
+            errors.append(told.value)  # somebody keeps it, and with it the frames that it came through
+        assert clients_here() == before + 3
+        for each in opened:
+            each.close()
+            each.close()
+
+        assert clients_here() == before
+    finally:
+        gc.enable()
+    with pytest.raises(Closed):
+        opened[0].topic_names()
 
 
 def test_a_topic_is_made_described_and_deleted(admin: Admin, topic: str) -> None:

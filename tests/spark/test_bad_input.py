@@ -71,17 +71,16 @@ def test_a_partition_that_is_not_there_is_named(read: FrameReader, make_topic: T
     assert f"partition {topic}-7 not found" in error_of(lambda: read(assign=json.dumps({topic: [0, 7]})).count())
 
 
-def test_without_a_broker_the_address_and_the_reason_are_said_in_time(spark: SparkSession) -> None:
+def test_without_a_broker_the_address_and_the_reason_are_said_in_one_sentence_in_time(spark: SparkSession) -> None:
     began = time.monotonic()
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "connectTimeoutMs": "1000"}
     reading = error_of(lambda: spark.read.format("headrace").options(subscribe="t", **options).load().count())
     frame = spark.createDataFrame([("a",)], "value STRING")
     writing = error_of(lambda: frame.write.format("headrace").mode("append").options(topic="t", **options).save())
 
-    assert "127.0.0.1:1" in reading
-    assert "Connection refused" in reading
-    assert "127.0.0.1:1" in writing
-    assert "Connection refused" in writing
+    said = "no broker answers at 127.0.0.1:1 (Connection refused); gave up after 1 s"
+    assert said in reading
+    assert said in writing
     assert time.monotonic() - began < 60
 
 

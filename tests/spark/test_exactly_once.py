@@ -1,12 +1,10 @@
 """Two attempts at one task: the later one fences the earlier, and the rows are there once."""
 
-import gc
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -23,6 +21,7 @@ from headrace.spark.sink.pool import Pool
 from headrace.spark.sink.task_report import TaskReport
 from headrace.testing import Api, Broker, ErrorCode
 from tests.spark.conftest import TopicMaker, committed_messages
+from tests.support.callers import clients_here
 from tests.support.waiting import until
 
 Values = Callable[..., list[bytes]]
@@ -230,7 +229,7 @@ def test_a_task_without_rows_costs_no_transaction(options: SinkOptions, query: s
 def test_sessions_are_bounded_and_one_that_was_dropped_is_not_missed(
     options: SinkOptions, query: str, topic: str, committed_values: Values, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _clients()
+    before = clients_here()
     monkeypatch.setattr(exactly_once._sessions, "most", 2)
     for batch in range(2):
         for task in range(4):
@@ -240,16 +239,9 @@ def test_sessions_are_bounded_and_one_that_was_dropped_is_not_missed(
 
     assert again.skipped
     assert exactly_once._sessions.keys() == [f"{query}-task-3", f"{query}-task-0"]
-    # Clients that asked about topics are let go with their last reference, and librdkafka ends them in its own time.
-    gc.collect()
-    until(lambda: _clients() - before <= 2, "the clients of dropped sessions are gone")
+    # Nobody waits for the collector; librdkafka ends producers in its own time.
+    until(lambda: clients_here() - before <= 2, "the clients of dropped sessions are gone")
     assert sorted(committed_values(topic)) == sorted(b"%d of %d" % (batch, task) for batch in range(2) for task in range(4))
-
-
-def _clients() -> int:
-    """How many of librdkafka's clients this process has: each has one main thread."""
-    names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
-    return sum(name.startswith("rdk:main") for name in names)
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])

@@ -48,7 +48,8 @@ class Cluster:
         try:
             self._admin = Admin(
                 [address for address in client["bootstrap.servers"].split(",") if address.strip()],
-                timeout=seconds,
+                # Longer than it looks for a broker: what it says of one that is not there says more than librdkafka's time-out.
+                timeout=seconds + 1,
                 connect_timeout=seconds if patience_ms is None else max(patience_ms / 1000, 0.1),
                 client_id=CLIENT_ID,
                 librdkafka={"reconnect.backoff.max.ms": 1000} | properties,

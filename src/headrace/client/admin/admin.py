@@ -381,8 +381,11 @@ class Admin:
         return ClusterDescription(answer.cluster_id, answer.controller.id if answer.controller else None, nodes)
 
     def close(self) -> None:
-        """Let go of the connections.  Again is nothing."""
-        self._client = None
+        """Let go of the connections and threads, when calls under way in other threads have ended.  Again is nothing."""
+        client, self._client = self._client, None
+        if client is not None and hasattr(client, "__exit__"):
+            # Let go of by its last reference it may linger: an error that somebody keeps refers to it, too.
+            client.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         self._open_client()
@@ -408,6 +411,9 @@ class Admin:
             raise self._translated(error, action) from None
         except (ValueError, TypeError) as error:
             raise InvalidArgument(f"could not {action}: {error}") from None
+        except RuntimeError:
+            self._open_client()  # closed by another thread: librdkafka's client has gone
+            raise
 
     def _each(self, call: Callable[[AdminClient], Mapping[Any, Future[T]]], action: str) -> dict[Any, T]:
         """The answers to one request; the first error among them is raised."""

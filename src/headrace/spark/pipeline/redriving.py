@@ -6,6 +6,7 @@ pipeline does not try it again, as the command does.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -25,11 +26,11 @@ PARKED = "parked_topic"  # where a record goes that has been sent back often eno
 def send_back(letters: DataFrame, options: Mapping[str, str], say: Callable[[str], None]) -> DataFrame:
     """Rows for the sink, of letters with `origin`, `origin_partition` and `parked_topic`; what stays is told to `say`."""
     sink = sink_options({name.lower(): value for name, value in options.items()})
-    cluster = Cluster(sink.client, connect_timeout_ms=sink.connect_timeout_ms)
-    counts = cluster.partition_counts(sink.connect_timeout_ms)
-    for row in letters.where(F.col(PARKED).isNotNull()).select("topic", PARKED).distinct().collect():
-        if row[PARKED] not in counts:
-            cluster.create(row[PARKED], counts.get(row["topic"], 1), sink.connect_timeout_ms)
+    with closing(Cluster(sink.client, connect_timeout_ms=sink.connect_timeout_ms)) as cluster:
+        counts = cluster.partition_counts(sink.connect_timeout_ms)
+        for row in letters.where(F.col(PARKED).isNotNull()).select("topic", PARKED).distinct().collect():
+            if row[PARKED] not in counts:
+                cluster.create(row[PARKED], counts.get(row["topic"], 1), sink.connect_timeout_ms)
     decided = letters.withColumn("fate", _fate(counts))
     _name_those_that_stay(decided.where(F.col("fate.why").isNotNull()), say)
     going = decided.where(F.col("fate.why").isNull())

@@ -1,13 +1,14 @@
 """The topic that records are replayed into: it has the partitions of the one that they came from."""
 
 from collections.abc import Mapping
+from contextlib import closing
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import PipelineError
-from headrace.spark.options.options import sink_options
+from headrace.spark.options.options import SinkOptions, sink_options
 
 
 def require_target(rows: DataFrame, options: Mapping[str, str]) -> bool:
@@ -21,7 +22,12 @@ def require_target(rows: DataFrame, options: Mapping[str, str]) -> bool:
     if not needed:
         return False
     sink = sink_options({name.lower(): value for name, value in options.items()})
-    cluster = Cluster(sink.client, connect_timeout_ms=sink.connect_timeout_ms)
+    with closing(Cluster(sink.client, connect_timeout_ms=sink.connect_timeout_ms)) as cluster:
+        _make_ready(cluster, sink, needed)
+    return True
+
+
+def _make_ready(cluster: Cluster, sink: SinkOptions, needed: Mapping[str, int]) -> None:
     counts = cluster.partition_counts(sink.connect_timeout_ms)
     targets = {sink.topic: list(needed)} if sink.topic is not None else {name: [name] for name in needed}
     for target, origins in targets.items():
@@ -33,4 +39,3 @@ def require_target(rows: DataFrame, options: Mapping[str, str]) -> bool:
                 f"topic {target} has {counts[target]} of the {least} partitions that the records come from: "
                 "add partitions to it, or name a topic that does not exist yet"
             )
-    return True

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,13 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        cluster = Cluster(options.client, read_committed=options.read_committed, connect_timeout_ms=options.connect_timeout_ms)
+        with closing(
+            Cluster(options.client, read_committed=options.read_committed, connect_timeout_ms=options.connect_timeout_ms)
+        ) as cluster:
+            return self._partitions(cluster)
+
+    def _partitions(self, cluster: Cluster) -> Sequence[InputPartition]:
+        options = self._options
         found = subscribed(cluster, options, options.connect_timeout_ms)
         wanted = [one for one in found.partitions if _within(one, self._bounds)]
         starts = resolve(cluster, options, options.starting, wanted, latest_is_end=False)

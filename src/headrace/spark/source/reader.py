@@ -6,6 +6,7 @@ Both give the same rows (one test runs over both).
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -82,8 +83,8 @@ def _read(read: RangeRead) -> Iterator[pa.RecordBatch]:
 def _after_loss(read: RangeRead, position: int) -> Iterator[pa.RecordBatch]:
     """Records of the range are gone: say so, or go on with what is left of it."""
     one = read.range.partition
-    cluster = Cluster(read.client, read_committed=read.read_committed, connect_timeout_ms=read.timeout_ms)
-    earliest = cluster.earliest([one], read.timeout_ms)[one]
+    with closing(Cluster(read.client, read_committed=read.read_committed, connect_timeout_ms=read.timeout_ms)) as cluster:
+        earliest = cluster.earliest([one], read.timeout_ms)[one]
     lost = f"offsets {position} to {min(max(earliest, position), read.range.end)} of {one} are gone"
     if earliest <= position:
         lost = f"{one} ends before offset {position}, which was to be read: its log was cut"
