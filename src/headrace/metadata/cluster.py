@@ -17,6 +17,7 @@ from headrace.controller import topics
 from headrace.controller.changes import Change
 from headrace.controller.entries import (
     CLUSTER_ID,
+    PARTITIONS,
     PRODUCER_IDS,
     Compare,
     Condition,
@@ -29,7 +30,7 @@ from headrace.controller.entries import (
 )
 from headrace.controller.image import ClusterImage, Topic
 from headrace.host.entropy import Entropy
-from headrace.metadata.store import Listing, MetadataStore, RevisionCompacted, StoreUnavailable, TransactionResult
+from headrace.metadata.store import Listing, MetadataStore, RevisionCompacted, StoreUnavailable, TransactionResult, WatchBatch
 from headrace.model.errors import ErrorCode, RequestError
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ CONFLICT_WAIT_S = 1.0
 RELIST_PAUSE_S = 0.5
 # Placed and written down in one step of the event loop.
 PARTITIONS_PER_TURN = 1000
+EVENTS_PER_TURN = 1000
 
 Listener = Callable[[Sequence[Change]], None]
 Plan = Callable[[ClusterImage], Sequence[ConditionalWrite]]
@@ -69,7 +71,7 @@ class ClusterMetadata:
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._on_renewed: list[Callable[[], None]] = []
         self._watching: Kept | None = None
-        # Something was not told to everybody: only reading everything again helps.
+        # A change is under way.  If the watch dies in it, somebody was not told: only reading everything again helps.
         self._in_doubt = False
 
     @property
@@ -236,7 +238,7 @@ class ClusterMetadata:
     async def _until(self, holds: Callable[[], bool], timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                while not holds():
+                while self._in_doubt or not holds():
                     await self._next_change()
         except TimeoutError as error:
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "This broker's view of the metadata lags.") from error
@@ -255,7 +257,7 @@ class ClusterMetadata:
                 if self._in_doubt:
                     await self._renew()
                 async for batch in self.store.watch("", self.image.revision + 1):
-                    self._take(batch.events, batch.revision)
+                    await self._take_in_turns(batch)
                 return
             except RevisionCompacted:
                 logger.info("the store forgot what we missed; reading everything again")
@@ -283,7 +285,25 @@ class ClusterMetadata:
         self._in_doubt = False
         self._wake()
 
+    async def _take_in_turns(self, batch: WatchBatch) -> None:
+        """A topic that is deleted leaves an event for each of its partitions, which nobody sees any more: they can wait."""
+        events = batch.events
+        seen = len(events)
+        while seen > EVENTS_PER_TURN and events[seen - 1].item is None and events[seen - 1].key.startswith(PARTITIONS):
+            seen -= 1
+        self._apply(events[:seen], batch.revision)
+        for start in range(seen, len(events), EVENTS_PER_TURN):
+            await asyncio.sleep(0)
+            self._apply(events[start : start + EVENTS_PER_TURN], batch.revision)
+        self._in_doubt = False
+        self._wake()
+
     def _take(self, events: Sequence[Event], revision: int) -> None:
+        self._apply(events, revision)
+        self._in_doubt = False
+        self._wake()
+
+    def _apply(self, events: Sequence[Event], revision: int) -> None:
         self._in_doubt = True
         changes: list[Change] = []
         for event in events:
@@ -292,8 +312,6 @@ class ClusterMetadata:
         if changes:
             for listener in self._listeners:
                 listener(changes)
-        self._in_doubt = False
-        self._wake()
 
     def _wake(self) -> None:
         for waiter in self._waiting:

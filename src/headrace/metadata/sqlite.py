@@ -40,7 +40,8 @@ Answer = TypeVar("Answer")
 class SqliteStore:
     """Satisfies MetadataStore.  Make one with `await SqliteStore.open(path)`."""
 
-    operations_max = 10_000
+    # However much is written at once, the event loop takes it in in parts of this size.
+    operations_max = 1_000
 
     def __init__(self, path: Path, connection: sqlite3.Connection, ledger: Ledger) -> None:
         self._path = path

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.controller.changes import Change, TopicConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
-from headrace.controller.entries import BrokerRegistration, Put
+from headrace.controller.entries import BrokerRegistration, Event, Put
+from headrace.controller.image import ClusterImage
 from headrace.controller.topics import TopicSpec, clean_up
 from headrace.host.entropy import SystemEntropy
 from headrace.metadata.cluster import ClusterMetadata
@@ -89,6 +90,40 @@ def test_a_topic_of_many_partitions_is_made_and_removed(open_store: OpenStore) -
         assert view.image.garbage() == []
 
     tell(open_store, story)
+
+
+def test_a_topic_of_many_partitions_comes_and_goes_in_turns_between_which_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_sqlite() -> MetadataStore:
+        return await SqliteStore.open(tmp_path / "metadata")
+
+    async def story(view: ClusterMetadata) -> None:
+        taken = [0]
+        apply = ClusterImage.apply
+
+        def counted(image: ClusterImage, event: Event) -> list[Change]:
+            taken[-1] += 1
+            return apply(image, event)
+
+        async def count_turns() -> None:
+            while True:
+                taken.append(0)
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(ClusterImage, "apply", counted)
+        turns = asyncio.create_task(count_turns())
+        try:
+            await view.create_topic(spec(view, partitions=3500))
+            await view.delete_topic("t")
+        finally:
+            turns.cancel()
+
+        assert sum(taken) > 2 * 3500
+        assert max(taken) <= 1001
+        assert not view.image.garbage()
+
+    tell(open_sqlite, story)
 
 
 def test_producer_ids_are_never_given_twice_however_many_ask(open_store: OpenStore) -> None:
