@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import time
 import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from headrace.broker.metrics.figures import ConnectionFigures
 from headrace.broker.network.dispatch import OPEN, Dispatcher, RequestContext, Route
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.request_tasks import RequestTasks
@@ -23,6 +25,7 @@ class HeldConnection(FakeConnection):
 
     sign_in = None
     closed_because = ""
+    figures = ConnectionFigures(time.monotonic)
 
     def hold_start(self) -> None:
         pass
