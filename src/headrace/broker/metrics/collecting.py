@@ -50,10 +50,10 @@ class Collection:
             scrape = Scrape()
             for collector in list(self.collectors):
                 await in_slices(loop, self._clock, collector.collect(scrape, page))
-            return await loop.run_in_executor(None, _written, scrape, form, compressed)
+            return await loop.run_in_executor(None, _page_bytes, scrape, form, compressed)
 
 
-def _written(scrape: Scrape, form: Form, compressed: bool) -> bytes:
+def _page_bytes(scrape: Scrape, form: Form, compressed: bool) -> bytes:
     pieces = rendered(scrape, form)
     if not compressed:
         return b"".join(pieces)
