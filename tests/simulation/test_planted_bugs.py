@@ -16,8 +16,8 @@ from headrace.broker.partitions.partition import Partition
 from headrace.controller import election
 from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState
-from headrace.log.log import Log
 from headrace.log.producers.producer_state import ProducerStates
+from headrace.log.segments.finding import SegmentFinder
 from headrace.log.segments.segment import LOG_SUFFIX
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, RequestError
@@ -112,7 +112,7 @@ def end_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers are not told which transactions did not commit."""
-    monkeypatch.setattr(Log, "aborted_transactions", lambda self, start, end: [])
+    monkeypatch.setattr(SegmentFinder, "aborted_transactions", lambda self, start, end: [])
 
 
 def answer_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The log of one partition on disk: what its parts do together.
 
-It has segments, which `SegmentReader` reads and `SegmentWriter` writes to; an `Appender`, which lets batches in; `Durability`
-and `SmallFiles`, which know what is on the medium and what is not; and a `Truncation`, which cuts it.
+It has segments, which `SegmentReader` reads, `SegmentFinder` looks into and `SegmentWriter` writes to; an `Appender`, which
+lets batches in; `Durability` and `SmallFiles`, which know what is on the medium and what is not; a `Truncation`, which cuts it.
 
 Always: `flushed <= end`; a sync that failed takes the log offline for good (`failure`), because nobody knows what the medium
 holds; what a full disk refused may be tried again (`NoRoom`).  The loop's thread does everything except `sync`, `checkpoint` and
@@ -17,12 +17,12 @@ from headrace.host.disk import Disk, is_full
 from headrace.log.appending import Appender
 from headrace.log.cleaning.retention import apply_retention, remove_below
 from headrace.log.durability.durability import SyncFailed
-from headrace.log.indexes.time_search import first_at_or_after, latest
 from headrace.log.parts import LogParts
 from headrace.log.producers.snapshots import write_snapshot
 from headrace.log.recovery.opening import open_parts
-from headrace.log.results import AbortedTransaction, FoundOffset, RemovedSegment
+from headrace.log.results import RemovedSegment
 from headrace.log.segments.files import FilePool
+from headrace.log.segments.finding import SegmentFinder
 from headrace.log.segments.reading import SegmentReader
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
@@ -48,11 +48,15 @@ class Log:
         # What a part does by itself is that part's: no call lies between.
         appender = Appender(parts.state, parts.clock, parts.epochs, parts.producers, parts.writer)
         reader = SegmentReader(parts.segments, parts.state, parts.epochs)
+        finder = SegmentFinder(parts.segments, parts.state)
         self.append = appender.append
         self.append_as_follower = appender.append_as_follower
         self.read = reader.read
         self.ahead_of_read = reader.ahead_of_read
         self.time_search = reader.time_search
+        self.offset_for_timestamp = finder.offset_for_timestamp
+        self.offset_of_max_timestamp = finder.offset_of_max_timestamp
+        self.aborted_transactions = finder.aborted_transactions
         self.roll = parts.writer.roll
         self.write_what_waits = parts.writer.write_what_waits
         self.write_partition_metadata = parts.small_files.write_partition_metadata
@@ -176,39 +180,6 @@ class Log:
             except OSError as error:
                 raise state.refused("writing a checkpoint", durability.path, error) from error
             return recovery_point
-
-    # -- finding
-
-    def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
-        self._state.require_working()
-        try:
-            return first_at_or_after(self.segments, self._state.start_offset, timestamp, up_to)
-        except OSError as error:
-            raise StorageError(self.directory, f"looking for time {timestamp}", error) from error
-
-    def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
-        self._state.require_working()
-        try:
-            return latest(self.segments, self._state.start_offset, up_to)
-        except OSError as error:
-            raise StorageError(self.directory, "looking for the greatest time", error) from error
-
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        self._state.require_working()
-        try:
-            return self._aborted(start, end)
-        except OSError as error:
-            raise StorageError(self.directory, "looking for aborted transactions", error) from error
-
-    def _aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        found: dict[int, AbortedTransaction] = {}
-        for segment in self.segments[max(0, self.segments.holding(start)) :]:
-            for entry in self.segments.aborted_of(segment, start):
-                if entry.first_offset < end:
-                    found[entry.last_offset] = AbortedTransaction(entry.producer_id, entry.first_offset)
-                if entry.last_stable_offset >= end:
-                    return list(found.values())
-        return list(found.values())
 
     # -- less of it, from the start
 

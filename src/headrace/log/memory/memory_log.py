@@ -3,21 +3,19 @@
 Always: the same answers as the log on disk.
 """
 
-from bisect import bisect_left
-
 from headrace.host.clock import Clock
 from headrace.log.appending import Appender
 from headrace.log.cleaning.steps import Steps, finish
 from headrace.log.epochs import EpochCache
 from headrace.log.memory.cleaning import MemoryCleaning
 from headrace.log.memory.held_batches import HeldBatches
-from headrace.log.memory.searching import MemorySearch, first_at_or_after, latest
+from headrace.log.memory.reading import MemoryReader
+from headrace.log.memory.searching import MemorySearch
 from headrace.log.producers.producer_state import ProducerStates
-from headrace.log.results import AbortedTransaction, FoundOffset, Read, RemovedSegment
+from headrace.log.results import RemovedSegment
 from headrace.log.state import LogState
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.topic_settings import LogConfig
-from headrace.records.control import build_step_over
 from headrace.records.header import read_header
 
 
@@ -39,6 +37,11 @@ class MemoryLog:
         appender = Appender(state, clock, self.epochs, self.producers, self.batches)
         self.append = appender.append
         self.append_as_follower = appender.append_as_follower
+        reader = MemoryReader(self.batches, state, self.epochs)
+        self.read = reader.read
+        self.offset_for_timestamp = reader.offset_for_timestamp
+        self.offset_of_max_timestamp = reader.offset_of_max_timestamp
+        self.aborted_transactions = reader.aborted_transactions
 
     def __repr__(self) -> str:
         return f"<{self._state}, {self.batches}>"
@@ -99,53 +102,6 @@ class MemoryLog:
     def delete(self) -> None:
         self.batches.clear()
         self.truncations += 1
-
-    # -- reading
-
-    def read(self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool, as_stored: bool = False) -> Read:
-        state = self._state
-        if offset < state.start_offset or offset > state.end_offset:
-            raise RequestError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {state.start_offset} and {state.end_offset}"
-            )
-        parts: list[bytes] = []
-        size, next_offset, first_offset, passed_to = 0, offset, -1, offset
-        index, batches = self.batches.index_of(offset), self.batches.all
-        while index < len(batches):
-            batch = batches[index]
-            index += 1
-            if batch.next_offset > up_to:
-                break
-            if not batch.data or (not batch.records and not as_stored):
-                passed_to = batch.next_offset
-                continue
-            if size + len(batch.data) > max_bytes and (parts or not at_least_one):
-                break
-            if not parts:
-                first_offset = batch.base_offset
-            parts.append(batch.data)
-            size += len(batch.data)
-            next_offset = batch.next_offset
-        if not parts and passed_to > offset and (passed_to >= up_to or at_least_one):
-            step = build_step_over(offset, passed_to, self.epochs.epoch_at(offset))
-            return Read(step, offset, passed_to)
-        return Read(parts[0] if len(parts) == 1 else b"".join(parts), first_offset, next_offset)
-
-    def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
-        return first_at_or_after(self.batches.in_log(), self._state.start_offset, timestamp, up_to)
-
-    def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
-        return latest(self.batches.in_log(), self._state.start_offset, up_to)
-
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        aborted = self.batches.aborted
-        found = []
-        for entry in aborted[bisect_left(aborted, start, key=lambda entry: entry.last_offset) :]:
-            if entry.first_offset < end:
-                found.append(AbortedTransaction(entry.producer_id, entry.first_offset))
-            if entry.last_stable_offset >= end:
-                break
-        return found
 
     # -- less of it
 
