@@ -1,8 +1,7 @@
 """One data directory: the logs in it, whose it is, and what the next start needs to know.
 
-Always: one process at a time (a lock); the clean-shutdown mark exists only while no log is open; the recovery points written
-down lie at or below what is durable, and neither they nor the log starts beyond where their log is about to be cut.  Names and
-forms of the files are Kafka's; `checksums` beside them tells a flipped bit.
+Always: one process at a time (a lock); the clean-shutdown mark exists only while no log is open.  Names and forms of the files
+are Kafka's; `checksums` beside them tells a flipped bit.
 """
 
 import fcntl
@@ -15,18 +14,13 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk, File, is_full
+from headrace.log.durability.checkpointed_offsets import CheckpointedOffsets
 from headrace.log.durability.checkpoints import (
-    CLEAN_OFFSETS,
     CLEAN_SHUTDOWN,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
     META_PROPERTIES,
     PARTITION_METADATA,
-    RECOVERY_POINTS,
-    decode_offsets,
     decode_partition_metadata,
     decode_properties,
-    encode_offsets,
     encode_partition_metadata,
     encode_properties,
     encode_topic_id,
@@ -66,8 +60,6 @@ class LogDirectory:
         self.disk = disk
         self.clock = clock
         self.files = FilePool(disk, open_files_max)
-        # What was found wrong at the start, in sentences.
-        self.findings: list[str] = []
         self._guard = threading.Lock()
         self._deletions = 0
         # What was opened since the start: the clean-shutdown mark no longer speaks of it.
@@ -76,8 +68,6 @@ class LogDirectory:
         self._logs: dict[TopicPartition, Log] = {}
         self._closed: set[TopicPartition] = set()
         self._closes_clean = True
-        # Deleted partitions that the checkpoints on disk still name.
-        self._stale: set[TopicPartition] = set()
         self._has_mark = True
         self._lock: File | None = None
         try:
@@ -85,11 +75,9 @@ class LogDirectory:
             self._lock = disk.open(path / LOCK_NAME, create=True)
             self._take_lock()
             self._checksums = Checksums(path, disk)
-            self.was_clean = disk.exists(path / CLEAN_SHUTDOWN) and not self._checksums.is_broken
-            self._recovery_points = self._load_offsets(RECOVERY_POINTS)
-            self._high_watermarks = self._load_offsets(HIGH_WATERMARKS)
-            self._log_starts = self._load_offsets(LOG_STARTS)
-            self._clean_offsets = self._load_offsets(CLEAN_OFFSETS)
+            was_marked = disk.exists(path / CLEAN_SHUTDOWN) and not self._checksums.is_broken
+            self._offsets = CheckpointedOffsets(path, self._checksums, self._guard)
+            self.was_clean = was_marked and self._offsets.are_believed
         except OSError as error:
             self._unlock()
             raise StorageError(path, "opening the data directory", error) from error
@@ -132,18 +120,6 @@ class LogDirectory:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DirectoryInUse(self.path) from None
-
-    def _load_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint that cannot be believed counts as empty: more is read than needed, nothing is lost."""
-        try:
-            text = self._checksums.read(name)
-            return decode_offsets(text) if text is not None else {}
-        except ValueError as error:
-            self.findings.append(f"{name} is not believed: {error}")
-            logger.warning("%s is not believed: %s", name, error)
-            if name == RECOVERY_POINTS:
-                self.was_clean = False
-            return {}
 
     # -- whose it is
 
@@ -212,7 +188,7 @@ class LogDirectory:
             self._take_mark_away()
             is_new = not self.disk.exists(directory)
             if is_new:
-                self._forget_namesake(identity)
+                self._offsets.forget_namesake(identity)
             found = None if is_new else self.topic_id_of(identity)
             if found is not None and topic_id is not None and found != topic_id:
                 raise StorageError(directory, f"opening the log: it belongs to a topic with id {encode_topic_id(found)}, and")
@@ -221,13 +197,13 @@ class LogDirectory:
                 config,
                 disk=self.disk,
                 clock=self.clock,
-                clean=self.was_clean and identity in self._recovery_points and identity not in self._opened,
-                recovery_point=self._recovery_points.get(identity, 0),
-                start_offset=self._log_starts.get(identity),
+                clean=self.was_clean and identity in self._offsets.recovery_points and identity not in self._opened,
+                recovery_point=self._offsets.recovery_points.get(identity, 0),
+                start_offset=self._offsets.log_starts.get(identity),
                 files=self.files,
-                before_truncation=lambda offset: self._lower(identity, offset),
+                before_truncation=lambda offset: self._offsets.lower(identity, offset),
             )
-            log.segments.clean_offset = max(log.start_offset, min(self._clean_offsets.get(identity, 0), log.end_offset))
+            log.segments.clean_offset = max(log.start_offset, min(self._offsets.clean_offsets.get(identity, 0), log.end_offset))
             if found is None and topic_id is not None:
                 log.write_partition_metadata(PARTITION_METADATA, encode_partition_metadata(topic_id))
             self._opened.add(identity)
@@ -235,17 +211,6 @@ class LogDirectory:
             return log
         except OSError as error:
             raise (NoRoom if is_full(error) else StorageError)(directory, "opening the log", error) from error
-
-    def _lower(self, identity: TopicPartition, offset: int) -> None:
-        """Before a log is cut: a recovery point beyond its end would look like loss, and so would a log start, of what comes."""
-        with self._guard:
-            lowered = {}
-            for name, offsets in ((RECOVERY_POINTS, self._recovery_points), (LOG_STARTS, self._log_starts)):
-                if offsets.get(identity, 0) > offset:
-                    offsets[identity] = offset
-                    lowered[name] = encode_offsets(dict(offsets))
-            if lowered:
-                self._checksums.write(lowered)
 
     def delete_log(self, identity: TopicPartition) -> None:
         """Remove a partition and its files."""
@@ -267,8 +232,7 @@ class LogDirectory:
                 self.disk.sync_directory(self.path)
         except OSError as error:
             raise StorageError(directory, "deleting the log", error) from error
-        self._pop(identity)
-        self._stale.add(identity)
+        self._offsets.forget(identity)
         return renamed
 
     def remove_put_aside(self, path: Path) -> None:
@@ -277,17 +241,6 @@ class LogDirectory:
             self.disk.remove_tree(path)
         except OSError as error:
             raise StorageError(path, "deleting", error) from error
-
-    def _pop(self, identity: TopicPartition) -> bool:
-        was_there = False
-        for offsets in (self._recovery_points, self._high_watermarks, self._log_starts, self._clean_offsets):
-            was_there |= offsets.pop(identity, None) is not None
-        return was_there
-
-    def _forget_namesake(self, identity: TopicPartition) -> None:
-        """A new partition must not inherit the recovery point or log start of a deleted one of the same name."""
-        if self._pop(identity) or identity in self._stale:
-            self._write_offsets()
 
     def _deleted_name(self, identity: TopicPartition) -> str:
         with self._guard:
@@ -306,7 +259,7 @@ class LogDirectory:
 
     def high_watermark(self, identity: TopicPartition) -> int:
         """The high watermark written down last; 0 when there is none."""
-        return self._high_watermarks.get(identity, 0)
+        return self._offsets.high_watermarks.get(identity, 0)
 
     def checkpoint(
         self,
@@ -325,31 +278,18 @@ class LogDirectory:
                     # One that was deleted meanwhile has nothing left to write down.
                     if self.disk.exists(log.directory):
                         logger.error("%s: %s", identity, error)
+        offsets = self._offsets
         with self._guard:
-            self._high_watermarks.update(high_watermarks)
+            offsets.high_watermarks.update(high_watermarks)
             for identity, log in logs.items():
                 if not isinstance(log, Log) or log.failure is not None or self._logs.get(identity) is not log:
                     continue
                 # A log that was cut meanwhile, or is about to be, has lowered its own point: that one counts.
                 if identity in points:
-                    self._recovery_points[identity] = min(points[identity], log.settled_end)
-                self._log_starts[identity] = min(log.start_offset, log.settled_end)
-                self._clean_offsets[identity] = log.segments.clean_offset
-        self._write_offsets()
-
-    def _write_offsets(self) -> None:
-        self._stale.clear()
-        maps = {
-            HIGH_WATERMARKS: self._high_watermarks,
-            LOG_STARTS: self._log_starts,
-            CLEAN_OFFSETS: self._clean_offsets,
-            RECOVERY_POINTS: self._recovery_points,
-        }
-        try:
-            with self._guard:
-                self._checksums.write({name: encode_offsets(dict(offsets)) for name, offsets in maps.items()})
-        except OSError as error:
-            raise StorageError(self.path, "writing checkpoints", error) from error
+                    offsets.recovery_points[identity] = min(points[identity], log.settled_end)
+                offsets.log_starts[identity] = min(log.start_offset, log.settled_end)
+                offsets.clean_offsets[identity] = log.segments.clean_offset
+        offsets.write()
 
     def write_log_starts(self, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
         """Write down where logs begin now, before anybody is promised that what lies below is gone; what was written of each."""
@@ -359,12 +299,7 @@ class LogDirectory:
                 for identity, log in logs.items()
                 if isinstance(log, Log) and self._logs.get(identity) is log
             }
-            self._log_starts.update(starts)
-            try:
-                self._checksums.write({LOG_STARTS: encode_offsets(dict(self._log_starts))})
-            except OSError as error:
-                kind = NoRoom if is_full(error) else StorageError
-                raise kind(self.path / LOG_STARTS, "writing down where logs begin", error) from error
+            self._offsets.write_log_starts(starts)
         return starts
 
     def close_logs(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
