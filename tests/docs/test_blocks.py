@@ -38,7 +38,7 @@ NOT_RUN = {
 }
 FEED_S = 0.5
 PAGES = [page for page in all_pages() if any(block.language and not block.is_for_spark for block in blocks(page))]
-STARTS_ITS_BROKERS = {"README.md", "commands.md", "operating.md", "security.md", "settings.md"}
+STARTS_ITS_BROKERS = {"README.md", "audit.md", "commands.md", "operating.md", "security.md", "settings.md"}
 
 
 class Reader:

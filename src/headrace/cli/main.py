@@ -34,6 +34,7 @@ COMMANDS = {
     "user": "headrace.cli.cluster.user:app",
     "cert": "headrace.cli.node.cert:app",
     "acl": "headrace.cli.cluster.acl:app",
+    "audit": "headrace.cli.cluster.audit:app",
     "log": "headrace.cli.node.log:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }

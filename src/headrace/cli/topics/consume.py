@@ -99,7 +99,7 @@ def consume(
             _join(consumer, admin, topic, position)
             printer.ends = None if follow else {}
         else:
-            ends = _assign(consumer, admin, topic, chosen_partitions(found, partition), position)
+            ends = assign_at(consumer, admin, topic, chosen_partitions(found, partition), position)
             printer.ends = None if follow else ends
         printer.run()
     except KeyboardInterrupt:
@@ -108,7 +108,7 @@ def consume(
         printer.finish()
 
 
-def _assign(
+def assign_at(
     consumer: "Consumer", admin: "Admin", topic: str, partitions: list[int], position: "Position | None"
 ) -> dict[int, int]:
     """Start every chosen partition at its position; the offsets at which they end now."""
