@@ -5,7 +5,7 @@ enough to come to the check, `REQUESTS` says what is.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -19,12 +19,13 @@ from headrace.model.access.principals import EVERYBODY
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.authorization.index import AclIndex
-from headrace.security.authorization.permissions import PERMISSIONS, Check, Effect
+from headrace.security.authorization.permissions import PERMISSIONS, Check, Effect, check_of
 from headrace.testing import Broker
 from headrace.wire.apis import ApiKey
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from headrace.wire.messages.fetch import ReplicaState
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
-from tests.support.filled import filled
+from tests.support.filled import error_codes, filled
 from tests.support.raw import RawClient, ask_until_created, batch
 from tests.support.waiting import until
 
@@ -136,6 +137,8 @@ REQUESTS: dict[ApiKey | tuple[ApiKey, Operation, ResourceType], Asked] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Asked(values={"group_ids": ("consumers",)}),
 }
 BY_ID = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT}
+# Followers from version 15 on say who they are elsewhere.
+AS_FOLLOWER = Asked(values={**FETCHED, "replica_state": ReplicaState(replica_id=2, replica_epoch=1)})
 # Rows that nobody can come to, and why.
 UNREACHABLE = {
     (ApiKey.FIND_COORDINATOR, Operation.CLUSTER_ACTION, CLUSTER): "there is no coordinator of share groups' state",
@@ -223,19 +226,6 @@ def without(check: Check) -> AclRule:
     )
 
 
-def error_codes(message: Any) -> Iterator[int]:
-    if isinstance(message, tuple):
-        for item in message:
-            yield from error_codes(item)
-    elif is_dataclass(message):
-        for each in fields(message):
-            value = getattr(message, each.name)
-            if each.name.endswith("error_code"):
-                yield value
-            else:
-                yield from error_codes(value)
-
-
 def says_yes(check: Check, reply: Any) -> bool:
     asked = REQUESTS.get(key_of(check)) or REQUESTS.get(check.api) or Asked()
     if asked.shows is not None and check.effect is not Effect.REFUSES:
@@ -255,6 +245,14 @@ def test_who_lacks_one_right_is_refused_and_who_has_it_is_not(broker: Broker, ch
 
     assert says_yes(check, answer(broker, check, *others))
     assert not says_yes(check, answer(broker, check, check, *others))
+
+
+def test_a_follower_of_today_is_held_to_it_as_one_of_yesterday_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = check_of(ApiKey.FETCH, Operation.CLUSTER_ACTION, CLUSTER)
+    monkeypatch.setitem(REQUESTS, key_of(check), AS_FOLLOWER)
+
+    assert says_yes(check, answer(broker, check))
+    assert not says_yes(check, answer(broker, check, check))
 
 
 @pytest.mark.parametrize("check", [check for check in CHECKS if check.effect is Effect.FALLS_BACK], ids=name_of)

@@ -32,6 +32,7 @@ class Proof(NamedTuple):
 EFFECTS = "integration/test_settings_have_effects.py"
 DELETIONS = "integration/test_delayed_deletions.py"
 SIGN_IN = "integration/test_sign_in.py"
+ATTACKS = "integration/test_attacks.py"
 TLS = "integration/test_tls.py"
 OF_ONE_LISTENER = "integration/test_settings_of_one_listener.py"
 LISTENERS = "integration/test_listeners.py"
@@ -121,6 +122,8 @@ PROOFS: dict[str, Proof] = {
     "sasl.oauthbearer.expected.audience": Proof(SIGN_IN, "test_a_token_that_is_not_for_us_lets_nobody_in"),
     "sasl.oauthbearer.sub.claim.name": Proof(SIGN_IN, "test_tokens_are_read_as_is_set_and_keys_fetched_as_often"),
     "sasl.oauthbearer.clock.skew.seconds": Proof(SIGN_IN, "test_tokens_are_read_as_is_set_and_keys_fetched_as_often"),
+    "sasl.oauthbearer.scope.claim.name": Proof(ATTACKS, "test_a_token_needs_the_scopes_that_are_set"),
+    "headrace.sasl.oauthbearer.required.scopes": Proof(ATTACKS, "test_a_token_needs_the_scopes_that_are_set"),
     "headrace.sasl.oauthbearer.groups.claim.name": Proof(SIGN_IN, "test_librdkafka_signs_in_with_a_token"),
     # -- who may do what
     "authorizer": Proof(ACCESS, "test_nobody_may_anything_where_the_authorizer_is_set_and_no_rule_allows_it"),

@@ -1,10 +1,7 @@
 """SASL listeners: who gets in by which mechanism, who does not, and what a failure costs."""
 
 import asyncio
-import hashlib
-import hmac
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,12 +29,12 @@ from headrace.model.settings import SettingError
 from headrace.testing import Broker
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.metadata import MetadataRequest
-from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.certificates import Authority
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer
 from tests.support.raw import RawClient, frame
+from tests.support.sasl import handshake, say, scram
 from tests.support.waiting import until
 
 APIS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
@@ -166,33 +163,6 @@ def test_aiokafka_signs_in(broker: Broker, mechanism: str) -> None:
 
 
 # -- those who do not get in
-
-
-def handshake(client: RawClient, mechanism: str) -> Any:
-    return client.call(SaslHandshakeRequest(mechanism=mechanism), 1)
-
-
-def say(client: RawClient, message: bytes, version: int = 2) -> Any:
-    return client.call(SaslAuthenticateRequest(auth_bytes=message), version)
-
-
-def scram_final(first: str, server_first: str, password: str) -> bytes:
-    nonce, salt, iterations = (part[2:] for part in server_first.split(","))
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), b64decode(salt), int(iterations))
-    key = hmac.digest(salted, b"Client Key", "sha256")
-    bare = f"c=biws,r={nonce}"
-    signature = hmac.digest(hashlib.sha256(key).digest(), f"{first},{server_first},{bare}".encode(), "sha256")
-    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-    return f"{bare},p={b64encode(proof).decode()}".encode()
-
-
-def scram(client: RawClient, name: str, password: str) -> tuple[Any, bytes]:
-    """The last reply, and the last message."""
-    assert handshake(client, "SCRAM-SHA-256").error_code == 0
-    first = f"n={name},r=abcdefgh"
-    challenge = say(client, b"n,," + first.encode())
-    final = scram_final(first, challenge.auth_bytes.decode(), password)
-    return say(client, final), final
 
 
 @pytest.fixture

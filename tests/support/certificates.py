@@ -14,6 +14,10 @@ class Authority:
         self._authority = trustme.CA()
         self.folder = folder
         self.file = folder / f"{name}.pem"
+        self.write()
+
+    def write(self) -> None:
+        """Put its certificate where those look who trust it."""
         self._authority.cert_pem.write_to_path(str(self.file))
 
     def of_broker(self, name: str = "broker", not_after: datetime | None = None) -> Path:

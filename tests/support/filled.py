@@ -1,6 +1,7 @@
 """The smallest request of an API that names something in each of its lists, made from its declaration."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from headrace.wire.apis import ApiKey, messages_of
@@ -34,3 +35,17 @@ def _value(kind: WireType, version: int, values: Mapping[str, Any]) -> Any:
             return (_value(kind.element, version, values),)
         case _:
             return _struct(kind, version, values)
+
+
+def error_codes(message: Any) -> Iterator[int]:
+    """All that a reply has, wherever they are."""
+    if isinstance(message, tuple):
+        for item in message:
+            yield from error_codes(item)
+    elif is_dataclass(message):
+        for each in fields(message):
+            value = getattr(message, each.name)
+            if each.name.endswith("error_code"):
+                yield value
+            else:
+                yield from error_codes(value)

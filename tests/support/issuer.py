@@ -11,19 +11,25 @@ from jwt.algorithms import RSAAlgorithm
 
 ISSUER = "https://issuer.example"
 AUDIENCE = "headrace"
-KEY_ID = "one"
 
 
 class Issuer:
-    """With one key."""
+    """With one key at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        described = {**RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True), "kid": KEY_ID, "use": "sig"}
         self.file = folder / "keys.json"
+        self.change_key("one")
+
+    def change_key(self, key_id: str) -> None:
+        """From now on it signs with another, and its file has only that."""
+        self.key_id = key_id
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        described = {**RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True), "kid": key_id, "use": "sig"}
         self.file.write_text(json.dumps({"keys": [described]}))
 
-    def token(self, **claims: Any) -> str:
+    def claims(self, **others: Any) -> dict[str, Any]:
         now = int(time.time())
-        said = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, **claims}
-        return jwt.encode(said, self._key, "RS256", headers={"kid": KEY_ID})
+        return {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, **others}
+
+    def token(self, **claims: Any) -> str:
+        return jwt.encode(self.claims(**claims), self.key, "RS256", headers={"kid": self.key_id})

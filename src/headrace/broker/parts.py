@@ -50,7 +50,7 @@ from headrace.broker.metrics.figures import Figures
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.server import Server
-from headrace.broker.network.throttling import Throttling
+from headrace.broker.network.throttling import BrokersAre, Throttling
 from headrace.broker.partitions.cutting import LogCutter
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.log_starts import LogStarts
@@ -72,6 +72,7 @@ from headrace.host.memory import page_cache_bytes
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import MetadataStore
+from headrace.model.access.principals import user
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.listeners import Listener
 from headrace.model.live_config import LiveConfig
@@ -126,6 +127,8 @@ class Parts:
         self.tls = tls
         self.broker_id: int = config.now["node.id"]
         self._inter_broker_listener = inter_broker_listener.name
+        signs_in = inter_broker_listener.has_sasl and config.now[USER] is not None
+        self._brokers_are = BrokersAre(inter_broker_listener.name, user(config.now[USER]) if signs_in else None)
         peers_tls = tls.by_listener[inter_broker_listener.name] if tls is not None and inter_broker_listener.has_tls else None
         self.peers = Peers(
             f"{PEER}-{self.broker_id}",
@@ -346,7 +349,12 @@ class Parts:
         self.quotas = Quotas(lambda: self.image().quotas, lambda: len(self.image().brokers))
         self.topic_sizes = TopicSizes(self.replicas, self.image, self.peers, self.spawn, self.loop.time, self.broker_id)
         self.throttling = Throttling(
-            self.quotas, self.image, self.loop.time, self.topic_sizes.size_of, self.figures.network.throttled
+            self.quotas,
+            self.image,
+            self.loop.time,
+            self.topic_sizes.size_of,
+            self.figures.network.throttled,
+            self._brokers_are,
         )
         self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
         self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)

@@ -26,6 +26,7 @@ from headrace.broker.handlers import (
     create_acls,
     create_partitions,
     create_topics,
+    delegation_tokens,
     delete_acls,
     delete_groups,
     delete_records,
@@ -83,6 +84,7 @@ from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.wire.messages.create_acls import CreateAclsRequest
+from headrace.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from headrace.wire.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.messages.create_topics import CreateTopicsRequest
 from headrace.wire.messages.delete_acls import DeleteAclsRequest
@@ -93,6 +95,7 @@ from headrace.wire.messages.describe_acls import DescribeAclsRequest
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest
+from headrace.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headrace.wire.messages.describe_producers import DescribeProducersRequest
@@ -102,6 +105,7 @@ from headrace.wire.messages.describe_transactions import DescribeTransactionsReq
 from headrace.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from headrace.wire.messages.elect_leaders import ElectLeadersRequest
 from headrace.wire.messages.end_txn import EndTxnRequest
+from headrace.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.heartbeat import HeartbeatRequest
@@ -120,6 +124,7 @@ from headrace.wire.messages.offset_delete import OffsetDeleteRequest
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest
 from headrace.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from headrace.wire.messages.produce import ProduceRequest
+from headrace.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest
@@ -417,6 +422,10 @@ APIS: Mapping[int, Served] = {
         _now(DescribeAclsRequest, lambda parts, request, context: describe_acls.handle(request, context, parts.image)),
         _later(CreateAclsRequest, lambda parts, request, context: create_acls.handle(request, context, parts.cluster)),
         _later(DeleteAclsRequest, lambda parts, request, context: delete_acls.handle(request, context, parts.cluster)),
+        _now(CreateDelegationTokenRequest, lambda parts, request, context: delegation_tokens.create(request, context)),
+        _now(RenewDelegationTokenRequest, lambda parts, request, context: delegation_tokens.renew(request, context)),
+        _now(ExpireDelegationTokenRequest, lambda parts, request, context: delegation_tokens.expire(request, context)),
+        _now(DescribeDelegationTokenRequest, lambda parts, request, context: delegation_tokens.describe(request, context)),
         _later(
             AlterPartitionRequest,
             lambda parts, request, context: alter_partition.handle(request, context, parts.cluster, parts.topic_configs.of),

@@ -148,7 +148,6 @@ READ_AT_START = frozenset(
         "sasl.oauthbearer.jwt.retriever.class",
         "sasl.oauthbearer.jwt.validator.class",
         "sasl.oauthbearer.scope",
-        "sasl.oauthbearer.scope.claim.name",
         "sasl.oauthbearer.token.endpoint.url",
         "sasl.server.callback.handler.class",
         "security.inter.broker.protocol",

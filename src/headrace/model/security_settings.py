@@ -141,6 +141,13 @@ SASL_SETTINGS = (
     _fixed(
         "sasl.oauthbearer.clock.skew.seconds", Kind.INT, 30, "How far the issuer's clock may differ from the broker's.", minimum=0
     ),
+    _fixed("sasl.oauthbearer.scope.claim.name", Kind.STRING, "scope", "The claim with a token's scopes."),
+    _fixed(
+        "headrace.sasl.oauthbearer.required.scopes",
+        Kind.LIST,
+        (),
+        "The scopes that a token has to have, all of them; one without is told insufficient_scope.",
+    ),
     _fixed(
         "headrace.sasl.oauthbearer.groups.claim.name",
         Kind.STRING,

@@ -112,13 +112,14 @@ def test_an_unknown_user_gets_the_same_salt_every_time_and_on_every_broker() -> 
 
 def test_what_is_made_up_looks_like_what_there_is() -> None:
     shapes = [(26, 8192), (64, 4096)]
-    made_up = MadeUpCredentials(b"seed", lambda: shapes)
+    made_up = MadeUpCredentials(b"seed", lambda mechanism: shapes if mechanism is SHA_512 else [(10, 5000)])
 
     found = {(len(each.salt), each.iterations) for each in (made_up.of(SHA_512, f"u{n}") for n in range(50))}
 
     assert found == set(shapes)
+    assert {made_up.of(SHA_256, f"u{n}").iterations for n in range(50)} == {5000}
     assert len(made_up.of(SHA_512, "x").stored_key) == 64
-    assert MadeUpCredentials(b"seed", list).of(SHA_256, "x").iterations == 4096
+    assert MadeUpCredentials(b"seed", lambda mechanism: ()).of(SHA_256, "x").iterations == 4096
 
 
 def test_what_is_made_up_lets_nobody_in() -> None:

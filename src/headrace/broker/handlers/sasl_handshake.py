@@ -1,4 +1,4 @@
-"""SaslHandshake: the choice of a mechanism.  Version 0, after which tokens come without a header, is not spoken."""
+"""SaslHandshake: the choice of a mechanism.  After version 0 the tokens come and go without a header, as in Kafka 4."""
 
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
@@ -9,7 +9,5 @@ def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandsh
     sign_in = context.connection.sign_in
     if sign_in is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())
-    if context.api_version == 0:
-        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, mechanisms=())
     reply = sign_in.on_handshake(request.mechanism, context.api_version, context.origin)
     return SaslHandshakeResponse(error_code=reply.error_code, mechanisms=reply.mechanisms)

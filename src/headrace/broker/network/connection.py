@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
             self._held_bytes -= size
             if reply.figures is not None:
                 reply.figures.on_sent(reply.arrived_at, reply.started_at, reply.worked_at, reply.answered_at, now)
-            if size:
+            if buffers:  # a reply may be empty; none at all is for those who want none
                 parts.append(size.to_bytes(4, "big"))
                 parts.extend(buffers)
                 total += size

@@ -152,6 +152,9 @@ class Dispatcher:
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong."""
+        if connection.sign_in is not None and connection.sign_in.takes_bare_tokens:
+            self._start_token(frame, connection, connection.sign_in, reply)
+            return
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
         connection.figures.client_id = header.client_id or ""
@@ -207,6 +210,24 @@ class Dispatcher:
                 self._start_task(route.handler, request, context, reply)
             else:
                 self._answer(route.handler(request, context), context, reply)
+
+    def _start_token(self, frame: Buffer, connection: Connection, sign_in: SignIn, reply: PendingReply) -> None:
+        if sign_in.is_busy:
+            raise WireError("a token came before the one before it was answered")
+        connection.hold_start()
+        self._tasks.run(self._answer_token(bytes(frame), connection, sign_in, reply), reply)
+
+    async def _answer_token(self, token: bytes, connection: Connection, sign_in: SignIn, reply: PendingReply) -> None:
+        """Bare as it came.  There is no word for a refusal: the connection ends."""
+        connection.release_start()
+        context = RequestContext(ApiKey.SASL_AUTHENTICATE, 0, 0, None, connection)
+        answer = await sign_in.on_token(token, context.origin)
+        if answer.refused is not None:
+            connection.close_quietly()
+            return
+        if (identity := sign_in.session.identity) is not None:
+            connection.on_signed_in(identity)
+        reply.send((answer.auth_bytes,))
 
     def _refuse(self, context: RequestContext, reply: PendingReply) -> None:
         if context.api_key != ApiKey.API_VERSIONS:

@@ -5,13 +5,14 @@ What brokers ask of each other is not held back: a quota for everybody must not 
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from headrace.broker.cluster.peers import PEER
 from headrace.controller.image import CurrentImage
 from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
+from headrace.model.access.principals import Principal
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.security.quotas import THROTTLE_S_MAX, Bucket, Quotas
 from headrace.wire.messages.fetch import FetchableTopicResponse
@@ -24,6 +25,17 @@ Answer = TypeVar("Answer")
 
 # What there may be too much of.
 PRODUCE, FETCH, TIME, MUTATIONS, CONNECTIONS = "produce", "fetch", "request_time", "mutations", "connections"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersAre:
+    """How a broker is known without rules; None is for what nobody can be asked."""
+
+    listener: str | None = None
+    principal: Principal | None = None
+
+
+ANYBODY_WHO_SAYS_SO: Final = BrokersAre()
 
 
 class Timed(Generic[Answer]):
@@ -63,10 +75,12 @@ class Throttling:
         now: Callable[[], float],
         size_of: Callable[[str], int],
         throttled: "defaultdict[str, float] | None" = None,
+        brokers: BrokersAre = ANYBODY_WHO_SAYS_SO,
     ) -> None:
         """`now` is the event loop's time; `size_of` tells how many bytes a topic holds; in `throttled` the seconds are counted
-        for which clients were asked to wait, by what there was too much of."""
+        for which clients were asked to wait, by what there was too much of; `brokers` says who is one."""
         self._throttled = throttled if throttled is not None else defaultdict(float)
+        self._brokers = brokers
         self.quotas = quotas
         self._image = image
         self._now = now
@@ -146,14 +160,16 @@ class Throttling:
             )
 
     def is_broker(self, context: "RequestContext") -> bool:
-        """It says so by its client id and, where there are rules, may act as one."""
+        """It says so by its client id, and proves it: where there are rules, by the right of brokers, and else by having come in
+        by their listener and, where one signs in there, by their name."""
         prefix, _, number = (context.client_id or "").rpartition("-")
         if prefix != PEER or not number.isdecimal() or int(number) not in self._image().brokers:
             return False
         authorizer = context.guard.authorizer
-        return authorizer is None or authorizer.allows(
-            context.subject, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
-        )
+        if authorizer is not None:
+            return authorizer.allows(context.subject, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        brokers = self._brokers
+        return brokers.listener in (None, context.connection.listener) and brokers.principal in (None, context.principal)
 
 
 class Mutations:

@@ -1,7 +1,9 @@
 """Users' passwords, as far as the metadata know of them: the exchanges that ask for them."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from headrace.controller.image import CurrentImage
 from headrace.model.access.scram import ScramMechanism, password_matches
@@ -11,16 +13,27 @@ from headrace.security.authentication.scram import MadeUpCredentials, ScramExcha
 NONCE_BYTES = 24
 
 
+# A user who has several is checked by the strongest.
+STRONGEST_FIRST: Final = tuple(reversed(ScramMechanism))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """How the credentials look that there are."""
+
+    shapes: Mapping[ScramMechanism, frozenset[Shape]]
+    strongest: tuple[ScramMechanism, ...]  # those that are the strongest of some user
+
+
 class Credentials:
     """What is kept of users' passwords."""
 
     def __init__(self, image: CurrentImage) -> None:
         self._image = image
-        # How the credentials look that there are; None when that is to be found out again.
-        self._shapes: tuple[Shape, ...] | None = None
+        self._kept: _Kept | None = None  # None when it is to be found out again
 
     def on_change(self) -> None:
-        self._shapes = None
+        self._kept = None
 
     def scram(self, mechanism: ScramMechanism) -> Callable[[], ScramExchange]:
         """Makes an exchange for each who signs in."""
@@ -35,19 +48,28 @@ class Credentials:
         return PlainExchange(self._is_valid)
 
     def _is_valid(self, name: str, password: str) -> bool:
-        """Computes for milliseconds, for a user that there is not as well: not for the event loop."""
+        """Computes for milliseconds, for a user that there is not as well: not for the event loop.
+
+        As long, too: by a mechanism and with iterations that users have."""
         known = self._image().scram_credentials
-        for mechanism in reversed(ScramMechanism):
+        for mechanism in STRONGEST_FIRST:
             if (credential := known.get((name, mechanism))) is not None:
                 return password_matches(mechanism, credential, password)
-        password_matches(ScramMechanism.SHA_512, self._made_up().of(ScramMechanism.SHA_512, name), password)
+        made_up = self._made_up()
+        mechanism = made_up.mechanism_of(name, self._seen().strongest or STRONGEST_FIRST[:1])
+        password_matches(mechanism, made_up.of(mechanism, name), password)
         return False
 
     def _made_up(self) -> MadeUpCredentials:
-        return MadeUpCredentials(self._image().scram_seed, self._all_shapes)
+        return MadeUpCredentials(self._image().scram_seed, lambda mechanism: tuple(self._seen().shapes.get(mechanism, ())))
 
-    def _all_shapes(self) -> Sequence[Shape]:
-        if self._shapes is None:
-            kept = list(self._image().scram_credentials.values())
-            self._shapes = tuple({(len(credential.salt), credential.iterations) for credential in kept})
-        return self._shapes
+    def _seen(self) -> _Kept:
+        if (kept := self._kept) is None:
+            shapes: dict[ScramMechanism, set[Shape]] = {}
+            strongest: dict[str, ScramMechanism] = {}
+            for (name, mechanism), credential in list(self._image().scram_credentials.items()):
+                shapes.setdefault(mechanism, set()).add((len(credential.salt), credential.iterations))
+                strongest[name] = min(mechanism, strongest.get(name, mechanism), key=STRONGEST_FIRST.index)
+            used = tuple(mechanism for mechanism in STRONGEST_FIRST if mechanism in strongest.values())
+            kept = self._kept = _Kept({mechanism: frozenset(found) for mechanism, found in shapes.items()}, used)
+        return kept

@@ -97,9 +97,6 @@ class SignIns:
         )
         await asyncio.sleep(seconds)
 
-    def forgive(self, address: str) -> None:
-        self._failures.on_success(address)
-
 
 def _as_claimed(origin: Origin, name: str) -> Origin:
     """Where somebody came from, under the name that they gave."""
@@ -123,6 +120,11 @@ class SignIn:
         """Whether the connection ends after the reply."""
         return self.session.state is State.ENDED
 
+    @property
+    def takes_bare_tokens(self) -> bool:
+        """Whether what comes next is a token without a header: after the oldest handshake."""
+        return self.session.tokens_are_bare and self.session.state is State.CHOSEN
+
     def may_ask(self) -> bool:
         """Whether anything but signing in is answered now."""
         return self.session.may_ask(self._common.clock.wall_ms())
@@ -144,8 +146,6 @@ class SignIn:
             reply = await self._common.computed(self.session, token)
             if reply.refused is not None:
                 await self._common.punish(reply.refused, origin, self.session.mechanism)
-            elif self.session.state is State.SIGNED_IN:
-                self._common.forgive(origin.subject.address)
             return reply
         finally:
             self.is_busy = False

@@ -45,6 +45,8 @@ class TokenKeys:
         self._rules = TokenRules(
             issuer=config["sasl.oauthbearer.expected.issuer"],
             audiences=frozenset(config["sasl.oauthbearer.expected.audience"]),
+            scopes=frozenset(config["headrace.sasl.oauthbearer.required.scopes"]),
+            scope_claim=config["sasl.oauthbearer.scope.claim.name"],
             user_claim=config["sasl.oauthbearer.sub.claim.name"],
             groups_claim=config["headrace.sasl.oauthbearer.groups.claim.name"],
             clock_skew_s=config["sasl.oauthbearer.clock.skew.seconds"],

@@ -1,7 +1,8 @@
 """Failed sign-ins by address: each costs its client time, and the more of them the more.
 
-The reply to a failure waits.  Addresses are forgotten after a while without failures, and no more than so many are remembered:
-the one that failed longest ago is forgotten first.
+The reply to a failure waits.  A success forgives nothing: whoever has an account could guess at others' for free.  Addresses are
+forgotten after a while without failures, and no more than so many are remembered: the one that failed longest ago is forgotten
+first.
 """
 
 from typing import Final
@@ -30,9 +31,6 @@ class FailedSignIns:
             del self._failures[next(iter(self._failures))]
         self._failures[address] = count, now
         return float(min(DELAY_S_MAX, self._delay_s * 2 ** max(0, min(count - FREE, 16))))
-
-    def on_success(self, address: str) -> None:
-        self._failures.pop(address, None)
 
     def recent(self, address: str, now: float) -> int:
         """How many failures there were from an address without a quiet window between."""

@@ -25,15 +25,15 @@ SHAPE: Final[Shape] = (SALT_BYTES, ITERATIONS_MIN)
 class MadeUpCredentials:
     """Credentials for users that there are not.  All brokers have the same seed, so that no broker gives them away."""
 
-    def __init__(self, seed: bytes, shapes: Callable[[], Sequence[Shape]] = lambda: (SHAPE,)) -> None:
+    def __init__(self, seed: bytes, shapes: Callable[[ScramMechanism], Sequence[Shape]] = lambda _: (SHAPE,)) -> None:
+        """`shapes` are those of the credentials that there are for a mechanism."""
         self._seed = seed
         self._shapes = shapes
 
     def of(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
         """Always the same for one name, and in one of the shapes that real ones have."""
-        text = f"{mechanism.title}:{name}".encode()
-        shapes = sorted(set(self._shapes())) or [SHAPE]
-        drawn = hashlib.shake_256(hmac.digest(self._seed, text, "sha512")).digest(1024)
+        shapes = sorted(set(self._shapes(mechanism))) or [SHAPE]
+        drawn = self._drawn(f"{mechanism.title}:{name}")
         salt_bytes, iterations = shapes[int.from_bytes(drawn[:8], "big") % len(shapes)]
         size = mechanism.key_bytes
         return ScramCredential(
@@ -42,6 +42,13 @@ class MadeUpCredentials:
             stored_key=drawn[-size:],
             server_key=drawn[-2 * size : -size],
         )
+
+    def mechanism_of(self, name: str, used: Sequence[ScramMechanism]) -> ScramMechanism:
+        """One of those that real users have, always the same for one name."""
+        return used[int.from_bytes(self._drawn(name)[:8], "big") % len(used)]
+
+    def _drawn(self, text: str) -> bytes:
+        return hashlib.shake_256(hmac.digest(self._seed, text.encode(), "sha512")).digest(1024)
 
 
 @dataclass(frozen=True, slots=True)

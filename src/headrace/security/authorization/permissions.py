@@ -166,11 +166,6 @@ _CHECKED: Final[dict[ApiKey, tuple[_Row, ...]]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: (_Row(ALTER, CLUSTER),),
     ApiKey.DESCRIBE_LOG_DIRS: (_Row(DESCRIBE, CLUSTER),),
     ApiKey.CREATE_PARTITIONS: (_Row(ALTER, TOPIC),),
-    ApiKey.CREATE_DELEGATION_TOKEN: (_Row(Operation.CREATE_TOKENS, USER, "for another user than oneself"),),
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: (
-        _Row(Operation.DESCRIBE_TOKENS, USER, "for another user's", FALLS_BACK),
-        _Row(DESCRIBE, ResourceType.DELEGATION_TOKEN, "for another user's", FILTERS),
-    ),
     ApiKey.DELETE_GROUPS: (_Row(DELETE, GROUP),),
     ApiKey.ELECT_LEADERS: (_Row(ALTER, CLUSTER),),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_Row(ALTER, CLUSTER),),
@@ -212,7 +207,9 @@ _UNCHECKED: Final = {
     ApiKey.API_VERSIONS: Audience.ANYBODY,
     ApiKey.SASL_HANDSHAKE: Audience.ANYBODY,
     ApiKey.SASL_AUTHENTICATE: Audience.ANYBODY,
-    # Who owns a token or may renew it is said in the token itself.
+    # Answered as disabled, whoever asks.
+    ApiKey.CREATE_DELEGATION_TOKEN: Audience.SIGNED_IN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Audience.SIGNED_IN,
     ApiKey.RENEW_DELEGATION_TOKEN: Audience.SIGNED_IN,
     ApiKey.EXPIRE_DELEGATION_TOKEN: Audience.SIGNED_IN,
 }

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from headrace.broker.network.throttling import Throttling
+from headrace.broker.network.throttling import BrokersAre, Throttling
 from headrace.model.access.principals import ANONYMOUS, Principal, user
 from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.authorization.guard import Guard
@@ -34,6 +34,25 @@ def test_who_calls_itself_a_broker_is_free_of_quotas_only_where_it_may_act_as_on
 
     assert waits("ann")
     assert not waits("broker")
+
+
+def test_without_rules_a_broker_is_known_by_its_listener_and_its_name() -> None:
+    limits = {f"user={name}": {"request_percentage": "100.0"} for name in ("ann", "broker")}
+    image: Any = SimpleNamespace(brokers={1: None})
+    quotas = Quotas(lambda: limits, lambda: 1)
+    brokers = BrokersAre("INSIDE", user("broker"))
+    throttling = Throttling(quotas, lambda: image, lambda: 0.0, lambda topic: 0, brokers=brokers)
+
+    def waits(name: str, listener: str) -> bool:
+        connection = FakeConnection(user(name))
+        connection.listener = listener
+        context = context_of(MetadataRequest, 12, connection)
+        context.client_id = "broker-1"
+        return throttling.after_work(3.0, context) > 0
+
+    assert waits("ann", "INSIDE")
+    assert waits("broker", "OUTSIDE")
+    assert not waits("broker", "INSIDE")
 
 
 def test_a_users_quota_holds_for_its_connections_and_for_nobody_elses() -> None:
