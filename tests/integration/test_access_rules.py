@@ -14,12 +14,14 @@ from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
 from headrace.model.settings import SettingError
 from headrace.testing import Broker
+from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from headrace.wire.messages.describe_acls import DescribeAclsRequest
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.raw import RawClient, batch, produce
@@ -225,6 +227,26 @@ def test_a_list_of_all_topics_shows_those_that_may_be_described(broker: Broker) 
 
     assert [topic.name for topic in listed.topics] == ["orders"]
     assert [topic.name for topic in paged.topics] == ["orders"]
+
+
+def test_a_pattern_finds_topics_that_may_be_described(broker: Broker) -> None:
+    group = rule("User:ann", Operation.READ, "readers", resource_type=ResourceType.GROUP)
+    make(broker, rule("User:ann", Operation.DESCRIBE, "orders"), group)
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="readers",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=5000,
+        subscribed_topic_regex=".*",
+        topic_partitions=(),
+    )
+    with client(broker, "ann") as ann, client(broker, "root") as root:
+        root.call(FindCoordinatorRequest(key_type=0, coordinator_keys=("readers",)), 4)
+        reply = until(lambda: found if not (found := ann.call(beat, 1)).error_code else None, "the coordinator is there")
+
+    orders = broker.run(lambda real: real.image.topics["orders"].topic_id)
+    assert reply is not None
+    assert [each.topic_id for each in reply.assignment.topic_partitions] == [orders]
 
 
 def test_who_may_not_describe_a_topic_does_not_learn_whether_there_is_one(broker: Broker) -> None:

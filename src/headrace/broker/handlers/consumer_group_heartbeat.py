@@ -1,9 +1,11 @@
 """ConsumerGroupHeartbeat: all that a member of the consumer protocol says and hears (KIP-848)."""
 
+from functools import partial
+
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.handlers.join_group import caller
 from headrace.broker.network.dispatch import RequestContext
-from headrace.coordination.group.requests import ConsumerHeartbeat
+from headrace.coordination.group.requests import ConsumerHeartbeat, sees_everything
 from headrace.coordination.group.shard import GroupShard
 from headrace.host.entropy import Entropy
 from headrace.model.access.acls import Operation, ResourceType
@@ -62,4 +64,10 @@ def _heartbeat(entropy: Entropy, request: ConsumerGroupHeartbeatRequest, context
         server_assignor=request.server_assignor,
         owned=None if owned is None else {each.topic_id: frozenset(each.partitions) for each in owned},
         caller=caller(entropy, context),
+        may_see=sees_everything if context.guard.authorizer is None else partial(_may_see, context),
     )
+
+
+def _may_see(context: RequestContext, topic: str) -> bool:
+    """What a pattern does not find was not asked for, and is no denial."""
+    return bool(context.listed(Operation.DESCRIBE, ResourceType.TOPIC, (topic,)))

@@ -3,7 +3,7 @@
 An answer that is only an error is raised as `RequestError`; the classes here carry what a reply says beside that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -115,6 +115,13 @@ LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
 
+MaySee = Callable[[str], bool]
+
+
+def sees_everything(topic: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
     """A member's state and wishes.  None says: as before."""
@@ -130,6 +137,8 @@ class ConsumerHeartbeat:
     server_assignor: str | None = None
     owned: Mapping[UUID, frozenset[int]] | None = None
     caller: Caller = Caller()
+    # Which topics its sender may see: a pattern finds no others.
+    may_see: MaySee = sees_everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,10 @@ _CHECKED: Final[dict[ApiKey, tuple[_Row, ...]]] = {
     ApiKey.UNREGISTER_BROKER: (_Row(ALTER, CLUSTER),),
     ApiKey.DESCRIBE_TRANSACTIONS: (_Row(DESCRIBE, TRANSACTIONAL_ID), _Row(DESCRIBE, TOPIC, "for its partitions", FILTERS)),
     ApiKey.LIST_TRANSACTIONS: (_Row(DESCRIBE, TRANSACTIONAL_ID, "", FILTERS),),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: (_Row(READ, GROUP), _Row(DESCRIBE, TOPIC, "for topics that it subscribes to by name")),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+        _Row(READ, GROUP),
+        _Row(DESCRIBE, TOPIC, "for topics that it subscribes to by name; a pattern finds only those"),
+    ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (_Row(DESCRIBE, GROUP), _Row(DESCRIBE, TOPIC, "for all topics that its members have")),
     ApiKey.LIST_CONFIG_RESOURCES: (_Row(DESCRIBE_CONFIGS, CLUSTER),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_Row(DESCRIBE, TOPIC, _LISTED),),

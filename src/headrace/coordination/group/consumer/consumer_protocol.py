@@ -73,7 +73,14 @@ def heartbeat(
     member_id = request.member_id or request.caller.fresh_id
     check_room(group, member_id, context)
     member, replaces = _find_member(group, request, member_id, outcome)
-    change = Change(group=group, member=member, about=_updated(member, request), owned=request.owned, replaces=replaces)
+    change = Change(
+        group=group,
+        member=member,
+        about=_updated(member, request),
+        owned=request.owned,
+        replaces=replaces,
+        may_see=request.may_see,
+    )
     after = advance(change, context, outcome, now)
     context.hear_from(group.group_id, member_id, context.settings_of(group.group_id).consumer_session_timeout_ms, now)
     is_told = request.member_epoch == JOIN_EPOCH or _is_full(request) or after.assigned != member.assigned

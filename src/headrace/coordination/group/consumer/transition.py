@@ -27,6 +27,7 @@ from headrace.coordination.group.entries import (
     TargetEpochValue,
 )
 from headrace.coordination.group.pattern import InvalidPattern, Pattern
+from headrace.coordination.group.requests import MaySee
 from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.moment import Moment
 from headrace.model.errors import ErrorCode, RequestError
@@ -46,6 +47,8 @@ class Change:
     owned: Partitions | None
     # The id under which the same static member was known.
     replaces: str | None = None
+    # Which topics patterns find on its behalf; None where it says nothing of patterns, which then stay as they are.
+    may_see: MaySee | None = None
 
     @property
     def is_new(self) -> bool:
@@ -88,7 +91,7 @@ def register(change: Change, context: Context, outcome: Outcome, now: Moment) ->
     picture = change.picture()
     if change.is_new or change.about != change.member.about:
         outcome.write(MemberEntry(group.group_id, change.member.member_id, change.about))
-    picture, patterns_changed = _resolve_patterns(picture, context, outcome, now)
+    picture, patterns_changed = _resolve_patterns(picture, change.may_see, context, outcome, now)
     is_bumped = change.is_new or change.subscription_changed or patterns_changed
     if not is_bumped and not group.is_refresh_due(now.monotonic):
         return picture
@@ -115,20 +118,24 @@ def compiled(regex: str) -> Pattern:
         raise RequestError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
 
 
-def _resolve_patterns(picture: ConsumerGroup, context: Context, outcome: Outcome, now: Moment) -> tuple[ConsumerGroup, bool]:
-    """Find the topics that the group's patterns match; say whether other topics than before came out."""
+def _resolve_patterns(
+    picture: ConsumerGroup, may_see: MaySee | None, context: Context, outcome: Outcome, now: Moment
+) -> tuple[ConsumerGroup, bool]:
+    """Find the topics that the group's patterns match; say whether other topics than before came out.
+
+    As in Kafka, they are those that the member may see with whose heartbeat they are looked for."""
     wanted = {member.regex for member in picture.members.values() if member.regex is not None}
     gone = picture.regexes.keys() - wanted
     outcome.write_all(RegexEntry(picture.group_id, regex, None) for regex in sorted(gone))
-    if not _must_resolve(picture, wanted, context, now):
+    if may_see is None or not _must_resolve(picture, wanted, context, now):
         if not gone:
             return picture, False
-        return replace(picture, regexes={regex: picture.regexes[regex] for regex in wanted}), True
+        return replace(picture, regexes={regex: value for regex, value in picture.regexes.items() if regex in wanted}), True
     version = context.topics.version
     resolved: dict[str, RegexValue] = {}
     for regex in sorted(wanted):
         pattern = compiled(regex)
-        matching = frozenset(name for name in context.topics.names() if pattern.matches(name))
+        matching = frozenset(name for name in context.topics.names() if pattern.matches(name) and may_see(name))
         resolved[regex] = RegexValue(matching, version, now.wall_ms)
         outcome.write(RegexEntry(picture.group_id, regex, resolved[regex]))
     before = {regex: value.topics for regex, value in picture.regexes.items()}
