@@ -47,6 +47,7 @@ class Reader:
     def __init__(self, directory: Path, port: int) -> None:
         self._directory = directory
         self._replaced = {"0.0.0.0": "127.0.0.1", "this-host": "127.0.0.1", "9092": str(port), "/var/lib/headrace": "var"}
+        self._replaced["~/.config"] = str(directory / ".config")
         self._fed_at = float("-inf")
         self.bootstrap = f"127.0.0.1:{port}"
         self.environment = {
@@ -54,6 +55,7 @@ class Reader:
             "HEADRACE_LISTENERS": self.bootstrap,
             "LISTEN": self.bootstrap,
             "DATA": str(directory / "data"),
+            "XDG_CONFIG_HOME": str(directory / ".config"),
         }
 
     def has_etcd(self, endpoint: str) -> None:
@@ -84,6 +86,7 @@ class Reader:
     def write(self, name: str, text: str) -> None:
         for shown, real in self._replaced.items():
             text = text.replace(shown, real)
+        (self._directory / name).parent.mkdir(parents=True, exist_ok=True)
         (self._directory / name).write_text(text)
 
     def _choose_the_ports_of_a_cluster(self) -> None:
@@ -117,6 +120,7 @@ def reader(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
             port = int(started.enter_context(Broker()).bootstrap.rpartition(":")[2])
         reader = Reader(tmp_path, port)
         monkeypatch.setenv("HEADRACE_BOOTSTRAP", reader.bootstrap)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
         if "etcd-1" in page.read_text():
             if etcd_program() is None:
                 pytest.skip("etcd is not installed (Debian: apt install etcd-server)")
@@ -140,6 +144,8 @@ def test_every_block_runs_and_prints_what_it_says(page: Path, reader: Reader, tm
                     printed = run_python(block, names)
                 case "sh":
                     printed = terminal.run(block.code, block.where)
+                case "toml" if "[profiles." in block.code:
+                    reader.write(".config/headrace/config.toml", block.code)
                 case "toml":
                     reader.write("headrace.toml", block.code)
                     terminal.run("headrace serve --config headrace.toml", block.where)

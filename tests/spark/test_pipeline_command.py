@@ -369,11 +369,11 @@ def test_before_any_pipeline_ran_status_says_so_and_list_names_the_ready_ones(
 
 def test_spark_submit_gets_the_file_its_transform_and_the_rest(pipeline_file: Path) -> None:
     pipeline = load_pipeline_file(pipeline_file)
-    command = submit_command(pipeline, "spark://there:7077", ["settings.prefix=x"], "b:1", ["--executor-memory", "2g"])
+    command = submit_command(pipeline, "spark://there:7077", ["settings.prefix=x"], "b:1", "prod", ["--executor-memory", "2g"])
 
     assert command[1:3] == ["--master", "spark://there:7077"]
     assert command[command.index("--files") + 1] == f"{pipeline_file},{pipeline_file.with_name('copy_transform.py')}"
-    assert command[-5:] == [str(pipeline_file), "--set", "settings.prefix=x", "--bootstrap", "b:1"]
+    assert command[-7:] == [str(pipeline_file), "--set", "settings.prefix=x", "--bootstrap", "b:1", "--profile", "prod"]
     assert "2g" in command
 
 

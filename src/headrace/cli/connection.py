@@ -12,42 +12,28 @@ import typer
 
 from headrace.cli.failure import Failure
 from headrace.cli.output import remark
+from headrace.cli.way import DEFAULT_BOOTSTRAP, Bootstrap, Properties, chosen_properties, key_values
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
 
     from headrace.client.admin.admin import Admin
     from headrace.client.admin.descriptions import TopicDescription
+    from headrace.client.admin.wire_admin import WireAdmin
     from headrace.client.positions import Position
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 REQUEST_TIMEOUT_S = 15.0
 
 Result = TypeVar("Result")
+__all__ = ["DEFAULT_BOOTSTRAP", "Bootstrap", "Properties", "key_values"]  # what commands need of `way`, beside what is here
 
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap", "-b", envvar="HEADRACE_BOOTSTRAP", metavar="HOST:PORT[,...]", help="The broker, or several of one cluster."
-    ),
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option("--property", "-X", metavar="NAME=VALUE", help="A client property of librdkafka; may be repeated."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
-def key_values(pairs: list[str] | None, option: str) -> dict[str, str]:
-    """`name=value` texts as a dictionary; a text without `=` is a wrong use of the option."""
-    parsed = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"{option} wants NAME=VALUE, not {pair!r}.")
-        parsed[name] = value
-    return parsed
+def connection_settings(properties: list[str] | None = None) -> dict[str, Any]:
+    """librdkafka's properties for a command: those of the profile, and those that were given on top."""
+    return {**chosen_properties(), **key_values(properties, "--property")}
 
 
 def open_admin(bootstrap: str, properties: list[str] | None = None, *, timeout: float = REQUEST_TIMEOUT_S) -> "Admin":
@@ -55,23 +41,30 @@ def open_admin(bootstrap: str, properties: list[str] | None = None, *, timeout: 
     from headrace.client.admin.admin import Admin
 
     require_reachable(bootstrap, properties)
-    known = key_values(properties, "--property")
     # Without a first contact of its own: this was one.
-    return Admin(bootstrap, timeout=timeout, connect_timeout=timeout, librdkafka=known)
+    return Admin(bootstrap, timeout=timeout, connect_timeout=timeout, librdkafka=connection_settings(properties))
 
 
-def consumer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Consumer":
+def open_wire_admin(bootstrap: str) -> "WireAdmin":
+    """For the calls that librdkafka lacks.  Fails at once with a sentence when no broker answers."""
+    from headrace.client.admin.wire_admin import WireAdmin
+
+    require_reachable(bootstrap)
+    return WireAdmin(bootstrap, connection_settings())
+
+
+def consumer_client(bootstrap: str, properties: list[str] | None = None, **more: Any) -> "Consumer":
     """A consumer; settings with their dots written as underscores."""
     from confluent_kafka import Consumer
 
-    return _created(Consumer, {**_dotted(settings), **client_properties(bootstrap, properties)})
+    return _created(Consumer, {**_dotted(more), **client_properties(bootstrap, properties)})
 
 
-def producer_client(bootstrap: str, properties: list[str] | None = None, **settings: Any) -> "Producer":
+def producer_client(bootstrap: str, properties: list[str] | None = None, **more: Any) -> "Producer":
     """A producer; settings with their dots written as underscores."""
     from confluent_kafka import Producer
 
-    return _created(Producer, {**_dotted(settings), **client_properties(bootstrap, properties)})
+    return _created(Producer, {**_dotted(more), **client_properties(bootstrap, properties)})
 
 
 def _created(client: Callable[[dict[str, Any]], Result], properties: dict[str, Any]) -> Result:
@@ -85,8 +78,8 @@ def _created(client: Callable[[dict[str, Any]], Result], properties: dict[str, A
         raise refused_settings(error) from None
 
 
-def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "."): value for name, value in settings.items()}
+def _dotted(more: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in more.items()}
 
 
 def client_properties(bootstrap: str, properties: list[str] | None) -> dict[str, Any]:
@@ -98,7 +91,7 @@ def client_properties(bootstrap: str, properties: list[str] | None) -> dict[str,
         # Whatever matters comes back with the call or the record it concerns.  Without this, a fatal error would also be raised
         # from the midst of a callback.
         "error_cb": lambda error: None,
-        **key_values(properties, "--property"),
+        **connection_settings(properties),
     }
 
 
@@ -119,7 +112,7 @@ def require_reachable(bootstrap: str, properties: list[str] | None = None) -> No
         refuse_foreign_protocol(text)
         if not re.fullmatch(r".+:\d+", text):
             raise typer.BadParameter(f"{text!r} is not HOST:PORT.")
-    is_there, why, refusal = look_for_broker(given, key_values(properties, "--property"))
+    is_there, why, refusal = look_for_broker(given, connection_settings(properties))
     if refusal is not None:
         raise refusal
     reasons = ", ".join(f"{address} ({reason})" for address, reason in why.items())
@@ -192,10 +185,12 @@ def position_given(text: str) -> "Position":
 
 def complete_topics(incomplete: str) -> list[str]:
     """Topic names for the shell's completion; nothing when no broker answers."""
-    import os
+    from headrace.client.admin.admin import Admin
+    from headrace.client.security.connecting import way_to
 
     try:
-        with open_admin(os.environ.get("HEADRACE_BOOTSTRAP", DEFAULT_BOOTSTRAP), timeout=1) as admin:
+        way = way_to(None, {}, takes_default=True)
+        with Admin(way.bootstrap, librdkafka=way.properties, timeout=1, connect_timeout=1) as admin:
             return [name for name in admin.topic_names() if name.startswith(incomplete)]
     except Exception:
         return []  # a completion has nowhere to show an error

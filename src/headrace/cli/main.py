@@ -16,6 +16,7 @@ import typer.core
 import typer.main
 
 from headrace.cli.failure import Failure, sentence_of
+from headrace.cli.way import Profile, complete, forget_way
 
 # name on the command line -> module:attribute.  The attribute is a Typer application (a group of commands) or a function (one
 # command).  The order is the order of the help.
@@ -31,6 +32,7 @@ COMMANDS = {
     "pipeline": "headrace.cli.pipeline.pipeline:app",
     "cluster": "headrace.cli.cluster.cluster:app",
     "quota": "headrace.cli.cluster.quota:app",
+    "profile": "headrace.cli.cluster.profile:app",
     "user": "headrace.cli.cluster.user:app",
     "cert": "headrace.cli.node.cert:app",
     "acl": "headrace.cli.cluster.acl:app",
@@ -52,6 +54,7 @@ class LazyCommands(typer.core.TyperGroup):
         if cmd_name not in self.commands and cmd_name in COMMANDS:
             module, attribute = COMMANDS[cmd_name].split(":")
             self.commands[cmd_name] = _command(cmd_name, getattr(import_module(module), attribute))
+            complete(self.commands[cmd_name])
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -95,6 +98,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    profile: Profile = None,
 ) -> None:
     """A durable, partitioned log that speaks Kafka's wire protocol."""
 
@@ -106,6 +110,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code."""
+    forget_way()
     try:
         app(arguments, prog_name="headrace")
     except SystemExit as exit:

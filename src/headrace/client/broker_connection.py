@@ -48,6 +48,14 @@ class Endpoint:
         return f"{self.host}:{self.port}"
 
 
+class Unreachable(BrokerTimeout):
+    """Nobody accepts connections at an address.  `reason` is the system's."""
+
+    def __init__(self, endpoint: Endpoint, reason: str) -> None:
+        super().__init__(f"no broker answers at {endpoint} ({reason})")
+        self.reason = reason
+
+
 class BrokerConnection:
     """What the broker speaks is asked once.  Raises BrokerTimeout without an answer, SecurityFailed where we are not let in."""
 
@@ -64,7 +72,7 @@ class BrokerConnection:
             self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise BrokerTimeout(f"no broker answers at {endpoint} ({error.strerror or error})") from None
+            raise Unreachable(endpoint, error.strerror or str(error)) from None
         try:
             self._introduce(context)
         except BaseException:

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from headrace.client.broker_connection import TLS_ALERT, BrokerConnection, Endpoint, is_for_librdkafka_only, speaks_tls
+from headrace.client.broker_connection import (
+    TLS_ALERT,
+    BrokerConnection,
+    Endpoint,
+    Unreachable,
+    is_for_librdkafka_only,
+    speaks_tls,
+)
 from headrace.client.errors import BrokerTimeout, HeadraceError, SecurityFailed
 from headrace.client.logs import log
 from headrace.client.security.tls import NoAnswer, protocol_of
@@ -69,13 +76,15 @@ def look_for_broker(addresses: Iterable[str], config: Mapping[str, Any] | None =
 def _reason(endpoint: Endpoint, config: Mapping[str, Any], timeout: float) -> str | None:
     if protocol_of(config) == "plaintext":
         return _greet(endpoint, timeout)
-    with socket.create_connection((endpoint.host, endpoint.port), timeout=timeout):
-        if is_for_librdkafka_only(config):
-            return None
+    if is_for_librdkafka_only(config):
+        socket.create_connection((endpoint.host, endpoint.port), timeout=timeout).close()
+        return None
     try:
         BrokerConnection(endpoint, config, client_id="headrace", timeout_s=max(timeout, SIGN_IN_S)).close()
     except NoAnswer:
         return SILENT
+    except Unreachable as error:
+        return error.reason
     except BrokerTimeout as error:
         return str(error)
     return None

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from headrace.client.admin.admin import Admin
 from headrace.client.admin.descriptions import TopicDescription
@@ -33,7 +33,7 @@ class Cluster:
 
     def __init__(
         self,
-        client: Mapping[str, str],
+        client: Mapping[str, Any],
         *,
         read_committed: bool = False,
         connect_timeout_ms: int,

@@ -27,7 +27,7 @@ from headrace.host.certificates import AUTHORITY
 from headrace.model.broker_settings import BrokerConfig
 from headrace.testing.clock import AdjustableClock
 from headrace.testing.faults import Faults
-from headrace.testing.security import add_users, make_certificates, secure_settings
+from headrace.testing.security import add_users, make_certificates, secure_settings, write_profile
 
 Result = TypeVar("Result")
 
@@ -105,6 +105,16 @@ class Broker:
             name = user or next(iter(self._users))
             config |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": name, "sasl.password": self._users[name]}
         return config
+
+    def profile(self, user: str | None = None) -> Path:
+        """A file that says the same to the SDK (`profile=`), Spark and the commands (`--profile`); gone with this process."""
+        name = user or next(iter(self._users), None)
+        keys = {"bootstrap": self.bootstrap, "security_protocol": self._protocol}
+        if self._certificates is not None:
+            keys["ca_file"] = str(self._certificates / AUTHORITY)
+        if name is not None:
+            keys |= {"username": name, "password": self._users[name]}
+        return write_profile(keys)
 
     @property
     def bootstraps(self) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """What makes a test's broker speak TLS and know users."""
 
 import atexit
+import json
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +27,15 @@ def make_certificates() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     DevelopmentAuthority(folder).issue_broker(["localhost", "127.0.0.1"])
     return folder
+
+
+def write_profile(keys: Mapping[str, str]) -> Path:
+    """A file with one profile, for its owner only and gone with this process."""
+    descriptor, name = tempfile.mkstemp(prefix="headrace-profile-", suffix=".toml")
+    with os.fdopen(descriptor, "w") as file:
+        file.write("[profiles.test]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    atexit.register(Path(name).unlink, missing_ok=True)
+    return Path(name)
 
 
 def secure_settings(certificates: Path | None, *, with_users: bool) -> dict[str, str]:

@@ -122,11 +122,11 @@ def test_rules_hold_for_those_who_sign_in_with_a_password(client: Command) -> No
     with Broker(settings={"authorizer": "acl", "super.users": "User:root"}, users=users) as broker:
 
         def signed_in(user: str) -> list[str]:
-            return [part for name, value in broker.client_config(user).items() for part in ("-X", f"{name}={value}")]
+            return ["--profile", str(broker.profile(user))]
 
-        refused = client("acl", "list", "--bootstrap", broker.bootstrap, *signed_in("ann"))
-        made = client("acl", "allow", "-u", "ann", "--describe", "cluster", "--bootstrap", broker.bootstrap, *signed_in("root"))
-        allowed = client("acl", "list", "--bootstrap", broker.bootstrap, *signed_in("ann"))
+        refused = client("acl", "list", *signed_in("ann"))
+        made = client("acl", "allow", "-u", "ann", "--describe", "cluster", *signed_in("root"))
+        allowed = client("acl", "list", *signed_in("ann"))
 
     assert refused.code == 1
     assert made.code == allowed.code == 0

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.cluster.reassigning import DryRun, Throttle, run_plan
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, open_wire_admin
 from headrace.cli.output import iso_time, remark, show_json, show_table
 
 if TYPE_CHECKING:
-    from headrace.client.admin.wire_admin import WireAdmin
     from headrace.controller.balance import Plan
     from headrace.controller.image import ClusterImage
 
@@ -60,7 +59,7 @@ def status(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) ->
     """Show every broker as HEALTHY, DEGRADED or DOWN, and what is not as it should be."""
     from headrace.cli.cluster.moves import broker_statuses, image_of, moving, unclean_elections, under_replicated
 
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         statuses, lacking, under_way = broker_statuses(admin), under_replicated(image_of(admin)), sorted(moving(admin))
         unclean = unclean_elections(admin)
     if as_json:
@@ -142,22 +141,15 @@ def forget(
     """Strike a broker that was drained or replaced, and stopped, off the list of those that should be there."""
     from headrace.cli.cluster.moves import forget_broker
 
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         forget_broker(admin, broker)
     remark(f"Broker {broker} is forgotten.")
-
-
-def _admin(bootstrap: str) -> "WireAdmin":
-    from headrace.client.admin.wire_admin import WireAdmin
-
-    require_reachable(bootstrap)
-    return WireAdmin(bootstrap)
 
 
 def _rows(bootstrap: str) -> list[tuple[object, ...]]:
     from headrace.cli.cluster.moves import broker_statuses
 
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         return [
             (s.broker_id, s.address, s.rack, s.state, s.leads, s.replicas, "*" if s.is_controller else "", s.reason)
             for s in broker_statuses(admin)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values, require_reachable
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values, open_wire_admin
 from headrace.cli.output import remark, show_json, show_table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Limits for users, client ids, addresses and topics.")
@@ -33,11 +33,10 @@ Limits = Annotated[
 @app.command("list")
 def list_quotas(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Show every limit that is set."""
-    from headrace.client.admin.wire_admin import WireAdmin, raise_for
+    from headrace.client.admin.wire_admin import raise_for
     from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         reply = admin.call(DescribeClientQuotasRequest(components=(), strict=False))
     raise_for(reply.error_code, "quotas", reply.error_message)
     rows = sorted(
@@ -61,7 +60,7 @@ def list_quotas(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
 )
 def set_quota(entity: Entity, limits: Limits, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Set limits, or remove them.  A limit of bytes/s or time holds for the cluster; each broker enforces an equal share."""
-    from headrace.client.admin.wire_admin import WireAdmin, raise_for
+    from headrace.client.admin.wire_admin import raise_for
     from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
     from headrace.wire.messages.metadata import MetadataRequest
 
@@ -71,8 +70,7 @@ def set_quota(entity: Entity, limits: Limits, bootstrap: Bootstrap = DEFAULT_BOO
         for name, value in key_values(limits, "LIMIT").items()
     )
     named = tuple(EntityData(entity_type=kind, entity_name=None if name == EVERYBODY else name) for kind, name in parts.items())
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         topics = {each.name for each in admin.call(MetadataRequest(topics=None)).topics} if "topic" in parts else set()
         reply = admin.call_controller(
             AlterClientQuotasRequest(entries=(EntryData(entity=named, ops=operations),), validate_only=False)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.connection import require_reachable
+from headrace.cli.connection import open_wire_admin
 from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, counted, remark, show_table
 
@@ -23,11 +23,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would move, a
 def run_plan(bootstrap: str, make_plan: "Callable[[ClusterImage], Plan]", throttle: int | None, dry_run: bool, yes: bool) -> None:
     """Make a plan for the cluster as it is, and have it done."""
     from headrace.cli.cluster.moves import begin_moves, clear_throttle, image_of, prefer_leaders, set_throttle, wait_for_moves
-    from headrace.client.admin.wire_admin import WireAdmin
     from headrace.model.errors import RequestError
 
-    require_reachable(bootstrap)
-    with WireAdmin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         image = image_of(admin)
         try:
             plan = make_plan(image)

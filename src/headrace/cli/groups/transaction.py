@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, require_reachable
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, open_wire_admin
 from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, iso_time, remark, show_json, show_table
 
@@ -59,7 +59,7 @@ def list_transactions(
         transactional_id_pattern=pattern,
     )
     rows = []
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         for broker, reply in admin.call_every_broker(request).items():
             raise_for(reply.error_code, f"listing the transactions of broker {broker}")
             if reply.unknown_state_filters:
@@ -83,7 +83,7 @@ def list_transactions(
 @app.command(epilog="Example: [bold]headrace transaction describe billing-1[/bold]")
 def describe(transactional_id: TransactionalIds, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Show transactions in full: producer, age, time-out and the partitions they hold."""
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         rows = [_description(_described(admin, each)) for each in transactional_id]
     _show(rows, as_json, "")
 
@@ -142,7 +142,7 @@ def abort(
     """
     if (transactional_id is None) == (topic is None):
         raise typer.BadParameter("give either a transactional id or --topic.")
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         if transactional_id is not None:
             _abort_by_id(admin, transactional_id, yes=yes)
         elif topic is not None:
@@ -217,7 +217,7 @@ def list_producers(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """List the idempotent and transactional producers that a topic's partitions remember."""
-    with _admin(bootstrap) as admin:
+    with open_wire_admin(bootstrap) as admin:
         indexes = _partitions_of(admin, topic) if partition is None else [partition]
         rows = [
             {
@@ -252,13 +252,6 @@ def _producers(admin: "WireAdmin", topic: str, partitions: list[int]) -> Iterato
         raise_for(answer.error_code, f"{topic}-{index}", answer.error_message)
         for state in sorted(answer.active_producers, key=lambda state: state.producer_id):
             yield index, state
-
-
-def _admin(bootstrap: str) -> "WireAdmin":
-    from headrace.client.admin.wire_admin import WireAdmin
-
-    require_reachable(bootstrap)
-    return WireAdmin(bootstrap)
 
 
 def _show(rows: list[dict[str, object]], as_json: bool, none: str) -> None:

@@ -13,6 +13,7 @@ from headrace.cli.failure import Failure
 from headrace.cli.output import remark, show_json, show_table
 from headrace.cli.pipeline.display import COLUMNS, Display, query_cells, short_moment
 from headrace.cli.pipeline.submit import run_until_done, spark_environment, submit_command
+from headrace.cli.way import choose_pipeline_address, chosen_profile
 
 if TYPE_CHECKING:
     from headrace.spark.pipeline.file import PipelineFile
@@ -27,7 +28,12 @@ Settings = Annotated[
 Brokers = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap", "-b", envvar="HEADRACE_BOOTSTRAP", metavar="HOST:PORT", help="The broker, instead of the file's."
+        "--bootstrap",
+        "-b",
+        envvar="HEADRACE_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="The broker, instead of the file's.",
+        callback=choose_pipeline_address,
     ),
 ]
 
@@ -68,7 +74,7 @@ def submit(
     [bold]headrace pipeline submit archive --master spark://host:7077 -- --executor-memory 4g[/bold]
     """
     pipeline = _load(file, settings, bootstrap)
-    command = submit_command(pipeline, master, settings or [], bootstrap, context.args)
+    command = submit_command(pipeline, master, settings or [], bootstrap, chosen_profile(), context.args)
     raise typer.Exit(run_until_done(command, spark_environment(), pipeline.name))
 
 
@@ -130,7 +136,7 @@ def _load(file: str, settings: list[str] | None, bootstrap: str | None) -> "Pipe
     from headrace.spark.pipeline.catalog import find_pipeline
     from headrace.spark.pipeline.file import load_pipeline_file
 
-    return load_pipeline_file(find_pipeline(file), key_values(settings, "--set"), bootstrap)
+    return load_pipeline_file(find_pipeline(file), key_values(settings, "--set"), bootstrap, chosen_profile())
 
 
 def _require_spark() -> None:

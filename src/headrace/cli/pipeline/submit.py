@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def submit_command(
-    pipeline: "PipelineFile", master: str, settings: Sequence[str], bootstrap: str | None, extra: Sequence[str]
+    pipeline: "PipelineFile",
+    master: str,
+    settings: Sequence[str],
+    bootstrap: str | None,
+    profile: str | None,
+    extra: Sequence[str],
 ) -> list[str]:
     """The spark-submit that runs the pipeline's file unchanged."""
     import pyspark
@@ -38,7 +43,9 @@ def submit_command(
     command += [str(job.__file__), files[0]]
     for pair in settings:
         command += ["--set", pair]
-    return command + (["--bootstrap", bootstrap] if bootstrap is not None else [])
+    for option, value in (("--bootstrap", bootstrap), ("--profile", profile)):
+        command += [option, value] if value is not None else []
+    return command
 
 
 def spark_environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, require_reachable
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, connection_settings, require_reachable
 from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, iso_time, remark, show_json, show_table
 
@@ -45,7 +45,7 @@ def list_parked(
 
     require_reachable(bootstrap)
     if topic is None:
-        counts = dead_letter_topics(bootstrap, suffix)
+        counts = dead_letter_topics(bootstrap, suffix, librdkafka=connection_settings())
         if as_json:
             show_json([{"topic": name, "waiting": count} for name, count in counts.items()])
         elif counts:
@@ -54,8 +54,8 @@ def list_parked(
             remark(f"There is no topic whose name ends in {suffix}.")
         return
     with _named(topic):
-        letters = list(parked(bootstrap, topic, waiting_only=not everything))
-    with Admin(bootstrap) as admin:
+        letters = list(parked(bootstrap, topic, waiting_only=not everything, librdkafka=connection_settings()))
+    with Admin(bootstrap, librdkafka=connection_settings()) as admin:
         topics = admin.topics()
     if as_json:
         show_json([_facts(letter, topics) for letter in letters])
@@ -92,7 +92,7 @@ def show(
 
     require_reachable(bootstrap)
     with _named(topic):
-        letter = one_parked(bootstrap, topic, partition, offset)
+        letter = one_parked(bootstrap, topic, partition, offset, librdkafka=connection_settings())
     facts = _facts(letter)
     if as_json:
         show_json({**facts, "stack": letter.stack})
@@ -137,12 +137,12 @@ def redrive(
     require_reachable(bootstrap)
     if partition is not None and offset is not None:
         with _named(topic):
-            letter = one_parked(bootstrap, topic, partition, offset)
+            letter = one_parked(bootstrap, topic, partition, offset, librdkafka=connection_settings())
         if not (to or letter.origin_topic):
             raise Failure(f"{topic}[{partition}]@{offset} does not say where it came from. Name a topic with --to.")
         _require_target(bootstrap, to or letter.origin_topic)
         confirm(f"Send {topic}[{partition}]@{offset} back to {to or letter.origin_topic}?", yes=yes)
-        redrive_one(bootstrap, letter, to=to)
+        redrive_one(bootstrap, letter, to=to, librdkafka=connection_settings())
         done = Redriven(sent=1, skipped=0)
     else:
         if not force:
@@ -152,7 +152,9 @@ def redrive(
         confirm(f"Send what is parked in {topic} back to {to or 'where it came from'}?", yes=yes)
         stayed = _Stayed()
         with _named(topic):
-            done = redrive_all(bootstrap, topic, to=to, limit=limit, repeats=repeats, on_skipped=stayed.name)
+            done = redrive_all(
+                bootstrap, topic, to=to, limit=limit, repeats=repeats, on_skipped=stayed.name, librdkafka=connection_settings()
+            )
         stayed.count()
     if as_json:
         show_json({"topic": topic, "sent": done.sent, "skipped": done.skipped})
@@ -184,7 +186,7 @@ def _require_letters(bootstrap: str, topic: str) -> None:
     from headrace import Admin, Consumer
     from headrace.client.deadletter.redrive import SUFFIX, Parked
 
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=connection_settings()) as admin:
         topics = admin.topics()
     if topic not in topics:
         near = get_close_matches(topic, [name for name in topics if name.endswith(SUFFIX)] or list(topics), n=1)
@@ -192,7 +194,7 @@ def _require_letters(bootstrap: str, topic: str) -> None:
         raise Failure(f"topic '{topic}' does not exist. {hint}")
     if topic.endswith(SUFFIX):
         return
-    with Consumer[bytes, bytes](topic, bootstrap=bootstrap) as consumer:
+    with Consumer[bytes, bytes](topic, bootstrap=bootstrap, librdkafka=connection_settings()) as consumer:
         first = next(consumer.to_end(), None)
     if first is not None and not Parked.of(first).origin_topic:
         near = [name for name in (topic + SUFFIX,) if name in topics]
@@ -205,7 +207,7 @@ def _require_target(bootstrap: str, target: str) -> None:
     from headrace import Admin
     from headrace.client.deadletter.redrive import require_target
 
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, librdkafka=connection_settings()) as admin:
         require_target(target, admin.topic_names())
 
 

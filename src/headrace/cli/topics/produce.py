@@ -18,6 +18,7 @@ from headrace.cli.connection import (
     Properties,
     TopicName,
     client_properties,
+    connection_settings,
     key_values,
     producer_client,
     sentence,
@@ -114,7 +115,7 @@ def produce(
         remark(f"Type lines for {topic}; Ctrl-D ends.")
     null = None if null_marker is None else null_marker.encode()
     pairs = key_value_pairs(sys.stdin.buffer, key, None if key_separator is None else key_separator.encode(), null)
-    tally = _send_all(producer, topic, pairs, placement, bootstrap)
+    tally = _send_all(producer, topic, pairs, placement, bootstrap, property)
     reason = _reason(topic, tally, bootstrap, property) if tally.failed else ""
     _report(topic, tally, reason, as_json)
 
@@ -162,6 +163,7 @@ def _send_all(
     pairs: Iterator[tuple[bytes | None, bytes | None]],
     placement: dict[str, Any],
     bootstrap: str,
+    properties: list[str] | None,
 ) -> Tally:
     tally = Tally()
     try:
@@ -172,12 +174,12 @@ def _send_all(
     finally:
         # Also on Ctrl-C and on a bad line: what was read before it is delivered or counted as failed.
         # The flush itself calls `count`: it must be over before the tally is added to.
-        undelivered = _deliver(producer, tally, bootstrap)
+        undelivered = _deliver(producer, tally, bootstrap, properties)
         tally.failed += undelivered
     return tally
 
 
-def _deliver(producer: "Producer", tally: Tally, bootstrap: str) -> int:
+def _deliver(producer: "Producer", tally: Tally, bootstrap: str, properties: list[str] | None) -> int:
     """Wait for what is under way; how many records were not delivered.  Says why when that takes long and the brokers know."""
     from headrace.client.admin.full_disks import full_disks, in_words
 
@@ -186,7 +188,7 @@ def _deliver(producer: "Producer", tally: Tally, bootstrap: str) -> int:
         if time.monotonic() >= deadline:
             break
         known = bool(tally.full_disks)
-        tally.full_disks = full_disks(bootstrap)
+        tally.full_disks = full_disks(bootstrap, connection_settings(properties))
         if tally.full_disks and not known:
             remark(f"Waiting for room: {in_words(tally.full_disks)}.")
         elif not waited:
@@ -226,7 +228,7 @@ def _reason(topic: str, tally: Tally, bootstrap: str, properties: list[str] | No
     from headrace.client.producer.refusals import ABOUT_A_LIMIT, NO_SUCH_TOPIC, NOT_MADE, Refusals
 
     error = tally.first_error
-    if error is not None and error.name() in NO_SUCH_TOPIC and (full := full_disks(bootstrap)):
+    if error is not None and error.name() in NO_SUCH_TOPIC and (full := full_disks(bootstrap, connection_settings(properties))):
         return f"{NOT_MADE}: {in_words(full)}."
     if tally.full_disks and (error is None or error.name() == "_MSG_TIMED_OUT"):
         return f"{in_words(tally.full_disks)}."

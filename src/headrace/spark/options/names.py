@@ -7,7 +7,10 @@ moves over by its format name; the names under "ours" go beyond it.
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from headrace.client.errors import InvalidArgument
+from headrace.client.security.connecting import way_to
 from headrace.spark.errors import OptionError
 
 SOURCE_NAMES = (
@@ -34,6 +37,7 @@ SOURCE_NAMES = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     # ours
+    "profile",
     "group.id",
     "connectTimeoutMs",
     "fetchWith",
@@ -44,6 +48,7 @@ SINK_NAMES = (
     "topic",
     "includeHeaders",
     # ours
+    "profile",
     "delivery",
     "deliveryId",
     "connectTimeoutMs",
@@ -165,9 +170,9 @@ def _nearest(name: str, by_lower: Mapping[str, str]) -> str:
     return "; it knows " + ", ".join(by_lower.values()) + " and kafka.<client property>"
 
 
-def client_properties(options: Mapping[str, str]) -> dict[str, str]:
-    """The `kafka.*` options as librdkafka's properties."""
-    properties: dict[str, str] = {}
+def client_properties(options: Mapping[str, str]) -> dict[str, Any]:
+    """The `kafka.*` options as librdkafka's properties, on top of a profile's where one is named."""
+    properties: dict[str, Any] = {}
     for option, value in options.items():
         if not option.lower().startswith(CLIENT_PREFIX):
             continue
@@ -176,6 +181,17 @@ def client_properties(options: Mapping[str, str]) -> dict[str, str]:
             raise OptionError(f"option 'kafka.{name}' cannot be set: {RESERVED_CLIENT_PROPERTIES[name]}")
         if name not in IGNORED_CLIENT_PROPERTIES:
             properties[JAVA_CLIENT_PROPERTIES.get(name, name)] = value
+    named = next((value for option, value in options.items() if option.lower() == "profile"), None)
+    if named is not None:
+        properties = _of_profile(named, properties.get("bootstrap.servers")) | properties
     if not properties.get("bootstrap.servers", "").strip():
         raise OptionError("option 'kafka.bootstrap.servers' is missing: give the brokers as host:port, separated by commas")
     return properties
+
+
+def _of_profile(named: str, bootstrap: str | None) -> dict[str, Any]:
+    try:
+        way = way_to(bootstrap, {"profile": named})
+    except InvalidArgument as error:
+        raise OptionError(f"option 'profile' is '{named}': {error}") from None
+    return {**way.properties, "bootstrap.servers": way.bootstrap}

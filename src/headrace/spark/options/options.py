@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.client.positions import EARLIEST, LATEST, Position
 from headrace.model.identity import TopicPartition
@@ -56,7 +57,7 @@ Positions = Position | Mapping[TopicPartition, Position]
 class SourceOptions:
     """Everything a reader was told.  `client` holds librdkafka's properties."""
 
-    client: Mapping[str, str]
+    client: Mapping[str, Any]
     subscription: Subscription
     starting: Positions
     ending: Positions
@@ -76,7 +77,7 @@ class SourceOptions:
 
     @property
     def read_committed(self) -> bool:
-        return self.client.get("isolation.level", "read_uncommitted") == "read_committed"
+        return bool(self.client.get("isolation.level", "read_uncommitted") == "read_committed")
 
 
 def source_options(raw: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -177,7 +178,7 @@ def _positions(raw: Mapping[str, str], side: str, default: Position, *, streamin
 class SinkOptions:
     """Everything a writer was told."""
 
-    client: Mapping[str, str]
+    client: Mapping[str, Any]
     topic: str | None
     exactly_once: bool
     delivery_id: str | None

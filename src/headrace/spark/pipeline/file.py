@@ -27,6 +27,7 @@ TOP_KEYS = (
     "description",
     "transform",
     "bootstrap",
+    "profile",
     "checkpoint",
     "source",
     "sinks",
@@ -43,6 +44,7 @@ SCHEMA_KEYS = ("format", "fields", "required", "time", "future_max")
 DEAD_LETTER_KEYS = ("topic",)
 SINK_KEYS = ("format", "key", "encode", "partition_by", "path", "merge_after", "output_mode", "options")
 FORMATS = ("headrace", "parquet", "report")
+Brokers = Mapping[str, Any]  # the options that say where they are and how to get in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +113,10 @@ class PipelineFile:
         return not self.trigger.batch
 
 
-def load_pipeline_file(path: Path, overrides: Mapping[str, str] | None = None, bootstrap: str | None = None) -> PipelineFile:
-    """Read and check a pipeline file.  Overrides are `section.key` to value; `bootstrap` replaces the file's own."""
+def load_pipeline_file(
+    path: Path, overrides: Mapping[str, str] | None = None, bootstrap: str | None = None, profile: str | None = None
+) -> PipelineFile:
+    """Read and check a pipeline file.  Overrides are `section.key` to value; `bootstrap` and `profile` replace the file's own."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -121,6 +125,10 @@ def load_pipeline_file(path: Path, overrides: Mapping[str, str] | None = None, b
         raise PipelineError(f"{path} is not TOML: {error}") from None
     for dotted, value in (overrides or {}).items():
         _override(document, dotted, value)
+    if profile is not None:
+        # Where its brokers are is part of a profile.
+        document.pop("bootstrap", None)
+        document["profile"] = profile
     if bootstrap is not None:
         document["bootstrap"] = bootstrap
     return _checked(path, document)
@@ -161,9 +169,9 @@ def _checked(path: Path, document: dict[str, Any]) -> PipelineFile:
     for required in ("name", "transform", "source", "sinks"):
         if not document.get(required):
             raise PipelineError(f"{path} lacks '{required}'")
-    bootstrap = document.get("bootstrap")
-    source_format, source = _options(document["source"], bootstrap)
-    sinks = tuple(_sink(path, name, body, bootstrap) for name, body in document["sinks"].items())
+    brokers = {"kafka.bootstrap.servers": document.get("bootstrap"), "profile": document.get("profile")}
+    source_format, source = _options(document["source"], brokers)
+    sinks = tuple(_sink(path, name, body, brokers) for name, body in document["sinks"].items())
     trigger = _trigger(path, document.get("trigger", {}))
     checkpoint = document.get("checkpoint")
     if not trigger.batch and checkpoint is None:
@@ -189,12 +197,14 @@ def _checked(path: Path, document: dict[str, Any]) -> PipelineFile:
     )
 
 
-def _options(section: Mapping[str, Any], bootstrap: str | None) -> tuple[str, dict[str, str]]:
-    """A source's or sink's format and its options, with the broker's address where none is given."""
+def _options(section: Mapping[str, Any], brokers: Brokers) -> tuple[str, dict[str, str]]:
+    """A source's or sink's format and its options, with the brokers' address and profile where none is given."""
     options = {name: _text(value) for name, value in _flat(section)}
     kind = options.pop("format", "headrace")
-    if kind == "headrace" and bootstrap is not None:
-        options.setdefault("kafka.bootstrap.servers", str(bootstrap))
+    if kind == "headrace":
+        for name, value in brokers.items():
+            if value is not None:
+                options.setdefault(name, str(value))
     return kind, options
 
 
@@ -210,11 +220,11 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _sink(path: Path, name: str, body: Any, bootstrap: str | None) -> Sink:
+def _sink(path: Path, name: str, body: Any, brokers: Brokers) -> Sink:
     if not isinstance(body, dict):
         raise PipelineError(f"{path}: a sink is a table of its own, such as [sinks.topic]")
     own = {key: body[key] for key in SINK_KEYS if key in body and key != "format"}
-    kind, options = _options({key: value for key, value in body.items() if key not in own}, bootstrap)
+    kind, options = _options({key: value for key, value in body.items() if key not in own}, brokers)
     if kind not in FORMATS:
         raise PipelineError(f"{path}: sink '{name}' has format '{kind}'; there are {', '.join(FORMATS)}")
     if kind != "headrace" and "path" not in own:

@@ -1,7 +1,7 @@
 """A pipeline's life from start to end: session, queries, progress, a clean stop.
 
 Used by `headrace pipeline run` on this machine and, as a script, by spark-submit:
-    spark-submit pipeline_job.py FILE [--set section.key=value …] [--bootstrap host:port]
+    spark-submit pipeline_job.py FILE [--set section.key=value …] [--bootstrap host:port] [--profile name]
 """
 
 import argparse
@@ -194,11 +194,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("file")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--bootstrap")
+    parser.add_argument("--profile")
     given = parser.parse_args(arguments)
     overrides = dict(pair.split("=", 1) for pair in given.set)
     try:
         path = _shipped(given.file)
-        pipeline = load_pipeline_file(path, overrides, given.bootstrap)
+        pipeline = load_pipeline_file(path, overrides, given.bootstrap, given.profile)
         lines = LinePerBatch(pipeline.name)
         findings = run_pipeline(pipeline, master=None, show=lines, say=lines.say)
         return FINDINGS_EXIT_CODE if findings else 0

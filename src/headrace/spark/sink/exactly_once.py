@@ -26,6 +26,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.errors import HeadraceError, passes
+from headrace.client.security.connecting import CONNECTION_PROPERTIES
 from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DeliveryError, FencedError
@@ -286,9 +287,9 @@ def require_ledger(options: SinkOptions, producer: RecordProducer) -> None:
     producer.require_topic(LEDGER_TOPIC, options.connect_timeout_ms)
 
 
-def connection_properties(client: Mapping[str, str]) -> dict[str, str]:
+def connection_properties(client: Mapping[str, Any]) -> dict[str, Any]:
     """Those properties that say how to reach and authenticate to the brokers, good for every kind of client."""
-    return {name: value for name, value in client.items() if name.startswith(CONNECTION_PROPERTIES)}
+    return {name: value for name, value in client.items() if name.startswith(OF_EVERY_CLIENT)}
 
 
-CONNECTION_PROPERTIES = ("bootstrap.servers", "security.", "sasl.", "ssl.", "enable.ssl", "client.", "socket.", "broker.")
+OF_EVERY_CLIENT = ("bootstrap.servers", "client.", *CONNECTION_PROPERTIES)

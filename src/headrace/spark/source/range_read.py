@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ class RangeRead:
 
     range: OffsetRange
     schema: pa.Schema
-    client: Mapping[str, str]
+    client: Mapping[str, Any]
     leader: str | None  # host:port at planning time
     now_ms: int  # records whose time to live ended before this are not shown
     fail_on_data_loss: bool
@@ -28,7 +29,7 @@ class RangeRead:
 
     @property
     def read_committed(self) -> bool:
-        return self.client.get("isolation.level") == "read_committed"
+        return bool(self.client.get("isolation.level") == "read_committed")
 
 
 class DirectFetchFailed(Exception):
