@@ -28,7 +28,6 @@ AWAY = "a broker that stays away for longer than clients like"
 ALLOWED = {
     "compat/test_transactions_exactly_once.py: wreak_havoc": "a kill comes at a random moment",
     "integration/test_bounded_memory.py: test_a_trickle_is_cut_and_what_is_sent_fast_enough_is_not": PACE,
-    "integration/test_closing.py: sync": SLOW_DISK,
     "integration/test_degraded.py: sync": SLOW_DISK,
     "integration/test_sdk_async.py: handle": SLOW,
     "integration/test_sdk_async.py: heartbeat": HEARTBEAT,

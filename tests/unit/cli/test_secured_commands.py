@@ -55,6 +55,8 @@ STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("acl list", "", 0, "bob"),
     ("acl check", "--user bob --write orders", 1, "no"),
     ("acl remove", "--user bob --yes", 0, "Removed"),
+    ("audit tail", "", 0, "bob"),
+    ("audit search", "--resource orders", 0, "orders"),
     ("topic purge", "orders --yes", 0, ""),
     ("topic delete", "orders --yes", 0, ""),
 )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from headrace.broker.access.refusals import REFUSALS
 from headrace.broker.administration.auto_creation import Make
-from headrace.broker.audit.acts.act import Act, Describe, Surroundings, Told, topic_named
+from headrace.broker.audit.acts.act import Act, Describe, Surroundings, ActsOf, topic_named
 from headrace.broker.audit.acts.administrative import ADMINISTRATIVE
 from headrace.broker.audit.acts.topics import creation, values_of
 from headrace.broker.audit.topic import AuditUnavailable
@@ -67,13 +67,13 @@ class Recorder:
         inner = handler if waits else later
 
         def start(request: Any, context: RequestContext) -> Awaitable[Any]:
-            told = describe(self._around, request, context)
-            return inner(request, context) if told is None else self._record(told, inner, request, context)
+            acts_of = describe(self._around, request, context)
+            return inner(request, context) if acts_of is None else self._record(acts_of, inner, request, context)
 
         return start
 
     async def _record(
-        self, told: Told, handler: Callable[[Any, RequestContext], Awaitable[Any]], request: Any, context: RequestContext
+        self, acts_of: ActsOf, handler: Callable[[Any, RequestContext], Awaitable[Any]], request: Any, context: RequestContext
     ) -> Any:
         try:
             await self._trail.require_writable()
@@ -81,7 +81,7 @@ class Recorder:
             logger.error("%s was refused: the audit trail cannot be written: %s", ApiKey(context.api_key).name, error)
             return _refusal(request, context, NOT_DONE.format(error))
         response = await handler(request, context)
-        acts = [act for act in told(response) if act.error not in DENIED]
+        acts = [act for act in acts_of(response) if act.error not in DENIED]
         try:
             await self._trail.record(context.origin, ApiKey(context.api_key), acts)
         except AuditUnavailable as error:

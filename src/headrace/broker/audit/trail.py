@@ -69,7 +69,7 @@ class AuditTrail:
         self._writing = asyncio.Lock()
         # For ever, and of them those that were told.
         self._dropped = 0
-        self._dropped_told = 0
+        self._dropped_reported = 0
 
     # -- acts
 
@@ -148,16 +148,16 @@ class AuditTrail:
                 await asyncio.sleep(TELL_SECONDS)
 
     def _take(self, batches: Sequence[Batch[Collected]]) -> None:
-        events = [event for batch in batches for event in self._told(batch)]
-        dropped = self._collected.take_dropped() + self._dropped - self._dropped_told
-        self._dropped_told = self._dropped
+        events = [event for batch in batches for event in self._events_of(batch)]
+        dropped = self._collected.take_dropped() + self._dropped - self._dropped_reported
+        self._dropped_reported = self._dropped
         if dropped:
             events.append(self._events.dropped(dropped, time_ms=self._clock.wall_ms()))
         if events:
             self._copies.add(events)
             self._wait_with(events)
 
-    def _told(self, batch: Batch[Collected]) -> Iterator[bytes]:
+    def _events_of(self, batch: Batch[Collected]) -> Iterator[bytes]:
         repeats = Repeats(count=batch.count, first_ms=batch.first_ms, last_ms=batch.last_ms)
         match batch.sample:
             case Denial() as denial:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headrace.broker.access.rules_on_wire import rule_of
-from headrace.broker.audit.acts.act import Act, Surroundings, Told, outcome
+from headrace.broker.audit.acts.act import Act, Surroundings, ActsOf, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.quotas import entity_name
 from headrace.model.access.acls import AclRule, ResourceType
@@ -27,10 +27,10 @@ RULE = "rule"
 ITERATIONS = "iterations of {}"
 
 
-def create_acls(around: Surroundings, request: CreateAclsRequest, context: RequestContext) -> Told | None:
+def create_acls(around: Surroundings, request: CreateAclsRequest, context: RequestContext) -> ActsOf | None:
     before = frozenset(around.image().acls.values())
 
-    def told(response: CreateAclsResponse) -> Iterator[Act]:
+    def acts_of(response: CreateAclsResponse) -> Iterator[Act]:
         for creation, result in zip(request.creations, response.results, strict=True):
             rule = _rule(creation)
             text = None if rule is None else str(rule)
@@ -42,7 +42,7 @@ def create_acls(around: Surroundings, request: CreateAclsRequest, context: Reque
                 changes=() if rule is None else (ValueChange(RULE, text if rule in before else None, text),),
             )
 
-    return told
+    return acts_of
 
 
 def _rule(creation: AclCreation) -> AclRule | None:
@@ -61,8 +61,8 @@ def _kind(number: int) -> str:
     return ResourceType(number).name if number in set(ResourceType) else f"type {number}"
 
 
-def delete_acls(around: Surroundings, request: DeleteAclsRequest, context: RequestContext) -> Told | None:
-    def told(response: DeleteAclsResponse) -> Iterator[Act]:
+def delete_acls(around: Surroundings, request: DeleteAclsRequest, context: RequestContext) -> ActsOf | None:
+    def acts_of(response: DeleteAclsResponse) -> Iterator[Act]:
         for asked, result in zip(request.filters, response.filter_results, strict=True):
             for removed in result.matching_acls:
                 yield Act(
@@ -80,7 +80,7 @@ def delete_acls(around: Surroundings, request: DeleteAclsRequest, context: Reque
                     detail=result.error_message or "no rule was found",
                 )
 
-    return told
+    return acts_of
 
 
 def _text(removed: DeleteAclsMatchingAcl) -> str:
@@ -106,7 +106,7 @@ def _asked_about(asked: DeleteAclsFilter) -> tuple[Resource, ...]:
 
 def alter_scram_credentials(
     around: Surroundings, request: AlterUserScramCredentialsRequest, context: RequestContext
-) -> Told | None:
+) -> ActsOf | None:
     kept = around.image().scram_credentials
     changes: dict[str, list[ValueChange]] = {}
     for user, number, after in [
@@ -119,7 +119,7 @@ def alter_scram_credentials(
         before = None if credential is None else credential.iterations
         changes.setdefault(user, []).append(ValueChange(ITERATIONS.format(title), before, after))
 
-    def told(response: AlterUserScramCredentialsResponse) -> Iterator[Act]:
+    def acts_of(response: AlterUserScramCredentialsResponse) -> Iterator[Act]:
         for result in response.results:
             of_user = changes.get(result.user, [])
             is_removal = all(change.after is None for change in of_user)
@@ -131,16 +131,16 @@ def alter_scram_credentials(
                 changes=tuple(of_user),
             )
 
-    return told
+    return acts_of
 
 
-def alter_client_quotas(around: Surroundings, request: AlterClientQuotasRequest, context: RequestContext) -> Told | None:
+def alter_client_quotas(around: Surroundings, request: AlterClientQuotasRequest, context: RequestContext) -> ActsOf | None:
     if request.validate_only:
         return None
     names = [entity_name({part.entity_type: part.entity_name for part in entry.entity}) for entry in request.entries]
     before = {name: dict(around.image().quotas.get(name, {})) for name in names}
 
-    def told(response: AlterClientQuotasResponse) -> Iterator[Act]:
+    def acts_of(response: AlterClientQuotasResponse) -> Iterator[Act]:
         for name, entry, result in zip(names, request.entries, response.entries, strict=True):
             yield Act(
                 activity=Activity.UPDATE,
@@ -153,7 +153,7 @@ def alter_client_quotas(around: Surroundings, request: AlterClientQuotasRequest,
                 ),
             )
 
-    return told
+    return acts_of
 
 
 def _number(text: str | None) -> float | None:

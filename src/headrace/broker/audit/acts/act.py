@@ -41,8 +41,8 @@ class Surroundings:
 
 
 Acts = Iterable[Act]
-Told = Callable[[Any], Acts]
-Describe = Callable[[Surroundings, Any, RequestContext], Told | None]
+ActsOf = Callable[[Any], Acts]
+Describe = Callable[[Surroundings, Any, RequestContext], ActsOf | None]
 
 
 def topic_named(name: str) -> Resource:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headrace.broker.administration.features import LEVELS
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, Told, by_topic, outcome
+from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.reassignment import target_of
 from headrace.model.errors import ErrorCode
@@ -25,7 +25,7 @@ Partition = tuple[str, int]
 
 def alter_partition_reassignments(
     around: Surroundings, request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> Told | None:
+) -> ActsOf | None:
     before = {
         (topic.name, each.partition_index): _target(around, topic.name, each.partition_index)
         for topic in request.topics
@@ -37,7 +37,7 @@ def alter_partition_reassignments(
         after = _target(around, topic, index) if code == ErrorCode.NONE else wanted.get((topic, index))
         return ValueChange(f"partition {index}: replicas", before.get((topic, index)), after)
 
-    def told(response: AlterPartitionReassignmentsResponse) -> Iterator[Act]:
+    def acts_of(response: AlterPartitionReassignmentsResponse) -> Iterator[Act]:
         if response.error_code != ErrorCode.NONE:
             yield Act(activity=Activity.UPDATE, resources=(CLUSTER,), error=outcome(response.error_code))
         outcomes = (
@@ -52,7 +52,7 @@ def alter_partition_reassignments(
         )
         yield from by_topic(Activity.UPDATE, outcomes)
 
-    return told
+    return acts_of
 
 
 def _target(around: Surroundings, topic: str, index: int) -> tuple[int, ...] | None:
@@ -61,7 +61,7 @@ def _target(around: Surroundings, topic: str, index: int) -> tuple[int, ...] | N
     return None if state is None else tuple(target_of(state))
 
 
-def elect_leaders(around: Surroundings, request: ElectLeadersRequest, context: RequestContext) -> Told | None:
+def elect_leaders(around: Surroundings, request: ElectLeadersRequest, context: RequestContext) -> ActsOf | None:
     before = _leaders(around, request)
     kind = KINDS_OF_ELECTION.get(request.election_type, f"type {request.election_type}")
 
@@ -70,7 +70,7 @@ def elect_leaders(around: Surroundings, request: ElectLeadersRequest, context: R
         after = None if state is None else state.leader
         return ValueChange(f"partition {index}: leader ({kind} election)", before.get((topic, index)), after)
 
-    def told(response: ElectLeadersResponse) -> Iterator[Act]:
+    def acts_of(response: ElectLeadersResponse) -> Iterator[Act]:
         if response.error_code != ErrorCode.NONE or not response.replica_election_results:
             yield Act(
                 activity=Activity.UPDATE,
@@ -85,7 +85,7 @@ def elect_leaders(around: Surroundings, request: ElectLeadersRequest, context: R
         )
         yield from by_topic(Activity.UPDATE, outcomes)
 
-    return told
+    return acts_of
 
 
 def _leaders(around: Surroundings, request: ElectLeadersRequest) -> dict[Partition, int]:
@@ -96,7 +96,7 @@ def _leaders(around: Surroundings, request: ElectLeadersRequest) -> dict[Partiti
     return {each: state.leader for each in asked if (state := image.partition(*each)) is not None}
 
 
-def alter_replica_log_dirs(around: Surroundings, request: AlterReplicaLogDirsRequest, context: RequestContext) -> Told | None:
+def alter_replica_log_dirs(around: Surroundings, request: AlterReplicaLogDirsRequest, context: RequestContext) -> ActsOf | None:
     paths = {
         (topic.name, index): directory.path
         for directory in request.dirs
@@ -104,7 +104,7 @@ def alter_replica_log_dirs(around: Surroundings, request: AlterReplicaLogDirsReq
         for index in topic.partitions
     }
 
-    def told(response: AlterReplicaLogDirsResponse) -> Iterator[Act]:
+    def acts_of(response: AlterReplicaLogDirsResponse) -> Iterator[Act]:
         return by_topic(
             Activity.UPDATE,
             (
@@ -122,14 +122,14 @@ def alter_replica_log_dirs(around: Surroundings, request: AlterReplicaLogDirsReq
             ),
         )
 
-    return told
+    return acts_of
 
 
-def unregister_broker(around: Surroundings, request: UnregisterBrokerRequest, context: RequestContext) -> Told | None:
+def unregister_broker(around: Surroundings, request: UnregisterBrokerRequest, context: RequestContext) -> ActsOf | None:
     member = around.image().members.get(request.broker_id)
     places = None if member is None else [f"{each.host}:{each.port}" for each in member.endpoints.values()]
 
-    def told(response: UnregisterBrokerResponse) -> Iterator[Act]:
+    def acts_of(response: UnregisterBrokerResponse) -> Iterator[Act]:
         yield Act(
             activity=Activity.DELETE,
             resources=(Resource("BROKER", str(request.broker_id)),),
@@ -138,14 +138,14 @@ def unregister_broker(around: Surroundings, request: UnregisterBrokerRequest, co
             changes=(ValueChange("endpoints", places, None),) if response.error_code == ErrorCode.NONE else (),
         )
 
-    return told
+    return acts_of
 
 
-def update_features(around: Surroundings, request: UpdateFeaturesRequest, context: RequestContext) -> Told | None:
+def update_features(around: Surroundings, request: UpdateFeaturesRequest, context: RequestContext) -> ActsOf | None:
     if request.validate_only:
         return None
 
-    def told(response: UpdateFeaturesResponse) -> Iterator[Act]:
+    def acts_of(response: UpdateFeaturesResponse) -> Iterator[Act]:
         for update in request.feature_updates:
             yield Act(
                 activity=Activity.UPDATE,
@@ -155,16 +155,16 @@ def update_features(around: Surroundings, request: UpdateFeaturesRequest, contex
                 changes=(ValueChange("level", LEVELS.get(update.feature), update.max_version_level),),
             )
 
-    return told
+    return acts_of
 
 
-def write_txn_markers(around: Surroundings, request: WriteTxnMarkersRequest, context: RequestContext) -> Told | None:
+def write_txn_markers(around: Surroundings, request: WriteTxnMarkersRequest, context: RequestContext) -> ActsOf | None:
     """A coordinator ends transactions all day long; an operator ends one that hangs."""
     if around.is_broker(context):
         return None
     ends = {marker.producer_id: "committed" if marker.transaction_result else "aborted" for marker in request.markers}
 
-    def told(response: WriteTxnMarkersResponse) -> Iterator[Act]:
+    def acts_of(response: WriteTxnMarkersResponse) -> Iterator[Act]:
         outcomes = (
             PartitionOutcome(
                 topic.name,
@@ -181,4 +181,4 @@ def write_txn_markers(around: Surroundings, request: WriteTxnMarkersRequest, con
         )
         return by_topic(Activity.UPDATE, outcomes)
 
-    return told
+    return acts_of

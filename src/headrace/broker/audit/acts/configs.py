@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_changes import ConfigResourceType
-from headrace.broker.audit.acts.act import Act, Surroundings, Told, outcome
+from headrace.broker.audit.acts.act import Act, Surroundings, ActsOf, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Kind
@@ -22,17 +22,17 @@ Key = tuple[int, str]
 
 def alter_configs(
     around: Surroundings, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, context: RequestContext
-) -> Told | None:
+) -> ActsOf | None:
     if request.validate_only:
         return None
-    before = {key: _values(around, *key) for key in map(_key, request.resources)}
+    before = {key: _settings_of(around, *key) for key in map(_key, request.resources)}
     named = {_key(resource): [config.name for config in resource.configs] for resource in request.resources}
     replaces_all = isinstance(request, AlterConfigsRequest)
 
-    def told(response: AlterConfigsResponse | IncrementalAlterConfigsResponse) -> Iterator[Act]:
+    def acts_of(response: AlterConfigsResponse | IncrementalAlterConfigsResponse) -> Iterator[Act]:
         for result in response.responses:
             key = result.resource_type, result.resource_name
-            after = _values(around, *key)
+            after = _settings_of(around, *key)
             names = [*named.get(key, ()), *(before.get(key, {}).keys() | after.keys() if replaces_all else ())]
             yield Act(
                 activity=Activity.UPDATE,
@@ -42,7 +42,7 @@ def alter_configs(
                 changes=tuple(_changes(result.resource_type, dict.fromkeys(names), before.get(key, {}), after)),
             )
 
-    return told
+    return acts_of
 
 
 def _key(resource: object) -> Key:
@@ -55,7 +55,7 @@ def _resource(resource_type: int, name: str) -> Resource:
     return Resource(kind, name or (ALL_BROKERS if of_brokers else name))
 
 
-def _values(around: Surroundings, resource_type: int, name: str) -> Mapping[str, str]:
+def _settings_of(around: Surroundings, resource_type: int, name: str) -> Mapping[str, str]:
     image = around.image()
     match resource_type:
         case ConfigResourceType.TOPIC:

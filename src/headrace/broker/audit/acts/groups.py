@@ -7,7 +7,7 @@ themselves, as often as they like.  Both are recorded; those that come by the se
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, Told, by_topic, outcome
+from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID
@@ -37,10 +37,10 @@ def _offset(index: int) -> str:
     return f"partition {index}: offset"
 
 
-def delete_groups(around: Surroundings, request: DeleteGroupsRequest, context: RequestContext) -> Told | None:
+def delete_groups(around: Surroundings, request: DeleteGroupsRequest, context: RequestContext) -> ActsOf | None:
     before = {name: _committed(around, name) for name in request.groups_names}
 
-    def told(response: DeleteGroupsResponse) -> Iterator[Act]:
+    def acts_of(response: DeleteGroupsResponse) -> Iterator[Act]:
         for result in response.results:
             offsets = before.get(result.group_id, {}) if result.error_code == ErrorCode.NONE else {}
             yield Act(
@@ -53,13 +53,13 @@ def delete_groups(around: Surroundings, request: DeleteGroupsRequest, context: R
                 ),
             )
 
-    return told
+    return acts_of
 
 
-def offset_delete(around: Surroundings, request: OffsetDeleteRequest, context: RequestContext) -> Told | None:
+def offset_delete(around: Surroundings, request: OffsetDeleteRequest, context: RequestContext) -> ActsOf | None:
     before = _committed(around, request.group_id)
 
-    def told(response: OffsetDeleteResponse) -> Iterator[Act]:
+    def acts_of(response: OffsetDeleteResponse) -> Iterator[Act]:
         group = _group(request.group_id)
         if response.error_code != ErrorCode.NONE:
             yield Act(activity=Activity.DELETE, resources=(group,), error=outcome(response.error_code))
@@ -75,10 +75,10 @@ def offset_delete(around: Surroundings, request: OffsetDeleteRequest, context: R
         )
         yield from by_topic(Activity.DELETE, outcomes, group)
 
-    return told
+    return acts_of
 
 
-def offset_commit(around: Surroundings, request: OffsetCommitRequest, context: RequestContext) -> Told | None:
+def offset_commit(around: Surroundings, request: OffsetCommitRequest, context: RequestContext) -> ActsOf | None:
     if request.member_id or request.generation_id_or_member_epoch >= 0:
         return None
     before = _committed(around, request.group_id)
@@ -92,7 +92,7 @@ def offset_commit(around: Surroundings, request: OffsetCommitRequest, context: R
         (name_of(topic), each.partition_index): each.committed_offset for topic in request.topics for each in topic.partitions
     }
 
-    def told(response: OffsetCommitResponse) -> Iterator[Act]:
+    def acts_of(response: OffsetCommitResponse) -> Iterator[Act]:
         outcomes = (
             _commit(name_of(topic), result.partition_index, result.error_code, before, after)
             for topic in response.topics
@@ -101,7 +101,7 @@ def offset_commit(around: Surroundings, request: OffsetCommitRequest, context: R
         for act in by_topic(Activity.UPDATE, outcomes, _group(request.group_id)):
             yield replace(act, is_repeated=act.error is not ErrorCode.NONE or not any(map(_goes_back, act.changes)))
 
-    return told
+    return acts_of
 
 
 def _commit(
@@ -116,12 +116,12 @@ def _goes_back(change: ValueChange) -> bool:
     return isinstance(before, int) and isinstance(after, int) and after < before
 
 
-def leave_group(around: Surroundings, request: LeaveGroupRequest, context: RequestContext) -> Told | None:
+def leave_group(around: Surroundings, request: LeaveGroupRequest, context: RequestContext) -> ActsOf | None:
     """A member leaves by its own id.  Who names others, several or by their instances, is an operator (KIP-345)."""
     if not request.members or (len(request.members) == 1 and request.members[0].member_id):
         return None
 
-    def told(response: LeaveGroupResponse) -> Iterator[Act]:
+    def acts_of(response: LeaveGroupResponse) -> Iterator[Act]:
         group = _group(request.group_id)
         if response.error_code != ErrorCode.NONE:
             yield Act(activity=Activity.DELETE, resources=(group,), error=outcome(response.error_code))
@@ -135,4 +135,4 @@ def leave_group(around: Surroundings, request: LeaveGroupRequest, context: Reque
                 changes=tuple(ValueChange("member", member, None) for member in members),
             )
 
-    return told
+    return acts_of

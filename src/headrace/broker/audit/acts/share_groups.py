@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, Told, by_topic, outcome, topic_named
+from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome, topic_named
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.security.audit.events import Activity, Resource, ValueChange
@@ -10,13 +10,13 @@ from headrace.wire.messages.alter_share_group_offsets import AlterShareGroupOffs
 from headrace.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
 
 
-def alter_offsets(around: Surroundings, request: AlterShareGroupOffsetsRequest, context: RequestContext) -> Told | None:
+def alter_offsets(around: Surroundings, request: AlterShareGroupOffsetsRequest, context: RequestContext) -> ActsOf | None:
     group = Resource("GROUP", request.group_id)
     wanted = {
         (topic.topic_name, each.partition_index): each.start_offset for topic in request.topics for each in topic.partitions
     }
 
-    def told(response: AlterShareGroupOffsetsResponse) -> Iterator[Act]:
+    def acts_of(response: AlterShareGroupOffsetsResponse) -> Iterator[Act]:
         if response.error_code != ErrorCode.NONE:
             yield _refused(Activity.UPDATE, group, response.error_code, response.error_message)
         outcomes = (
@@ -35,13 +35,13 @@ def alter_offsets(around: Surroundings, request: AlterShareGroupOffsetsRequest, 
         )
         yield from by_topic(Activity.UPDATE, outcomes, group)
 
-    return told
+    return acts_of
 
 
-def delete_offsets(around: Surroundings, request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> Told | None:
+def delete_offsets(around: Surroundings, request: DeleteShareGroupOffsetsRequest, context: RequestContext) -> ActsOf | None:
     group = Resource("GROUP", request.group_id)
 
-    def told(response: DeleteShareGroupOffsetsResponse) -> Iterator[Act]:
+    def acts_of(response: DeleteShareGroupOffsetsResponse) -> Iterator[Act]:
         if response.error_code != ErrorCode.NONE:
             yield _refused(Activity.DELETE, group, response.error_code, response.error_message)
         for topic in response.responses:
@@ -52,7 +52,7 @@ def delete_offsets(around: Surroundings, request: DeleteShareGroupOffsetsRequest
                 detail=topic.error_message or "",
             )
 
-    return told
+    return acts_of
 
 
 def _refused(activity: Activity, group: Resource, code: int, message: str | None) -> Act:

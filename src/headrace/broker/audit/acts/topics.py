@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, Told, by_topic, outcome, topic_named
+from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome, topic_named
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import Topic
 from headrace.model.errors import ErrorCode, RequestError
@@ -16,12 +16,12 @@ from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 PARTITIONS, FACTOR = "partitions", "replication.factor"
 
 
-def create_topics(around: Surroundings, request: CreateTopicsRequest, context: RequestContext) -> Told | None:
+def create_topics(around: Surroundings, request: CreateTopicsRequest, context: RequestContext) -> ActsOf | None:
     if request.validate_only:
         return None
     asked = {topic.name: topic for topic in request.topics}
 
-    def told(response: CreateTopicsResponse) -> Iterator[Act]:
+    def acts_of(response: CreateTopicsResponse) -> Iterator[Act]:
         for result in response.topics:
             made = around.image().topics.get(result.name) if result.error_code == ErrorCode.NONE else None
             values = _asked_for(asked[result.name]) if made is None else values_of(made)
@@ -33,7 +33,7 @@ def create_topics(around: Surroundings, request: CreateTopicsRequest, context: R
                 changes=creation(values),
             )
 
-    return told
+    return acts_of
 
 
 def creation(values: Mapping[str, object]) -> tuple[ValueChange, ...]:
@@ -50,13 +50,13 @@ def _asked_for(topic: CreatableTopic) -> dict[str, object]:
     return {name: count for name, count in counts.items() if count != -1} | {each.name: each.value for each in topic.configs}
 
 
-def delete_topics(around: Surroundings, request: DeleteTopicsRequest, context: RequestContext) -> Told | None:
+def delete_topics(around: Surroundings, request: DeleteTopicsRequest, context: RequestContext) -> ActsOf | None:
     image = around.image()
     names = {topic.topic_id: topic.name for topic in image.topics_by_id.values()} if request.topics else {}
     asked = [topic.name or names.get(topic.topic_id, str(topic.topic_id)) for topic in request.topics] or request.topic_names
     before = {name: values_of(topic) for name in asked if (topic := image.topics.get(name)) is not None}
 
-    def told(response: DeleteTopicsResponse) -> Iterator[Act]:
+    def acts_of(response: DeleteTopicsResponse) -> Iterator[Act]:
         for result in response.responses:
             known = names.get(result.topic_id, str(result.topic_id)) if result.topic_id != NO_TOPIC_ID else ""
             name = result.name or known
@@ -69,10 +69,10 @@ def delete_topics(around: Surroundings, request: DeleteTopicsRequest, context: R
                 changes=tuple(ValueChange(key, value, None) for key, value in before.get(name, {}).items()) if is_gone else (),
             )
 
-    return told
+    return acts_of
 
 
-def delete_records(around: Surroundings, request: DeleteRecordsRequest, context: RequestContext) -> Told | None:
+def delete_records(around: Surroundings, request: DeleteRecordsRequest, context: RequestContext) -> ActsOf | None:
     before = {
         (topic.name, each.partition_index): _start_of(around, topic.name, each.partition_index)
         for topic in request.topics
@@ -80,7 +80,7 @@ def delete_records(around: Surroundings, request: DeleteRecordsRequest, context:
     }
     wanted = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
 
-    def told(response: DeleteRecordsResponse) -> Iterator[Act]:
+    def acts_of(response: DeleteRecordsResponse) -> Iterator[Act]:
         return by_topic(
             Activity.DELETE,
             (
@@ -100,7 +100,7 @@ def delete_records(around: Surroundings, request: DeleteRecordsRequest, context:
             ),
         )
 
-    return told
+    return acts_of
 
 
 def _start_of(around: Surroundings, topic: str, index: int) -> int | None:
@@ -110,14 +110,14 @@ def _start_of(around: Surroundings, topic: str, index: int) -> int | None:
         return None
 
 
-def create_partitions(around: Surroundings, request: CreatePartitionsRequest, context: RequestContext) -> Told | None:
+def create_partitions(around: Surroundings, request: CreatePartitionsRequest, context: RequestContext) -> ActsOf | None:
     if request.validate_only:
         return None
     image = around.image()
     counts = {topic.name: topic.count for topic in request.topics}
     before = {name: topic.partition_count for name in counts if (topic := image.topics.get(name)) is not None}
 
-    def told(response: CreatePartitionsResponse) -> Iterator[Act]:
+    def acts_of(response: CreatePartitionsResponse) -> Iterator[Act]:
         for result in response.results:
             yield Act(
                 activity=Activity.UPDATE,
@@ -127,4 +127,4 @@ def create_partitions(around: Surroundings, request: CreatePartitionsRequest, co
                 changes=(ValueChange(PARTITIONS, before.get(result.name), counts.get(result.name)),),
             )
 
-    return told
+    return acts_of
