@@ -148,7 +148,7 @@ class AuditTrail:
                 await asyncio.sleep(TELL_SECONDS)
 
     def _take(self, batches: Sequence[Batch[Collected]]) -> None:
-        events = [event for batch in batches for event in self._events_of(batch)]
+        events = [event for batch in batches for event in self._events_of_batch(batch)]
         dropped = self._collected.take_dropped() + self._dropped - self._dropped_reported
         self._dropped_reported = self._dropped
         if dropped:
@@ -157,7 +157,7 @@ class AuditTrail:
             self._copies.add(events)
             self._wait_with(events)
 
-    def _events_of(self, batch: Batch[Collected]) -> Iterator[bytes]:
+    def _events_of_batch(self, batch: Batch[Collected]) -> Iterator[bytes]:
         repeats = Repeats(count=batch.count, first_ms=batch.first_ms, last_ms=batch.last_ms)
         match batch.sample:
             case Denial() as denial:
