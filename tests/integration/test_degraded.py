@@ -75,5 +75,5 @@ def test_a_broker_whose_data_directory_is_gone_is_degraded_and_says_which(broker
         refused = client.call(produce("t", batch(b"new")), 9).responses[0].partition_responses[0].error_code
 
     assert found.state == "DEGRADED"
-    assert found.reason.endswith(f"log directory {tmp_path / 'data'} is gone")
+    assert found.reason.endswith(f"the log directory is gone: {tmp_path / 'data'}")
     assert refused == ErrorCode.KAFKA_STORAGE_ERROR

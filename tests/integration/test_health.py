@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.health.health import for_anybody
 from headrace.broker.parts import Host
 from headrace.host.disk import SystemDisk
 from headrace.testing import Broker
@@ -71,7 +72,21 @@ def test_one_whose_disk_is_gone_is_not_ready_and_says_so(tmp_path: Path) -> None
         answer = ask(port, "/ready")
 
     assert answer[1]["state"] == "DEGRADED"
-    assert "is gone" in answer[1]["reasons"][0]
+    assert answer[1]["reasons"] == ["the log directory is gone"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("the role of payroll-0 failed: OSError: /data/payroll-0", "the role of a replica failed"),
+        (
+            "the TLS certificate of SSL expires at 2026-11-19 02:09 UTC",
+            "the TLS certificate of SSL expires at 2026-11-19 02:09 UTC",
+        ),
+    ],
+)
+def test_whoever_asks_for_health_is_told_no_more_than_anybody_may_know(reason: str, told: str) -> None:
+    assert for_anybody(reason) == told
 
 
 class HeldDisk(SystemDisk):

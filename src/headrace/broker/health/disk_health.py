@@ -81,7 +81,7 @@ class DiskHealth:
     def reasons(self) -> tuple[str, ...]:
         """What others should know, in words for people."""
         if self.lost is not None:
-            return (f"log directory {self._storage.name} is gone",)
+            return (f"the log directory is gone: {self._storage.name}",)
         offline = sum(partition.failure is not None for partition in self._replicas)
         found = [f"{offline} partition{'' if offline == 1 else 's'} offline"] if offline else []
         if self._space.is_short:

@@ -2,13 +2,15 @@
 
 `/live` answers 200 for as long as the event loop turns.  `/ready` answers 200 from when clients are served and every replica that
 another broker leads has been in sync again since the start, until the broker is asked to stop, and 503 otherwise.  Both tell in
-JSON how it is, and answer before the logs are opened, which may take a while.
+JSON how it is, and answer before the logs are opened, which may take a while.  Nobody is asked who they are here, so nothing is
+told that needs protection.
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from headrace.broker.network.http_listener import Page
+
+
+_ONE_ROLE: Final = re.compile(r"the role of \S+")
 
 
 class Phase(StrEnum):
@@ -78,4 +83,11 @@ class HealthPages:
 def _answer(status: int, found: Condition) -> "web.Response":
     from aiohttp import web
 
-    return web.Response(status=status, body=orjson.dumps(asdict(found)), content_type="application/json")
+    told = replace(found, reasons=tuple(map(for_anybody, found.reasons)))
+    return web.Response(status=status, body=orjson.dumps(asdict(told)), content_type="application/json")
+
+
+def for_anybody(reason: str) -> str:
+    """What a reason says before its colon: behind it there may be directories, topics, or whatever an error had in it.  Those who
+    may see these find them in `headrace cluster status` and in the log."""
+    return _ONE_ROLE.sub("the role of a replica", reason.partition(": ")[0])
