@@ -26,6 +26,7 @@ from tests.support.waiting import until
 pytestmark = [
     pytest.mark.etcd,
     pytest.mark.slow,
+    pytest.mark.timeout(600),  # ten restarts of a broker, each until all is in sync again
     pytest.mark.xdist_group("cluster"),
     pytest.mark.skipif(etcd_program() is None, reason="etcd is not installed (Debian: apt install etcd-server)"),
 ]
