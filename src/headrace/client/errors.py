@@ -154,6 +154,10 @@ LIMITS = {
 }
 
 
+# librdkafka wants the name of a group also of those who are in none, and looks for its coordinator; they may not be allowed to.
+GROUP_REFUSED = "GROUP_AUTHORIZATION_FAILED"
+
+
 def passes(error: KafkaError) -> bool:
     """Whether the same may work when it is tried again; of the protocol's own errors librdkafka marks too few."""
     return error.retriable() or error.name() in PASSING or error.code() in RETRIABLE

@@ -188,12 +188,14 @@ class Printer:
     def _take(self, message: Any) -> None:
         from confluent_kafka import KafkaError
 
-        from headrace.client.errors import NO_TOPIC, passes, translate
+        from headrace.client.errors import GROUP_REFUSED, NO_TOPIC, passes, translate
 
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 self.reached.add(message.partition())
+            elif not self.commits and error.name() == GROUP_REFUSED:
+                return
             elif error.name() in NO_TOPIC or not passes(error):
                 raise translate(error, "read", self.bootstrap)
             return

@@ -19,7 +19,16 @@ from headrace.client.consumer.membership import Membership
 from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.starting_point import StartingPoint
 from headrace.client.contact import FirstContact
-from headrace.client.errors import NO_TOPIC, BrokerTimeout, DecodeFailed, HeadraceError, TopicNotFound, passes, translate
+from headrace.client.errors import (
+    GROUP_REFUSED,
+    NO_TOPIC,
+    BrokerTimeout,
+    DecodeFailed,
+    HeadraceError,
+    TopicNotFound,
+    passes,
+    translate,
+)
 from headrace.client.logs import log
 from headrace.client.push.handlers import refuse_unrun
 from headrace.client.records.record import (
@@ -344,6 +353,8 @@ class Reader:
         if error.code() == KafkaError._PARTITION_EOF:
             self.at_end.add(place_of(message))
             self.membership.suspicious_since = None
+        elif self._group is None and error.name() == GROUP_REFUSED:
+            return
         elif error.name() in NO_TOPIC:
             self._unknown_since = self._unknown_since or time.monotonic()
         elif message.topic() is None and error.code() in RETRIABLE:

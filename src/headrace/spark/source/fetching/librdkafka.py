@@ -14,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from headrace.client.errors import NO_TOPIC, BrokerTimeout, TopicNotFound
+from headrace.client.errors import GROUP_REFUSED, NO_TOPIC, BrokerTimeout, TopicNotFound
 from headrace.model.time_to_live import is_expired
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import HeadraceSparkError
@@ -74,7 +74,7 @@ def _batches(consumer: Consumer, read: RangeRead, start: int) -> Iterator[pa.Rec
                     records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, message.offset())
-            else:
+            elif error.name() != GROUP_REFUSED:
                 trouble = _passing_trouble(error, read, position)
         if records:
             yield from _rows(records, read)
