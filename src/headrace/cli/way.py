@@ -35,6 +35,13 @@ def chosen_profile() -> str | None:
     return _profile.get()
 
 
+def use_profile(named: str) -> None:
+    """Take this one, for what this process itself asks."""
+    from headrace.client.security.connecting import way_to
+
+    _properties.set(way_to(None, {"profile": named}).properties)
+
+
 def _choose_profile(value: str | None) -> str | None:
     if value is not None:
         _profile.set(value)

@@ -10,8 +10,10 @@ import typer
 from headrace.cli.cluster.reassigning import DryRun, Throttle, run_plan
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, open_wire_admin
 from headrace.cli.output import iso_time, remark, show_json, show_table
+from headrace.cli.way import use_profile
 
 if TYPE_CHECKING:
+    from headrace.cli.cluster.secure_cluster import ClusterSecurity
     from headrace.controller.balance import Plan
     from headrace.controller.image import ClusterImage
 
@@ -30,20 +32,38 @@ def up(
     brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, max=20, help="How many brokers.")] = 3,
     directory: Directory = DEFAULT_DIRECTORY,
     port: Annotated[int, typer.Option("--port", metavar="PORT", help="The first broker's port; the others follow.")] = 9092,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="With TLS, users and rules: makes an authority, certificates and profiles.")
+    ] = False,
 ) -> None:
     """Start etcd and brokers on this machine, and show how they are until Ctrl-C.  Starting again finds the same data."""
     from headrace.cli.cluster.local_cluster import LocalCluster
 
     with LocalCluster(directory, port) as cluster:
-        cluster.start(brokers)
+        cluster.start(brokers, secure=secure)
         remark(
             f"{cluster.broker_count} broker(s) serve at {cluster.bootstrap}; their data and logs are in {directory.absolute()}."
         )
-        first = cluster.bootstrap.partition(",")[0]
-        if first != DEFAULT_BOOTSTRAP:
-            remark(f"In another terminal, first: export HEADRACE_BOOTSTRAP={first}")
-        remark("Try: headrace topic create hello --partitions 3    and    headrace cluster status")
+        if cluster.security is not None:
+            _tell_of_security(cluster.security)
+        else:
+            first = cluster.bootstrap.partition(",")[0]
+            if first != DEFAULT_BOOTSTRAP:
+                remark(f"In another terminal, first: export HEADRACE_BOOTSTRAP={first}")
+            remark("Try: headrace topic create hello --partitions 3    and    headrace cluster status")
         cluster.watch(_live_view(cluster.bootstrap))
+
+
+def _tell_of_security(security: "ClusterSecurity") -> None:
+    from headrace.cli.cluster.secure_cluster import ADMIN, APPLICATION, PREFIX
+
+    admin, application = security.profile(ADMIN), security.profile(APPLICATION)
+    use_profile(str(admin))
+    remark(
+        f"TLS and passwords are asked for. {admin} is a profile of the administrator, {application} one of an application, which"
+    )
+    remark(f"may use topics, groups and transactions whose names begin with {PREFIX}. Both hold passwords, and are yours only.")
+    remark(f"Try: headrace --profile {admin} cluster status    and    headrace --profile {application} produce {PREFIX}hello")
 
 
 @app.command()

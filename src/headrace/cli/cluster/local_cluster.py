@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from headrace.cli.cluster.secure_cluster import ClusterSecurity
 from headrace.cli.failure import Failure
 from headrace.host.signals import ending_signals
 
@@ -70,18 +71,32 @@ class LocalCluster:
         ports = range(self._choices["port"], self._choices["port"] + self._choices["brokers"])
         return ",".join(f"127.0.0.1:{port}" for port in ports)
 
-    def start(self, brokers: int) -> None:
-        """Return when every broker serves."""
+    @property
+    def security(self) -> ClusterSecurity | None:
+        """How it is secured; None where it is open."""
+        return ClusterSecurity(self._directory) if self._choices.get("secure") else None
+
+    def start(self, brokers: int, *, secure: bool = False) -> None:
+        """Return when every broker serves.  A cluster stays as secure as it was made."""
         self._directory.mkdir(parents=True, exist_ok=True)
         self._lock()
+        if secure and self._choices["brokers"] and not self._choices.get("secure"):
+            raise Failure(
+                f"the cluster in {self._directory.absolute()} was made without --secure; make another one (--directory, --port)."
+            )
+        self._choices["secure"] = secure or bool(self._choices.get("secure"))
         self._choices["brokers"] = max(brokers, self._choices["brokers"])
         self._require_free_ports()
         self._start_etcd()
+        commands = {number: [*SERVE, *self._arguments(number)] for number in range(1, self._choices["brokers"] + 1)}
         self._save()
-        for number in range(1, self._choices["brokers"] + 1):
-            self._processes.append(self._spawn([*SERVE, *self._arguments(number)], f"broker-{number}"))
+        for number, command in commands.items():
+            self._processes.append(self._spawn(command, f"broker-{number}"))
         for number, process in enumerate(self._processes[1:], 1):
             self._wait_until_serving(number, process)
+        if self.security is not None:
+            among_brokers = ",".join(f"127.0.0.1:{self._broker_port(number)}" for number in range(1, self.broker_count + 1))
+            self.security.let_in(self.bootstrap, among_brokers)
 
     def _lock(self) -> None:
         self._held = (self._directory / ".lock").open("w")
@@ -105,9 +120,10 @@ class LocalCluster:
         if not self._file.exists():
             raise Failure(f"there is no cluster in {self._directory}. Start one with `headrace cluster up`.")
         self._choices["brokers"] += 1
+        arguments = self._arguments(self._choices["brokers"])
         self._save()
         # This process becomes the broker, so that whatever is sent to it reaches the broker.
-        os.execv(SERVE[0], [*SERVE, *self._arguments(self._choices["brokers"])])
+        os.execv(SERVE[0], [*SERVE, *arguments])
 
     def watch(self, view: View) -> None:
         """Show the cluster until Ctrl-C.  A broker that was killed is shown as DOWN, and the others go on: try it."""
@@ -142,13 +158,22 @@ class LocalCluster:
 
     def _arguments(self, number: int) -> list[str]:
         settings = {"node.id": str(number), "headrace.metadata": f"etcd://127.0.0.1:{self._choices['etcd_client_port']}"}
-        arguments = ["--data", str(self._directory / f"broker-{number}"), "--listen", f"127.0.0.1:{self._port(number)}"]
+        arguments = ["--data", str(self._directory / f"broker-{number}")]
+        if self.security is None:
+            arguments += ["--listen", f"127.0.0.1:{self._port(number)}"]
+        else:
+            settings |= self.security.settings(number, self._port(number), self._broker_port(number))
         for name, value in settings.items():
             arguments += ["--set", f"{name}={value}"]
         return arguments
 
     def _port(self, number: int) -> int:
         port: int = self._choices["port"] + number - 1
+        return port
+
+    def _broker_port(self, number: int) -> int:
+        """Where a broker of a secured cluster listens to the others."""
+        port: int = self._choices.setdefault("broker_ports", {}).setdefault(str(number), _free_port())
         return port
 
     def _spawn(self, command: list[str], name: str) -> "subprocess.Popen[bytes]":

@@ -1,0 +1,87 @@
+"""`headrace cluster up --secure`: closed from its first moment, and open to those who have its profiles."""
+
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from headrace.client.security.connecting import way_to
+from headrace.testing.etcd import etcd_program
+from tests.support.process import free_port
+from tests.support.waiting import until
+
+pytestmark = [
+    pytest.mark.etcd,
+    pytest.mark.slow,
+    pytest.mark.skipif(etcd_program() is None, reason="etcd is not installed (Debian: apt install etcd-server)"),
+]
+HEADRACE = [sys.executable, "-c", "from headrace.cli.main import main; main()"]
+
+
+@contextmanager
+def cluster_up(directory: Path, port: int, *words: str) -> Iterator[str]:
+    """What it has said once it serves."""
+    log = directory.with_suffix(".log")
+    command = [*HEADRACE, "cluster", "up", "--brokers", "2", "--directory", str(directory), "--port", str(port), *words]
+    with log.open("wb") as written:
+        process = subprocess.Popen(command, stdout=written, stderr=written)
+    try:
+        until(lambda: "Try: " in log.read_text() or process.poll() is not None, "the cluster serves", seconds=120)
+        yield log.read_text()
+    finally:
+        process.terminate()
+        process.wait(90)
+
+
+def headrace(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*HEADRACE, *words], input=given, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.timeout(400)
+def test_it_is_closed_and_opens_to_its_profiles_also_after_a_restart(tmp_path: Path) -> None:
+    directory, port = tmp_path / "cluster", free_port(in_a_row=2)
+    admin, application = str(directory / "admin.toml"), str(directory / "app.toml")
+
+    with cluster_up(directory, port, "--secure") as told:
+        assert f"headrace --profile {admin} cluster status" in told
+        for file in (admin, application, str(directory / "security" / "ca.key")):
+            assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+        authority = (directory / "security" / "ca.pem").read_bytes()
+        assert headrace("topic", "list", "-b", f"127.0.0.1:{port}").returncode == 1
+        assert "HEALTHY" in headrace("--profile", admin, "cluster", "status").stdout
+        created = headrace("--profile", admin, "topic", "create", "app-orders", "--replication-factor", "2")
+        assert created.returncode == 0, created.stderr
+        assert headrace("--profile", application, "produce", "app-orders", given="one\n").returncode == 0
+        refused = headrace("--profile", application, "produce", "others", given="one\n")
+        assert refused.returncode == 1
+        assert headrace("--profile", application, "acl", "list").returncode == 1
+        consume_with_librdkafka(application)
+        passwords = [line for file in (admin, application) for line in Path(file).read_text().splitlines() if "password" in line]
+        assert not any(line.split('"')[1] in told for line in passwords)
+
+    with cluster_up(directory, port) as told:
+        assert f"headrace --profile {admin}" in told
+        assert (directory / "security" / "ca.pem").read_bytes() == authority
+        assert headrace("--profile", application, "consume", "app-orders").stdout.split() == ["one", "two"]
+
+
+def consume_with_librdkafka(profile: str) -> None:
+    way = way_to(None, {"profile": profile})
+    config = {"bootstrap.servers": way.bootstrap, **way.properties}
+    producer = Producer(config)
+    producer.produce("app-orders", b"two")
+    assert producer.flush(30) == 0
+    consumer = Consumer({**config, "group.id": "app-readers", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["app-orders"])
+    message = consumer.poll(60)
+    consumer.close()
+    assert message is not None
+    assert message.error() is None
+    with pytest.raises(KafkaException, match=r"SSL|Authentication|Local: |transport"):
+        AdminClient({**config, "sasl.password": "wrong"}).list_topics(timeout=3)
