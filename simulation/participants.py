@@ -9,11 +9,13 @@ from simulation.clients.grouping import GroupMember
 from simulation.clients.heartbeating import HeartbeatingMember
 from simulation.clients.moving import Mover
 from simulation.clients.producing import CarelessProducer, Producer
+from simulation.clients.ruling import Ruler
 from simulation.clients.topics import TopicSpec
 from simulation.clients.transacting import TransactionalProducer
 from simulation.clients.working import Worker
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
 from simulation.side_topics import Make, SideTopic
+from simulation.world.closed import sign_in_of
 from simulation.world.cluster import SimulatedCluster
 from simulation.world.machine import Machine
 
@@ -34,12 +36,15 @@ class Participants:
         self._side_topics = side_topics
         # Groups whose offsets are watched.
         self.groups: list[str] = []
+        # Who changes rights, in a cluster that is closed.
+        self.ruler: Ruler | None = None
 
     def client(self, name: str, topics: tuple[str, ...]) -> tuple[Machine, ClusterClient]:
         """A client on a machine, which does nothing yet."""
         cluster = self._cluster
         chance = random.Random(cluster.loop.random.getrandbits(64))
-        return Machine(name), ClusterClient(name, cluster.addresses, topics, cluster.history, chance)
+        sign_in = sign_in_of(name) if cluster.is_closed else None
+        return Machine(name), ClusterClient(name, cluster.addresses, topics, cluster.history, chance, sign_in)
 
     def writers(self) -> list[Launched]:
         plan = self._plan
@@ -52,6 +57,8 @@ class Participants:
             writers += [self._launch(name, make, side.spec) for name, make in side.writers.items()]
         if plan.brokers > REPLICATION_FACTOR:
             writers.append(self._launch("mover", self._mover))
+        if plan.is_closed:
+            writers.append(self._launch("ruler", self._ruler))
         return writers
 
     def readers(self) -> list[Launched]:
@@ -80,6 +87,10 @@ class Participants:
 
     def _mover(self, client: ClusterClient) -> Worker:
         return Mover(client, factor=REPLICATION_FACTOR)
+
+    def _ruler(self, client: ClusterClient) -> Worker:
+        self.ruler = Ruler(client)
+        return self.ruler
 
     def _transactor(self, client: ClusterClient) -> Worker:
         transactional_id = "id-shared" if self._plan.shared_transactional_id else f"id-{client.name}"

@@ -33,6 +33,8 @@ class Plan:
     racks: bool = False
     side_topics: tuple[str, ...] = ()
     isolated: bool = True
+    # Everybody signs in, and rules say who may do what.
+    is_closed: bool = False
     fault_seconds: float = FAULT_SECONDS[0]
     pause_s: tuple[float, float] = (0.2, 0.9)
     faults: Faults = field(default_factory=Faults)
@@ -48,7 +50,8 @@ class Plan:
             "members of a KIP-848 group": self.heartbeating,
         }
         return [
-            f"{self.brokers} brokers{', in racks' if self.racks else ''}; {TOPIC} has {self.partitions} partition(s), "
+            f"{self.brokers} brokers{', in racks' if self.racks else ''}{', closed' if self.is_closed else ''}; "
+            f"{TOPIC} has {self.partitions} partition(s), "
             f"min.insync.replicas {self.min_insync_replicas}, flush {self.flush}, segments of {self.segment_bytes} bytes",
             "clients: " + ", ".join(f"{count} {what}" for what, count in clients.items() if count),
             f"beside it: {', '.join(self.side_topics) or 'nothing'}; for {self.fault_seconds:g} s there is {self.faults}",

@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from simulation.clients.topics import TopicSpec, create_topic
 from simulation.faults.nemesis import Nemesis
 from simulation.participants import Launched, Participants
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
-from simulation.rules.agreement import disagreements
+from simulation.rules.agreement import disagreements, disagreements_about_rights
 from simulation.rules.checkers import FinalState, check
 from simulation.rules.history import Acknowledged, Consented, History, Polled, StoryHandler
 from simulation.rules.tally import Tally, signs_of
@@ -34,6 +34,7 @@ SETTLE_LOOK_S = 0.25
 # How long an operator waits for the brokers to find a leader by themselves.
 CONSENT_AFTER_S = 10.0
 VIOLATIONS_TOLD = 12
+CLOSED_ONE_IN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def run_seed(seed: int, *, fault_seconds: float | None = None) -> Outcome:
     """Run the scenario of a seed and check it."""
     loop = SimulatedLoop(seed)
     history = History(loop)
-    plan = Plan.of_seed(loop.random, fault_seconds)
+    plan = replace(Plan.of_seed(loop.random, fault_seconds), is_closed=seed % CLOSED_ONE_IN == CLOSED_ONE_IN - 1)
     with _story_of(history):
         history.tell(f"seed {seed}")
         for line in plan.described():
@@ -130,7 +131,9 @@ class _Scenario:
 
     async def run(self) -> list[str]:
         plan = self._plan
-        self._cluster = cluster = SimulatedCluster(self._loop, self._history, plan.brokers, has_racks=plan.racks)
+        self._cluster = cluster = SimulatedCluster(
+            self._loop, self._history, plan.brokers, has_racks=plan.racks, is_closed=plan.is_closed
+        )
         self._participants = Participants(cluster, plan, self._spec, self._side_topics)
         for node in cluster.nodes.values():
             cluster.start(node)
@@ -155,7 +158,11 @@ class _Scenario:
             # The last reader may be the first who reads what a disk has forgotten: that is mended then.
             await self._settled()
             brokers = [node.broker for node in cluster.nodes.values() if node.broker is not None]
-            return [*check(self._history, final, cluster.observer.committed), *disagreements(brokers, cluster.observer.rotten)]
+            return [
+                *check(self._history, final, cluster.observer.committed),
+                *disagreements(brokers, cluster.observer.rotten),
+                *disagreements_about_rights(brokers, self._participants.ruler),
+            ]
         return self._history.violations
 
     async def _on_client(self, name: str, work: Callable[[ClusterClient], Coroutine[Any, Any, Any]]) -> Any:

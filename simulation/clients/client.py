@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from headrace.broker.cluster.peers import Peers, PeerUnreachable
+from headrace.broker.sign_in.peer import PeerSignIn
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -33,13 +34,21 @@ class Unavailable(Exception):
 class ClusterClient:
     """A client's view of the cluster."""
 
-    def __init__(self, name: str, addresses: Addresses, topics: tuple[str, ...], history: History, chance: random.Random) -> None:
+    def __init__(
+        self,
+        name: str,
+        addresses: Addresses,
+        topics: tuple[str, ...],
+        history: History,
+        chance: random.Random,
+        sign_in: PeerSignIn | None = None,
+    ) -> None:
         self.name = name
         self.history = history
         self.chance = chance
         self._topics = topics
         self.brokers = list(addresses)
-        self._peers = Peers(name, addresses.get)
+        self._peers = Peers(name, addresses.get, sign_in=sign_in)
         self._leaders: dict[TopicPartition, int] = {}
         # Of the leaders last heard of: whoever knows of another refuses to be read under this one (KIP-320).
         self.leader_epochs: dict[TopicPartition, int] = {}

@@ -1,4 +1,7 @@
-"""In the end all replicas of a partition hold the same, byte for byte; of a compacted topic, the same last word on every key."""
+"""In the end all replicas of a partition hold the same, byte for byte; of a compacted topic, the same last word on every key.
+
+And all brokers say the same of who may do what: what the last answer to whoever changed it said.
+"""
 
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -6,11 +9,13 @@ from uuid import UUID
 
 from headrace.broker.partitions.partition import Partition
 from headrace.log.interface import CorruptBatch
+from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import RequestError, StorageError
 from headrace.records.batch import iterate_batches
 from headrace.records.header import BatchHeader
 from headrace.records.record import read_records
 from simulation.clients.reading import without_aborted
+from simulation.clients.ruling import SOMEBODY, Ruler
 from simulation.rules.observer import READ_BYTES, batch_of
 
 if TYPE_CHECKING:
@@ -28,6 +33,20 @@ def disagreements(brokers: "Iterable[Broker]", rotten: Container[int] = ()) -> I
             replicas.setdefault((partition.topic_id, partition.identity.partition), []).append((broker.broker_id, partition))
     for copies in replicas.values():
         yield from _disagreement(copies, rotten)
+
+
+def disagreements_about_rights(brokers: "Iterable[Broker]", ruler: Ruler | None) -> Iterator[str]:
+    """Every broker that lets somebody do what he may no longer, or keeps him from what he may."""
+    if ruler is None or not ruler.topic:
+        return
+    for broker in brokers:
+        authorizer = broker.parts.access_rules.guard.authorizer
+        if (
+            authorizer is None
+            or authorizer.allows(SOMEBODY, Operation.WRITE, ResourceType.TOPIC, ruler.topic) != ruler.is_allowed
+        ):
+            said = "may" if ruler.is_allowed else "may not"
+            yield f"{SOMEBODY.principal} {said} write {ruler.topic}, and broker {broker.broker_id} knows it otherwise"
 
 
 def _disagreement(copies: list[tuple[int, Partition]], rotten: Container[int]) -> Iterator[str]:

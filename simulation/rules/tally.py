@@ -46,6 +46,8 @@ SIGNS = {
     "offset logs compacted": "cleaned __consumer_offsets-",
     "partitions taken in KIP-848 groups": "takes events-",
     "consumers sent to a nearer replica": "is sent to ",
+    "rights given": " may write ",
+    "rights taken away": " may no longer write ",
 }
 
 

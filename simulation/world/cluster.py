@@ -17,6 +17,7 @@ from simulation.clients.heartbeating import SESSION_MS
 from simulation.rules.history import History
 from simulation.rules.observer import Observer
 from simulation.rules.tally import Fault
+from simulation.world import closed
 from simulation.world.disk import SimulatedDisk
 from simulation.world.host import SimulatedClock, SimulatedEntropy
 from simulation.world.loop import SimulatedLoop
@@ -104,6 +105,7 @@ class SimulatedCluster:
     history: History
     broker_count: int = 3
     has_racks: bool = False
+    is_closed: bool = False  # everybody signs in, and rules say who may do what
     settings: Mapping[str, str] = field(default_factory=dict)
     network: SimulatedNetwork = field(init=False)
     store: StoreServer = field(init=False)
@@ -114,6 +116,8 @@ class SimulatedCluster:
         self.network = SimulatedNetwork(self.loop)
         self.store = StoreServer(self.network)
         self.observer = Observer(self.history)
+        if self.is_closed:
+            self.store.transact([], closed.entries())
         self.nodes = {number: self._new_node(number) for number in range(1, self.broker_count + 1)}
 
     def _new_node(self, broker_id: int) -> Node:
@@ -159,7 +163,10 @@ class SimulatedCluster:
         self.loop.failures.append(f"{name} died on {node.name}: {error!r}")
 
     def _config(self, node: Node) -> BrokerConfig:
-        own = {"node.id": str(node.broker_id), "listeners": f"{node.name}:{PORT}"}
+        protocol = closed.PROTOCOL if self.is_closed else "PLAINTEXT"
+        own = {"node.id": str(node.broker_id), "listeners": f"{protocol}://{node.name}:{PORT}"}
+        if self.is_closed:
+            own |= closed.settings()
         if self.has_racks:
             own |= {"broker.rack": self.rack_of(node.broker_id), "replica.selector.class": "rack"}
         return BrokerConfig({**SETTINGS, **self.settings, **own})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.access.rules import AccessRules
 from headrace.broker.cluster.leadership import FollowedLeadership
 from headrace.broker.coordinators.led_shard import LedShard
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
@@ -120,6 +121,11 @@ def answer_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedShard, "_hold_back", lambda self, replies, wrote: self._deliver(replies))
 
 
+def keep_the_rights_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker goes by the rules that there were when it joined."""
+    monkeypatch.setattr(AccessRules, "on_changes", lambda self, changes: None)
+
+
 LOSS = "lost write|was committed before|never committed"
 PLANTS: dict[Plant, str] = {
     skip_the_epoch_check: LOSS,
@@ -133,6 +139,7 @@ PLANTS: dict[Plant, str] = {
     end_by_halves: "torn transaction ",
     forget_what_was_aborted: "aborted transaction .* is visible",
     answer_before_it_is_committed: "committed offset gone back",
+    keep_the_rights_of_the_start: "knows it otherwise",
 }
 
 
