@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from headrace.broker.access.refusals import REFUSALS
 from headrace.broker.administration.auto_creation import Make
-from headrace.broker.audit.acts.act import Act, Describe, Surroundings, ActsOf, topic_named
+from headrace.broker.audit.acts.act import Act, ActsOf, Describe, Surroundings, topic_named
 from headrace.broker.audit.acts.administrative import ADMINISTRATIVE
 from headrace.broker.audit.acts.topics import creation, values_of
 from headrace.broker.audit.topic import AuditUnavailable

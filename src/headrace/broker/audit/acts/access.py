@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headrace.broker.access.rules_on_wire import rule_of
-from headrace.broker.audit.acts.act import Act, Surroundings, ActsOf, outcome
+from headrace.broker.audit.acts.act import Act, ActsOf, Surroundings, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.quotas import entity_name
 from headrace.model.access.acls import AclRule, ResourceType

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headrace.broker.administration.features import LEVELS
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome
+from headrace.broker.audit.acts.act import Act, ActsOf, PartitionOutcome, Surroundings, by_topic, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.reassignment import target_of
 from headrace.model.errors import ErrorCode

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_changes import ConfigResourceType
-from headrace.broker.audit.acts.act import Act, Surroundings, ActsOf, outcome
+from headrace.broker.audit.acts.act import Act, ActsOf, Surroundings, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Kind

@@ -7,7 +7,7 @@ themselves, as often as they like.  Both are recorded; those that come by the se
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome
+from headrace.broker.audit.acts.act import Act, ActsOf, PartitionOutcome, Surroundings, by_topic, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_TOPIC_ID

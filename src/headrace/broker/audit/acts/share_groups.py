@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome, topic_named
+from headrace.broker.audit.acts.act import Act, ActsOf, PartitionOutcome, Surroundings, by_topic, outcome, topic_named
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.security.audit.events import Activity, Resource, ValueChange

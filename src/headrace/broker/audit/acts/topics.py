@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from headrace.broker.audit.acts.act import Act, PartitionOutcome, Surroundings, ActsOf, by_topic, outcome, topic_named
+from headrace.broker.audit.acts.act import Act, ActsOf, PartitionOutcome, Surroundings, by_topic, outcome, topic_named
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import Topic
 from headrace.model.errors import ErrorCode, RequestError
