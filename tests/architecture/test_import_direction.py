@@ -4,9 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-SOURCE = Path(__file__).parents[2] / "src"
+from tests.support.source_tree import SOURCE, modules, name_of, tree_of
 
 DECISIONS = {"replication", "controller", "coordination"}
 NODE = {"model", "host", "metrics", "records", "wire", "log", "metadata", "security", "broker", *DECISIONS}
@@ -57,10 +55,6 @@ WHOLE_BROKER = {
 NOT_FOR_DECISIONS = {"asyncio", "time", "random", "socket", "threading", "os", "pathlib", "secrets", "subprocess", "selectors"}
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
-
-
 def package_of(path: Path) -> str | None:
     """The package a file belongs to; None for the `headrace` package's own face, which only re-exports."""
     parts = path.relative_to(SOURCE).parts
@@ -71,7 +65,7 @@ def package_of(path: Path) -> str | None:
 
 def imported_names(path: Path) -> Iterator[tuple[int, str]]:
     """Every module a file imports, also inside functions and under TYPE_CHECKING, with its line."""
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -90,26 +84,34 @@ def package_named(module: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_imports_only_what_stands_below_its_package(path: Path) -> None:
+def imports_from_above(path: Path) -> Iterator[str]:
     package = package_of(path)
     if package is None:
         return
-    allowed = MAY_IMPORT[package] | {package} | EXCEPTIONS.get(str(path.relative_to(SOURCE)), set())
+    allowed = MAY_IMPORT[package] | {package} | EXCEPTIONS.get(name_of(path), set())
+    for line, name in imported_names(path):
+        if (found := package_named(name)) and found not in allowed:
+            yield f"{name_of(path)}, line {line}: {name}; it may import only {sorted(allowed)}"
 
-    wrong = [
-        f"line {line}: {name}" for line, name in imported_names(path) if (found := package_named(name)) and found not in allowed
+
+def test_a_module_imports_only_what_stands_below_its_package() -> None:
+    assert [wrong for path in modules() for wrong in imports_from_above(path)] == []
+
+
+def test_a_decision_does_no_input_or_output_and_never_waits() -> None:
+    decisions = [path for path in modules() if package_of(path) in DECISIONS]
+    waits = [
+        f"{name_of(path)}, line {node.lineno}"
+        for path in decisions
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await)
     ]
-
-    assert not wrong, f"{path.relative_to(SOURCE)} may import only {sorted(allowed)}"
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in modules() if package_of(path) in DECISIONS], ids=lambda path: str(path.relative_to(SOURCE))
-)
-def test_a_decision_does_no_input_or_output_and_never_waits(path: Path) -> None:
-    waits = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.AsyncFunctionDef | ast.Await)]
-    reaches = [f"line {line}: {name}" for line, name in imported_names(path) if name.split(".")[0] in NOT_FOR_DECISIONS]
+    reaches = [
+        f"{name_of(path)}, line {line}: {name}"
+        for path in decisions
+        for line, name in imported_names(path)
+        if name.split(".")[0] in NOT_FOR_DECISIONS
+    ]
 
     assert not waits
     assert not reaches
@@ -120,13 +122,10 @@ def imports_of_the_whole_broker(path: Path) -> set[str]:
     return {imported for _, imported in imported_names(path) if name not in WHOLE_BROKER.get(imported, {name})}
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in modules() if package_of(path) == "broker"], ids=lambda path: str(path.relative_to(SOURCE))
-)
-def test_a_part_of_a_broker_knows_what_it_was_made_with_and_not_the_whole(path: Path) -> None:
-    imported = imports_of_the_whole_broker(path)
+def test_a_part_of_a_broker_knows_what_it_was_made_with_and_not_the_whole() -> None:
+    imported = {name_of(path): imports_of_the_whole_broker(path) for path in modules() if package_of(path) == "broker"}
 
-    assert not imported
+    assert {name: found for name, found in imported.items() if found} == {}
 
 
 def test_every_exception_names_a_file_that_is_there() -> None:

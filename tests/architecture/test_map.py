@@ -5,7 +5,8 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.test_import_direction import MAY_IMPORT, NODE, SOURCE
+from tests.architecture.test_import_direction import MAY_IMPORT, NODE
+from tests.support.source_tree import SOURCE
 
 ROOT = SOURCE.parent
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+from tests.support.source_tree import SOURCE, modules, tree_of
+
 DECISIONS = ("replication", "controller", "coordination", "security")
 
 # Rooms, and modules, that stand before anybody moves in: the broker does not ask yet.  One that it does ask leaves this list.
@@ -39,6 +40,7 @@ def public_rules(tree: ast.Module) -> Iterator[tuple[str, str, ast.AST]]:
             )
 
 
+@cache
 def used_in(tree: ast.AST) -> Counter[str]:
     """`name` for what is read by its name, `.name` for what is reached through a dot, `module:name` for what is imported."""
     used: Counter[str] = Counter()
@@ -58,10 +60,10 @@ def used_in(tree: ast.AST) -> Counter[str]:
 @cache
 def used_in_the_product() -> Counter[str]:
     total: Counter[str] = Counter()
-    for path in SOURCE.rglob("*.py"):
+    for path in modules():
         # The testing package drives the broker: whom only it calls, nobody is served by.
         if path.relative_to(SOURCE).parts[:2] != ("headrace", "testing"):
-            total.update(used_in(ast.parse(path.read_text())))
+            total.update(used_in(tree_of(path)))
     return total
 
 
@@ -87,9 +89,8 @@ def test_a_room_that_is_not_used_yet_is_there_and_has_no_caller(room: str) -> No
     module = room.replace("/", ".")
     users = [
         path
-        for path in SOURCE.rglob("*.py")
-        if not is_not_yet_used(path)
-        and any(name.startswith((f"{module}.", f"{module}:")) for name in used_in(ast.parse(path.read_text())))
+        for path in modules()
+        if not is_not_yet_used(path) and any(name.startswith((f"{module}.", f"{module}:")) for name in used_in(tree_of(path)))
     ]
 
     assert (SOURCE / room).is_dir() or (SOURCE / f"{room}.py").exists()
@@ -100,7 +101,7 @@ def test_a_room_that_is_not_used_yet_is_there_and_has_no_caller(room: str) -> No
 def test_every_public_rule_has_a_caller_in_the_product(path: Path) -> None:
     module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
-    found = list(unused(module.removesuffix(".__init__"), ast.parse(path.read_text()), used_in_the_product()))
+    found = list(unused(module.removesuffix(".__init__"), tree_of(path), used_in_the_product()))
 
     if is_not_yet_used(path):
         pytest.skip("the broker does not use this room yet")
@@ -133,20 +134,20 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 
 
 def product_without_testing() -> list[Path]:
-    return [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[:2] != ("headrace", "testing")]
+    return [path for path in modules() if path.relative_to(SOURCE).parts[:2] != ("headrace", "testing")]
 
 
 def test_no_function_is_there_for_nobody() -> None:
     """Whatever is called by its name at all is not seen here, but by the other tests; commands are called by their decorator."""
     beside = [*(SOURCE.parent / "pipelines").rglob("*.py"), *(SOURCE.parent / "docs").glob("*.py")]
     users = [*product_without_testing(), *beside]
-    used = {name for path in users for name in names_in(ast.parse(path.read_text()))} | CALLED_BY_OTHERS
+    used = {name for path in users for name in names_in(tree_of(path))} | CALLED_BY_OTHERS
 
     found = [
         f"{path.relative_to(SOURCE)}:{node.lineno}: {node.name}"
         for path in product_without_testing()
         if not is_not_yet_used(path) and path.relative_to(SOURCE).parts[1] != "model"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("__")
         and not any(isinstance(decorator, ast.Call) for decorator in node.decorator_list)

@@ -56,6 +56,7 @@ def run(directory: Path, workers: int, *, of_processes: int = 0, of_others: int 
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_three_second_tries_are_listed_with_their_reasons_and_the_run_passes(tmp_path: Path, workers: int) -> None:
     done = run(tmp_path, workers, of_processes=3)
@@ -67,6 +68,7 @@ def test_three_second_tries_are_listed_with_their_reasons_and_the_run_passes(tmp
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_fourth_second_try_fails_the_run_though_every_test_passed(tmp_path: Path, workers: int) -> None:
     done = run(tmp_path, workers, of_processes=4)
@@ -76,6 +78,7 @@ def test_a_fourth_second_try_fails_the_run_though_every_test_passed(tmp_path: Pa
     assert "4 passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_test_without_processes_has_no_second_try(tmp_path: Path) -> None:
     done = run(tmp_path, 0, of_others=1)

@@ -1,12 +1,10 @@
 """A module tells one story and a function fits a screen.  The limits are checked, so that no god-file grows by accident."""
 
 import ast
-from pathlib import Path
+from collections import Counter
 
-import pytest
+from tests.support.source_tree import SOURCE, modules, name_of, tree_of
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src"
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 13
@@ -21,46 +19,33 @@ EXPLAIN_NOTHING = {
 ONE_FILE_PER_API = {"headrace/broker/handlers", "headrace/wire/messages"}
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+def test_a_module_is_short_enough_to_tell_one_story() -> None:
+    lines = {name_of(path): len(path.read_text().splitlines()) for path in modules()}
+
+    assert {name: count for name, count in lines.items() if count > MODULE_LINES_MAX} == {}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_is_short_enough_to_tell_one_story(path: Path) -> None:
-    lines = len(path.read_text().splitlines())
-
-    assert lines <= MODULE_LINES_MAX
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_function_fits_a_screen(path: Path) -> None:
-    functions = [
-        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-
+def test_every_function_fits_a_screen() -> None:
     long = [
-        f"{node.name} (line {node.lineno}) has {lines} lines"
-        for node in functions
-        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+        f"{name_of(path)}: {node.name} (line {node.lineno}) has {lines} lines"
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     ]
 
     assert not long
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_opens_with_what_it_is_for(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    if not tree.body:
-        return
-
-    assert ast.get_docstring(tree)
+def test_a_module_opens_with_what_it_is_for() -> None:
+    assert [name_of(path) for path in modules() if tree_of(path).body and not ast.get_docstring(tree_of(path))] == []
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
     empty_words = {"utils", "util", "helpers", "helper", "manager", "impl", "common", "misc"} | EXPLAIN_NOTHING
 
     found = [
-        str(path.relative_to(SOURCE))
+        name_of(path)
         for path in modules()
         if empty_words & set(path.stem.split("_")) and str(path.parent.relative_to(SOURCE)) not in ONE_FILE_PER_API
     ]
@@ -70,9 +55,9 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 def test_no_class_or_function_has_a_name_that_says_nothing() -> None:
     found = [
-        f"{path.relative_to(SOURCE)}: {node.name}"
+        f"{name_of(path)}: {node.name}"
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.strip("_").lower() in EXPLAIN_NOTHING
     ]
@@ -80,12 +65,8 @@ def test_no_class_or_function_has_a_name_that_says_nothing() -> None:
     assert not found
 
 
-def folders() -> list[Path]:
-    return sorted({path.parent for path in modules()})
+def test_a_folder_fits_one_glance() -> None:
+    inside = Counter(name_of(path.parent) for path in modules() if path.name != "__init__.py")
+    full = {folder: count for folder, count in inside.items() if count > FOLDER_MODULES_MAX}
 
-
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: str(folder.relative_to(SOURCE)))
-def test_a_folder_fits_one_glance(folder: Path) -> None:
-    inside = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
-
-    assert len(inside) <= FOLDER_MODULES_MAX or str(folder.relative_to(SOURCE)) in ONE_FILE_PER_API
+    assert full.keys() - ONE_FILE_PER_API == set(), full

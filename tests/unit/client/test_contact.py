@@ -105,6 +105,7 @@ def test_what_is_no_broker_is_refused_with_what_it_is(serve: Serve, said: str) -
             require_reachable(address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serve", [says_nothing, is_slow_and_leaves_when_nobody_waits])
 def test_who_says_nothing_is_waited_for_with_a_word_and_given_up_with_a_sentence(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
