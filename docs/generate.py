@@ -193,9 +193,9 @@ _METRICS_TABLE = """| metric | kind | labels | page | what it says |
 _METRICS_OPENING = """# Metrics
 
 A broker tells its metrics over HTTP, in Prometheus' text format or in OpenMetrics, as the asker prefers: at
-`headrace.metrics.listener=HOST:PORT`, and at `headrace.health.listener` beside `/live` and `/ready`. Neither is set by
-default. There are two pages: `/metrics` has few series, however many topics there are, and is meant for every
-installation; `/metrics/detail` has those by topic, partition, group and client. [Operating](operating.md#metrics) says
+`headrace.metrics.listener=HOST:PORT`, which is not set by default. There are two pages: `/metrics` has few series, however
+many topics there are, is meant for every installation, and is also at `headrace.health.listener` beside `/live` and
+`/ready`; `/metrics/detail` has those by topic, partition, group and client. [Operating](operating.md#metrics) says
 how to scrape them and what to watch.
 
 Counters begin at zero with each start of the broker. Times are in seconds and sizes in bytes. Bounds of histograms are

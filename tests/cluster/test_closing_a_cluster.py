@@ -108,8 +108,7 @@ class AtWork:
         self.sent, self.failed, self.read = set[int](), list[str](), list[int]()
         self._numbers = itertools.count()
         self._client = client
-        self._stopping = threading.Event()
-        self._moving = threading.Event()
+        self._stops_writing, self._stops_reading = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=work) for work in (self._write, self._read)]
 
     def __enter__(self) -> Self:
@@ -118,15 +117,17 @@ class AtWork:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stopping.set()
-        for thread in self._threads:
+        # Whoever reads stops when all is read that was written.
+        for thread, stopping in zip(self._threads, (self._stops_writing, self._stops_reading), strict=True):
+            stopping.set()
             thread.join(SECONDS_MAX)
 
     def move_to(self, client: dict[str, Any]) -> None:
         """Stop, and begin again with other settings, as a client that is deployed anew."""
         self.__exit__(None, None, None)
         self._client = client
-        self._stopping.clear()
+        self._stops_writing.clear()
+        self._stops_reading.clear()
         self._threads = [threading.Thread(target=work) for work in (self._write, self._read)]
         self.__enter__()
 
@@ -142,7 +143,7 @@ class AtWork:
             number = int(message.value() or b"-1")
             self.sent.add(number) if error is None else self.failed.append(str(error))
 
-        while not self._stopping.is_set():
+        while not self._stops_writing.is_set():
             producer.produce(TOPIC, str(next(self._numbers)).encode(), on_delivery=told)
             producer.poll(0.02)
         assert producer.flush(SECONDS_MAX) == 0
@@ -150,7 +151,7 @@ class AtWork:
     def _read(self) -> None:
         consumer = Consumer({**self._client, "group.id": GROUP, "auto.offset.reset": "earliest"})
         consumer.subscribe([TOPIC])
-        while not (self._stopping.is_set() and self.sent <= set(self.read)):
+        while not (self._stops_reading.is_set() and self.sent <= set(self.read)):
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
                 self.read.append(int(message.value() or b"-1"))

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import re
 import time
+import urllib.error
 from itertools import pairwise
 
 import pytest
@@ -22,8 +23,20 @@ from tests.support.raw import RawClient, ask_until_created, batch, produce
 PARTITIONS = 10_000
 
 
-@pytest.mark.parametrize("page", [SUMMARY, DETAIL])
-@pytest.mark.parametrize("at_own_address", [True, False])
+def test_who_asks_for_health_is_told_no_names() -> None:
+    """Nobody signs in there: topics, groups and users are told at the address of the metrics only."""
+    port = free_port()
+    with Broker(settings={"headrace.health.listener": f"127.0.0.1:{port}"}) as broker:
+        with RawClient(broker.bootstrap, client_id="payroll-reader") as client:
+            ask_until_created(client, "payroll")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            ask(port, DETAIL)
+        pages = [ask(port, page).text for page in (SUMMARY, "/live", "/ready")]
+
+    assert not [page for page in pages if "payroll" in page]
+
+
+@pytest.mark.parametrize(("at_own_address", "page"), [(True, SUMMARY), (True, DETAIL), (False, SUMMARY)])
 def test_metrics_are_told_at_their_own_address_and_where_health_is(at_own_address: bool, page: str) -> None:
     port = free_port()
     address = f"127.0.0.1:{port}"

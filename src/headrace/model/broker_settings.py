@@ -61,7 +61,7 @@ _SERVER = (
         "headrace.health.listener",
         Kind.STRING,
         None,
-        "The address, HOST:PORT, where `/live` and `/ready` tell over HTTP how the broker is, and where its metrics are, too; "
+        "The address, HOST:PORT, where `/live` and `/ready` tell over HTTP how the broker is, and where `/metrics` is, too; "
         "none by default.",
     ),
     _fixed(
