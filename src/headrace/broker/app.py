@@ -17,7 +17,8 @@ from headrace.broker.health.health import Condition, HealthPages, Phase, not_ser
 from headrace.broker.health.progress import Progress
 from headrace.broker.housekeeping.closing import close_logs, flushing
 from headrace.broker.housekeeping.housekeeping import positions
-from headrace.broker.metrics.collecting import Collection, Page
+from headrace.broker.metrics.collecting import Collection
+from headrace.broker.metrics.collecting import Page as MetricsPage
 from headrace.broker.metrics.collectors.process import ProcessCollector
 from headrace.broker.metrics.figures import Figures
 from headrace.broker.metrics.pages import MetricsPages
@@ -99,7 +100,7 @@ class Broker:
         self.collection = Collection(self.clock)
         pages = MetricsPages(self.collection).by_path
         # Whoever asks for health is told no names: those of topics, groups and users are at the other address.
-        without_names = {str(Page.SUMMARY): pages[Page.SUMMARY]}
+        without_names = {str(MetricsPage.SUMMARY): pages[MetricsPage.SUMMARY]}
         self.health = self._http_listener("headrace.health.listener", HealthPages(self.condition).by_path | without_names)
         self.metrics = self._http_listener("headrace.metrics.listener", pages)
         # All that goes on in this broker, and the part of it that came up on the way and is done once.
