@@ -26,6 +26,7 @@ class Stage:
 
     directory: Path
     settings: dict[str, str] = field(default_factory=dict)
+    is_secured: bool = False
     _stack: ExitStack = field(default_factory=ExitStack)
     cluster: ProcessCluster = field(init=False)
     network: Network | None = None
@@ -39,7 +40,12 @@ class Stage:
                 self.disk = stack.enter_context(small_disk(self.directory / "small"))
             directories = {SMALL_DISK: self.disk} if self.disk is not None else {}
             self.cluster = ProcessCluster(
-                self.directory / "cluster", etcd_members=3, settings=self.settings, network=self.network, directories=directories
+                self.directory / "cluster",
+                etcd_members=3,
+                settings=self.settings,
+                network=self.network,
+                directories=directories,
+                is_secured=self.is_secured,
             )
             stack.enter_context(self.cluster)
             self._stack = stack.pop_all()

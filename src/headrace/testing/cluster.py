@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from headrace.host.certificates import AUTHORITY, DevelopmentAuthority
 from headrace.testing.etcd import EtcdCluster, free_port
 from headrace.testing.network import Network
+from headrace.testing.security import secure_cluster_settings
 
 START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 90.0
@@ -33,6 +35,7 @@ class BrokerProcess:
     settings: dict[str, str]
     host: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()  # what runs the command elsewhere than here
+    secure_port: int = 0  # where clients sign in by TLS, in a cluster that is secured
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -104,6 +107,7 @@ class ProcessCluster:
     racks: Mapping[int, str] = field(default_factory=dict)
     network: Network | None = None
     separate_listener: bool = False  # whether brokers talk over a listener of their own
+    is_secured: bool = False  # whether clients sign in by TLS, brokers show each other certificates, and rules hold
     directories: Mapping[int, Path] = field(default_factory=dict)  # where a broker's data is not beside the others'
     brokers: dict[int, BrokerProcess] = field(default_factory=dict)
     etcd: EtcdCluster | None = None
@@ -111,6 +115,24 @@ class ProcessCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def secure_bootstrap(self) -> str:
+        return ",".join(f"{broker.host}:{broker.secure_port}" for broker in self.brokers.values())
+
+    def client_config(self, user: str, password: str) -> dict[str, str]:
+        """What a client of librdkafka needs at `secure_bootstrap`."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self._certificates / AUTHORITY),
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+
+    @property
+    def _certificates(self) -> Path:
+        return self.directory / "certificates"
 
     def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -145,9 +167,24 @@ class ProcessCluster:
                 "listener.security.protocol.map": "CLIENT:PLAINTEXT,REPLICATION:PLAINTEXT",
                 "inter.broker.listener.name": "REPLICATION",
             }
+        if self.is_secured:
+            broker.secure_port = free_port()
+            settings |= self._secured(broker)
         self.brokers[broker_id] = broker
         broker.start()
         return broker
+
+    def _secured(self, broker: BrokerProcess) -> dict[str, str]:
+        # One certificate for all of them.
+        hosts = (
+            [broker.host]
+            if self.network is None
+            else [self.network.address(number) for number in range(1, self.broker_count + 1)]
+        )
+        if not self._certificates.exists():
+            DevelopmentAuthority(self._certificates).issue_broker(hosts)
+        secure, private = (f"{broker.host}:{port}" for port in (broker.secure_port, free_port()))
+        return secure_cluster_settings(self._certificates, broker.address, secure, private)
 
     def __exit__(self, *_: object) -> None:
         for broker in self.brokers.values():

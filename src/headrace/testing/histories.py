@@ -8,6 +8,7 @@ import itertools
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -75,7 +76,15 @@ def wait_until_out_of_sync(bootstrap: str, topic: str, broker: int, timeout_s: f
 class Load:
     """Writes numbered records to every partition of a topic, as an idempotent producer with acks=all."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, per_second: int = 400, idempotent: bool = True) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        per_second: int = 400,
+        idempotent: bool = True,
+        security: Mapping[str, str] | None = None,
+    ) -> None:
         self._topic = topic
         self._partitions = partitions
         self._pause = 1 / per_second
@@ -92,6 +101,7 @@ class Load:
                 "socket.timeout.ms": 5_000,
                 "request.timeout.ms": 5_000,
                 "log_level": 0,
+                **(security or {}),
             }
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -165,7 +175,7 @@ def longest_gap(moments: list[float]) -> float:
 class ReadAlong:
     """Reads a topic from its beginning while it grows, and remembers what it was shown."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, str] | None = None) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -175,6 +185,7 @@ class ReadAlong:
                 "topic.metadata.refresh.interval.ms": 2_000,
                 "socket.timeout.ms": 5_000,
                 "log_level": 0,
+                **(security or {}),
             }
         )
         self._consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])

@@ -48,6 +48,20 @@ def secure_settings(certificates: Path | None, *, with_users: bool) -> dict[str,
     return settings
 
 
+def secure_cluster_settings(certificates: Path, address: str, secure: str, private: str) -> dict[str, str]:
+    """For a broker at three addresses: onlookers come in plain text, clients sign in by TLS, and brokers show certificates."""
+    return {
+        **secure_settings(certificates, with_users=True),
+        "listeners": f"WATCH://{address},SECURE://{secure},PRIVATE://{private}",
+        "listener.security.protocol.map": "WATCH:PLAINTEXT,SECURE:SASL_SSL,PRIVATE:SSL",
+        "inter.broker.listener.name": "PRIVATE",
+        "ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=.*$/broker/",
+        "authorizer": "acl",
+        "super.users": "User:broker;User:ANONYMOUS",
+    }
+
+
 async def add_users(broker: Broker, users: Mapping[str, str]) -> None:
     """Before anybody signs in."""
     for name, password in users.items():
