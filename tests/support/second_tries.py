@@ -20,6 +20,7 @@ PROCESSES = (
     "tests/compat/security/test_franz_go.py",
     "tests/compat/security/test_kafkajs_secured.py",
     "tests/compat/security/test_kcat_secured.py",
+    "tests/compat/security/test_oidc.py",
     "tests/compat/test_compacted.py",
     "tests/compat/test_groups_churn.py",
     "tests/compat/test_groups_story.py",
