@@ -317,8 +317,23 @@ class SharePartition:
 
     def _change(self, number: int, batches: Iterable[StateBatch]) -> Change:
         told = tuple(coalesced(sorted(batches)))
-        coming = sum(batch.end - batch.first for batch in told if batch.state is not RecordState.AVAILABLE) if number else 0
-        return Change(number, self.start, told, self.done + coming)
+        coming = [batch for batch in told if batch.state is not RecordState.AVAILABLE] if number else []
+        start = self._start_after(coming)
+        done = self.done + sum(batch.end - batch.first for batch in coming)
+        return Change(number, start, told, done - (start - self.start))
+
+    def _start_after(self, coming: Iterable[StateBatch]) -> int:
+        """Where the start will be once these are done, too."""
+        start = self.start
+        for batch in coming:
+            if batch.first > start:
+                break
+            start = max(start, batch.end)
+            for run in self._runs.overlapping(start, self.end):
+                if run.state is not RunState.DONE:
+                    break
+                start = run.end
+        return start
 
     # --- the log ----------------------------------------------------------------------------------------------------------
 

@@ -59,18 +59,18 @@ def test_accepted_records_are_done_and_the_start_moves_past_them() -> None:
 
     change = acknowledge(partition, said(0, 10, ACCEPT))
 
-    assert change == Change(1, 0, (StateBatch(0, 10, RecordState.ACKNOWLEDGED, 1),), 10)
+    assert change == Change(1, 10, (StateBatch(0, 10, RecordState.ACKNOWLEDGED, 1),), 0)
     assert (partition.start, partition.end, partition.done) == (10, 10, 0)
 
 
 def test_the_start_waits_for_the_first_record_that_is_not_done() -> None:
     partition = with_ten()
 
-    acknowledge(partition, said(1, 10, ACCEPT))
-    assert (partition.start, partition.done) == (0, 9)
+    change = acknowledge(partition, said(1, 10, ACCEPT))
+    assert (change.start, change.done) == (partition.start, partition.done) == (0, 9)
 
-    acknowledge(partition, said(0, 1, REJECT))
-    assert partition.start == 10
+    change = acknowledge(partition, said(0, 1, REJECT))
+    assert (change.start, change.done) == (partition.start, partition.done) == (10, 0)
 
 
 def test_released_records_are_delivered_again_and_counted() -> None:
@@ -109,7 +109,7 @@ def test_records_of_others_cannot_be_acknowledged_and_one_wrong_word_spoils_all(
     partition.acquire(wish("bob"), [LogBatch(10, 20)], 0.0)
 
     assert refusal(partition, said(0, 5, ACCEPT), said(10, 12, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
-    assert acknowledge(partition, said(0, 10, ACCEPT)).start == 0
+    assert acknowledge(partition, said(0, 10, ACCEPT)).start == 10
 
 
 def test_records_that_were_never_delivered_cannot_be_acknowledged() -> None:
