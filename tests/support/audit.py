@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.broker.app import Broker as RealBroker
+from headrace.model.errors import RequestError
 from headrace.model.names import AUDIT
 from headrace.records.header import iterate_batches
 from headrace.records.record import read_records
@@ -21,9 +22,10 @@ def events_of(broker: Broker) -> list[Event]:
 
 def events_in(broker: RealBroker) -> list[Event]:
     """The same, on the broker's own loop."""
-    if AUDIT not in broker.image.topics:
-        return []
-    partition = broker.parts.replicas.find(AUDIT, 0)
+    try:
+        partition = broker.parts.replicas.find(AUDIT, 0)
+    except RequestError:
+        return []  # it is not made yet, or just being taken up
     data = partition.log.read(0, max_bytes=1 << 24, up_to=partition.high_watermark, at_least_one=True, as_stored=True).data
     return [json.loads(record.value or b"") for _, batch in iterate_batches(data) for record in read_records(batch)]
 
