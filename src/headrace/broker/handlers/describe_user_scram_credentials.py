@@ -4,6 +4,7 @@ from collections import Counter
 
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import CurrentImage
+from headrace.model.access.principals import NAME_CHARACTERS_MAX
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -29,9 +30,11 @@ def handle(
 
 def _described(name: str, count: int, credentials: list[CredentialInfo]) -> DescribeUserScramCredentialsResult:
     code, message = ErrorCode.NONE, None
+    # A name may be as long as the message may be altogether.
+    shown = name[:NAME_CHARACTERS_MAX]
     if count > 1:
-        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name} is used twice in the request."
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {shown} is used twice in the request."
     elif not credentials:
-        code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials."
+        code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {shown} has no SCRAM credentials."
     infos = () if code else tuple(credentials)
     return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message, credential_infos=infos)

@@ -12,6 +12,7 @@ from headrace.broker.handlers import (
     delete_topics,
     describe_cluster,
     describe_quorum,
+    describe_user_scram_credentials,
     list_config_resources,
 )
 from headrace.broker.network.throttling import Throttling
@@ -24,6 +25,7 @@ from headrace.model.errors import ErrorCode, StorageError
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.model.live_config import LiveConfig
 from headrace.security.quotas import Quotas
+from headrace.wire.codec import encode
 from headrace.wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -33,6 +35,7 @@ from headrace.wire.messages.describe_quorum import (
     DescribeQuorumRequestPartition,
     DescribeQuorumRequestTopic,
 )
+from headrace.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from headrace.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.unit.broker.handlers.requests import FakeConnection, context_of
 
@@ -156,3 +159,12 @@ def test_in_its_first_version_only_client_metrics_are_listed() -> None:
 
     assert listed(0) == set()
     assert listed(1) == {"t", "g"}
+
+
+def test_a_name_as_long_as_names_can_be_is_answered() -> None:
+    request = DescribeUserScramCredentialsRequest(users=(UserName(name="x" * 32_767),))
+
+    response = describe_user_scram_credentials.handle(request, context_of(request, 0), ClusterImage)
+
+    assert response.results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
+    assert encode(response, 0)
