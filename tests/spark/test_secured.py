@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from headrace.cli.cluster.acl import TEMPLATES, Kind
+from headrace.cli.cluster.acl import TEMPLATES, ClientKind
 from headrace.cli.main import run
 from headrace.spark.pipeline.catalog import find_pipeline, load_transform
 from headrace.spark.pipeline.file import load_pipeline_file
@@ -26,7 +26,7 @@ def secured() -> Iterator[Broker]:
         admin = AdminClient(broker.client_config("root"))
         for made in admin.create_topics([NewTopic(f"job-{name}", 2, 1) for name in TOPICS]).values():
             made.result(30)
-        for option, resource, _ in TEMPLATES[Kind.SPARK]:
+        for option, resource, _ in TEMPLATES[ClientKind.SPARK]:
             filled = resource.format(topic="job-*", id=DELIVERY, group="*")
             words = shlex.split(f"acl allow --user spark {option} '{filled}'")
             assert run(["--profile", str(broker.profile("root")), *words]) == 0
