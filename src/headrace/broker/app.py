@@ -48,6 +48,7 @@ from headrace.host.ending import exit_within
 from headrace.host.names import name_of_this_machine
 from headrace.host.signals import ending_signals
 from headrace.metadata.cluster import ClusterMetadata
+from headrace.metadata.measured import MeasuredStore
 from headrace.metadata.membership import NodeIdTaken
 from headrace.metadata.sqlite import SqliteStore
 from headrace.metadata.store import StoreRefused, StoreUnavailable
@@ -231,7 +232,8 @@ class Broker:
             raise
 
     async def _start(self) -> None:
-        self.cluster = ClusterMetadata(self.store, self.host.entropy)
+        measured = MeasuredStore(self.store, self.clock.monotonic, self.figures.cluster.on_round_trip)
+        self.cluster = ClusterMetadata(measured, self.host.entropy)
         await self.cluster.start(self._keep)
         await self._in_thread(self.storage.adopt, self.cluster.cluster_id, self.broker_id)
         self._take_run_time_settings()
@@ -278,7 +280,7 @@ class Broker:
         if not self.image.scram_seed:
             seed = create_scram_seed(secrets.token_bytes(32))
             await self.cluster.submit(lambda image: [] if image.scram_seed else [seed])
-        sign_ins = SignIns(self.config, parts.image, self.clock, self.loop)
+        sign_ins = SignIns(self.config, parts.image, self.clock, self.loop, self.figures.security.on_sign_in)
         if parts.audit is not None:
             sign_ins.on_failed = parts.audit.note_failed_sign_in
         return sign_ins
@@ -302,7 +304,7 @@ class Broker:
         if self.sign_ins is not None and self.sign_ins.token_keys is not None:
             self.supervisor.start("keys of tokens", self.sign_ins.token_keys.fetch_for_ever, Rule.RESTART)
         self.phase = Phase.SERVING
-        self.collection.collectors += parts.collectors(self.server)
+        self.collection.collectors += parts.collectors(self.server, self.tls)
         parts.housekeeping.start(self.supervisor.scope("housekeeping"))
         logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
 

@@ -44,8 +44,13 @@ from headrace.broker.housekeeping.cleaner import Cleaner
 from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.metrics.collecting import Collector
+from headrace.broker.metrics.collectors.cluster import ClusterCollector
+from headrace.broker.metrics.collectors.coordinators import CoordinatorsCollector
+from headrace.broker.metrics.collectors.disk import DiskCollector
 from headrace.broker.metrics.collectors.network import NetworkCollector
 from headrace.broker.metrics.collectors.partitions import PartitionsCollector
+from headrace.broker.metrics.collectors.replication import ReplicationCollector
+from headrace.broker.metrics.collectors.security import SecurityCollector
 from headrace.broker.metrics.figures import Figures
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
@@ -78,6 +83,7 @@ from headrace.model.listeners import Listener
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
 from headrace.security.audit.events import EventMaker
+from headrace.security.authorization.guard import Denial
 from headrace.security.quotas import Quotas
 from headrace.wire.apis import ApiKey
 
@@ -137,6 +143,7 @@ class Parts:
             sign_in=PeerSignIn(config.now) if self._must_sign_in(inter_broker_listener) else None,
         )
         self.access_rules = AccessRules(config.now, self.image)
+        self.access_rules.guard.on_denied = self.figures.security.on_denied
         self._make_replicas()
         self._make_administration()
         self._make_coordinators()
@@ -171,7 +178,9 @@ class Parts:
 
     def _make_replicas(self) -> None:
         self.space = DiskSpace(self.storage.name, lambda: self.config.now["log.dir.reserved.bytes"], self.loop.time)
-        self.flusher = Flusher(self.loop, report=self.supervisor.report)
+        self.flusher = Flusher(
+            self.loop, report=self.supervisor.report, figures=self.figures.disk, monotonic=self.clock.monotonic
+        )
         self.log_starts = LogStarts(self.storage, self.loop)
         self.topic_configs = TopicConfigs(self.image, self.config)
         self.replicas = Replicas(self.image)
@@ -189,7 +198,7 @@ class Parts:
             self.figures.writes,
         )
         self.replica_changes.on_removed.append(lambda partition: self.figures.gone.take_over(partition.traffic))
-        self.removal = FileRemoval(self.loop, self.space)
+        self.removal = FileRemoval(self.loop, self.space, self.figures.disk)
         self.replica_changes.unlink_later = self.removal.unlink_later
 
     def _make_administration(self) -> None:
@@ -209,6 +218,7 @@ class Parts:
             disk=self.host.disk,
             loop=self.loop,
             scope=self.supervisor.scope("groups"),
+            on_rebalanced=lambda taken_ms: self.figures.coordinators.rebalances.observe(taken_ms / 1000),
         )
         self.groups = self.group_coordinator.shards
         self.marker_writer = MarkerWriter(self.replicas, self.groups, self.clock)
@@ -223,6 +233,7 @@ class Parts:
             loop=self.loop,
             scope=self.supervisor.scope("transactions"),
             spawn=self.spawn,
+            ended=self.figures.coordinators.transactions,
         )
         self.verification = TransactionVerification(
             self.broker_id,
@@ -265,6 +276,9 @@ class Parts:
             now=self.loop.time,
             scope=scope,
         )
+        self.controller = Controller(
+            self.cluster, self.membership, self.topic_configs, config=self.config, clock=self.clock, now=self.loop.time
+        )
         self.sessions = ReplicaSessions(self.replicas, self.image, self.loop.time)
         self.participation = Participation(
             scope,
@@ -272,9 +286,7 @@ class Parts:
             self.membership,
             self.replica_changes,
             config=self.config,
-            controller=Controller(
-                self.cluster, self.membership, self.topic_configs, config=self.config, clock=self.clock, now=self.loop.time
-            ),
+            controller=self.controller,
             leaderships=Leaderships(self.replicas, self.image, self.membership, proposals, self.loop.time, self.config.now),
             resignations=resignations,
             fetchers=ReplicaFetchers(following),
@@ -321,6 +333,7 @@ class Parts:
             disk=self.host.disk,
             loop=self.loop,
             in_processes=self.host.worker_processes,
+            figures=self.figures.disk,
         )
         self.housekeeping = Housekeeping(
             self.replicas,
@@ -335,7 +348,7 @@ class Parts:
         )
         self.replica_changes.on_removed.append(self.housekeeping.on_removed)
 
-    def collectors(self, server: Server) -> list[Collector]:
+    def collectors(self, server: Server, tls: Tls | None) -> list[Collector]:
         """What tells the numbers of all of these."""
         figures = self.figures
         return [
@@ -343,6 +356,13 @@ class Parts:
             PartitionsCollector(
                 self.replicas, figures.gone, figures.writes, figures.network.by_api[ApiKey.PRODUCE], self.sessions
             ),
+            DiskCollector(figures.disk, self.space, self.removal, self.replicas),
+            ReplicationCollector(self.replicas, figures.writes, self.loop.time),
+            ClusterCollector(figures.cluster, self.image, self.membership, self.controller),
+            CoordinatorsCollector(
+                figures.coordinators, self.groups, self.transactions.shards, self.replicas, self.clock, self.host.disk
+            ),
+            SecurityCollector(figures.security, tls),
         ]
 
     def _make_network(self) -> None:
@@ -378,4 +398,10 @@ class Parts:
             Surroundings(image=self.image, replicas=self.replicas, groups=self.groups, is_broker=self.throttling.is_broker),
         )
         self.auto_creation.recorded = self.recorder.auto_created
-        self.access_rules.guard.on_denied = self.audit.note_denial
+        self.access_rules.guard.on_denied = self._on_denied
+
+    def _on_denied(self, denial: Denial) -> None:
+        """Told in the audit trail, and counted."""
+        self.figures.security.on_denied(denial)
+        if self.audit is not None:
+            self.audit.note_denial(denial)

@@ -73,6 +73,13 @@ class BrokerMembership:
         now = asyncio.get_running_loop().time()
         return self.lease != 0 and may_act(now, self._renewed_at, self._granted_s, FENCE_AFTER)
 
+    @property
+    def lease_left_s(self) -> float:
+        """For how long others take this broker for alive, should it not be heard of again; 0 without a lease."""
+        if not self.lease:
+            return 0.0
+        return max(0.0, self._renewed_at + self._granted_s - asyncio.get_running_loop().time())
+
     async def join(self, keep: Keep, timeout_s: float = 30.0) -> BrokerRegistration:
         """Register, waiting for the lease of an earlier self to end.  Returns when this broker's own image shows it."""
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from headrace.broker.housekeeping.file_removal import FileRemoval
+from headrace.broker.metrics.figures import DiskFigures
 from headrace.broker.partitions.partition import Partition
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
@@ -51,8 +52,10 @@ class Cleaner:
         disk: Disk,
         loop: asyncio.AbstractEventLoop,
         in_processes: bool,
+        figures: DiskFigures | None = None,
     ) -> None:
         """Worker processes know only the real disk: `in_processes` says whether the logs are on it."""
+        self._figures = figures or DiskFigures()
         self._replicas = replicas
         self._removal = removal
         self._clock = clock
@@ -109,10 +112,13 @@ class Cleaner:
             plan = self._plan(log, partition.high_watermark)
             if plan is None:
                 return False
+            began = self._clock.monotonic()
             result = await self._call_elsewhere(compact, plan)
             await self._put_in_place(partition, log, result)
+            self._figures.on_cleaned(self._clock.monotonic() - began, result.bytes_before, result.bytes_after)
             return True
         except CorruptBatch as error:
+            self._figures.failed_cleanings += 1
             self._given_up.add(partition)
             logger.error(
                 "%s is not compacted any more: %s; `headrace log verify` shows what is broken", partition.identity, error
@@ -120,6 +126,7 @@ class Cleaner:
         except StorageError as error:
             partition.on_storage_failure(error)
         except (OSError, WorkerLost) as error:
+            self._figures.failed_cleanings += 1
             await self._end_worker()
             logger.error("%s could not be compacted and is tried again later: %s", partition.identity, error)
         return False

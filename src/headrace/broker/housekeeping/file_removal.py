@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from headrace.broker.health.disk_space import DiskSpace
+from headrace.broker.metrics.figures import DiskFigures
 from headrace.log.interface import RemovedSegment
 from headrace.model.errors import StorageError
 
@@ -17,7 +18,8 @@ logger = logging.getLogger(__name__)
 class FileRemoval:
     """What waits to be unlinked.  What is left when the broker stops goes at the next start."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, space: DiskSpace) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, space: DiskSpace, figures: DiskFigures | None = None) -> None:
+        self._figures = figures or DiskFigures()
         self._loop = loop
         self._space = space
         self._leaving: list[tuple[float, int, Callable[[], None]]] = []
@@ -27,6 +29,8 @@ class FileRemoval:
     def unlink_soon(self, removed: Sequence[RemovedSegment]) -> None:
         """Let the files of removed segments go."""
         for segment in removed:
+            self._figures.removed_segments[segment.reason] += 1
+            self._figures.removed_bytes[segment.reason] += segment.size_bytes
             logger.info(
                 "removed the segment at offset %d (%d bytes): %s", segment.base_offset, segment.size_bytes, segment.reason
             )
@@ -37,6 +41,10 @@ class FileRemoval:
         due = self._loop.time() + max(0, delay_ms) / 1000
         heappush(self._leaving, (due, next(self._numbers), unlink))
         self._more_leave.set()
+
+    def __len__(self) -> int:
+        """How many files, or sets of files, still wait."""
+        return len(self._leaving)
 
     def make_room(self) -> None:
         """The disk is full: files that wait for their delay to be over go now."""

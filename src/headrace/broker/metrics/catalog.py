@@ -3,13 +3,18 @@
 from types import ModuleType
 
 from headrace.broker.metrics.collecting import Page
-from headrace.broker.metrics.collectors import network, partitions, process
+from headrace.broker.metrics.collectors import cluster, coordinators, disk, network, partitions, process, replication, security
 from headrace.metrics.families import Family
 
 # In the order of the reference: what it is about, and where it is declared.
 SUBJECTS: dict[str, ModuleType] = {
     "Requests, connections and clients": network,
     "Records and logs": partitions,
+    "The disk": disk,
+    "Replication": replication,
+    "Groups and transactions": coordinators,
+    "The cluster, the controller and the store of the metadata": cluster,
+    "Security": security,
     "The process": process,
 }
 # What there may be thousands of.

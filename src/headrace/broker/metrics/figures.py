@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from headrace.metrics.histogram import MICROSECONDS, Distribution, FineSeconds, LongSeconds, Seconds, Sizes
+from headrace.security.authorization.guard import Denial
 
 # What takes no longer than the first bound of the histograms is not put into them one by one: the rest is known.
 SHORT_POWER = Seconds.SHOWN[0]
@@ -161,6 +162,11 @@ class WriteFigures:
         self.batch_bytes = Sizes(range(7, 24, 2))
         self.batch_records = Sizes(range(0, 15, 2))
         self.duplicates = 0
+        # Times that this broker became the leader of a partition, and that the in-sync set changed of one that it led.
+        self.elections_clean = 0
+        self.elections_unclean = 0
+        self.in_sync_shrinks = 0
+        self.in_sync_expansions = 0
         # Batches that were not what their checksum says, by where that was seen; those of producers count as errors of Produce.
         self.corrupt: defaultdict[str, int] = defaultdict(int)
 
@@ -180,26 +186,32 @@ class DiskFigures:
         self.freed_bytes = 0
         self.failed_cleanings = 0
 
+    def on_cleaned(self, seconds: float, before: int, after: int) -> None:
+        """A log was compacted, or expired records taken out of it; it had so many bytes before and after."""
+        self.cleanings.observe(seconds)
+        self.cleaned_bytes += before
+        self.freed_bytes += max(0, before - after)
+
 
 class ClusterFigures:
     """What this broker had to do with the others, and with the store of their metadata."""
 
     def __init__(self) -> None:
-        self.elections_clean = 0
-        self.elections_unclean = 0
-        self.in_sync_shrinks = 0
-        self.in_sync_expansions = 0
         self.round_trips: defaultdict[str, FineSeconds] = defaultdict(FineSeconds)  # by what the store was asked for
         self.round_trip_failures: defaultdict[str, int] = defaultdict(int)
-        self.leases_lost = 0
+
+    def on_round_trip(self, operation: str, seconds: float, succeeded: bool) -> None:
+        """The store of the metadata has answered, or not."""
+        self.round_trips[operation].observe(seconds)
+        if not succeeded:
+            self.round_trip_failures[operation] += 1
 
 
 class CoordinatorFigures:
     """Groups and transactions whose coordinator this broker is."""
 
     def __init__(self) -> None:
-        self.rebalances: defaultdict[str, LongSeconds] = defaultdict(LongSeconds)  # by the group's protocol
-        self.committed_offsets = 0
+        self.rebalances = LongSeconds()  # of groups of the classic protocol
         self.transactions: defaultdict[str, int] = defaultdict(int)  # by how they ended
 
 
@@ -209,6 +221,12 @@ class SecurityFigures:
     def __init__(self) -> None:
         self.sign_ins: defaultdict[tuple[str, str], int] = defaultdict(int)  # by mechanism and outcome
         self.denials: defaultdict[tuple[str, str], int] = defaultdict(int)  # by operation and kind of resource
+
+    def on_sign_in(self, mechanism: str, succeeded: bool) -> None:
+        self.sign_ins[mechanism, "succeeded" if succeeded else "failed"] += 1
+
+    def on_denied(self, denial: Denial) -> None:
+        self.denials[denial.check.operation.name, denial.check.resource_type.name] += 1
 
 
 class Figures:

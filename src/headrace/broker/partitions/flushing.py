@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from headrace.broker.metrics.figures import DiskFigures
 from headrace.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -21,6 +22,8 @@ TIMES_MAX = 5_000  # of the latest flushes, remembered
 
 Item = TypeVar("Item")
 Report = Callable[[str, Exception], None]
+# What was flushed, up to where or why not, and how long it took in seconds.
+Synced = tuple["Flushable", int | StorageError, float]
 
 
 class Flushable(Protocol):
@@ -44,12 +47,12 @@ class FlushTimes:
 
     def __init__(self) -> None:
         self._taken: deque[tuple[float, float]] = deque(maxlen=TIMES_MAX)  # when it ended, seconds for each file
-        self._began: dict[asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]], tuple[float, int]] = {}
+        self._began: dict[asyncio.Future[Sequence[Synced]], tuple[float, int]] = {}
 
-    def begin(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]", files: int, now: float) -> None:
+    def begin(self, job: "asyncio.Future[Sequence[Synced]]", files: int, now: float) -> None:
         self._began[job] = now, files
 
-    def end(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]", now: float) -> None:
+    def end(self, job: "asyncio.Future[Sequence[Synced]]", now: float) -> None:
         began, files = self._began.pop(job)
         self._taken.append((now, (now - began) / files))
 
@@ -68,8 +71,18 @@ def _log(kind: str, error: Exception) -> None:
 class Flusher:
     """Runs flushes so that each partition has at most one under way, and nobody waits for a partition they did not write to."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = FLUSH_THREADS, report: Report = _log) -> None:
-        """`report` hears of callbacks that fail."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        threads: int = FLUSH_THREADS,
+        report: Report = _log,
+        *,
+        figures: DiskFigures | None = None,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        """`report` hears of callbacks that fail; `monotonic` is the clock by which flushes are measured, in any thread."""
+        self._figures = figures or DiskFigures()
+        self._monotonic = monotonic or loop.time
         self._loop = loop
         self._report = report
         self._threads_free = threads
@@ -104,16 +117,19 @@ class Flusher:
             batch = [self._dirty.popitem()[0] for _ in range(count)]
             self._running.update(batch)
             self._threads_free -= 1
-            job = self._loop.run_in_executor(None, _sync_all, batch)
+            job = self._loop.run_in_executor(None, _sync_all, batch, self._monotonic)
             self.times.begin(job, len(batch), self._loop.time())
             job.add_done_callback(self._finish)
 
-    def _finish(self, job: "asyncio.Future[Sequence[tuple[Flushable, int | StorageError]]]") -> None:
+    def _finish(self, job: "asyncio.Future[Sequence[Synced]]") -> None:
         self._threads_free += 1
         self.times.end(job, self._loop.time())
         if job.cancelled():
             return
-        for partition, result in job.result():
+        for partition, result, seconds in job.result():
+            self._figures.flushes.observe(seconds)
+            if isinstance(result, StorageError):
+                self._figures.flush_failures += 1
             self._running.discard(partition)
             if partition in self._again:
                 del self._again[partition]
@@ -133,19 +149,25 @@ class Flusher:
             self._idle.set()
 
 
-def _sync_all(partitions: Sequence[Flushable]) -> Sequence[tuple[Flushable, int | StorageError]]:
-    results: list[tuple[Flushable, int | StorageError]] = []
+def _sync_all(partitions: Sequence[Flushable], monotonic: Callable[[], float]) -> Sequence[Synced]:
+    results: list[Synced] = []
     for partition in partitions:
-        try:
-            results.append((partition, partition.sync()))
-        except StorageError as error:
-            results.append((partition, error))
-        except Exception as error:
-            if not isinstance(error, OSError):
-                # Not the disk's fault but ours: whoever mends it needs to see where.
-                logger.error("the flush of %s failed", partition, exc_info=error)
-            results.append((partition, StorageError(partition, "flush", error)))
+        began = monotonic()
+        result = _synced(partition)
+        results.append((partition, result, monotonic() - began))
     return results
+
+
+def _synced(partition: Flushable) -> int | StorageError:
+    try:
+        return partition.sync()
+    except StorageError as error:
+        return error
+    except Exception as error:
+        if not isinstance(error, OSError):
+            # Not the disk's fault but ours: whoever mends it needs to see where.
+            logger.error("the flush of %s failed", partition, exc_info=error)
+        return StorageError(partition, "flush", error)
 
 
 def portions_for_threads(items: Sequence[Item], threads_max: int) -> list[Sequence[Item]]:

@@ -140,6 +140,7 @@ class Partition:
     def lead(self, state: PartitionState, leadership: Leadership) -> None:
         """Become, or go on as, leader under this state."""
         newly = not self.is_leader or state.leader_epoch != self.state.leader_epoch
+        self._count_change(state, newly=newly)
         self.state = state
         self.leadership = leadership
         self.is_leader = True
@@ -147,6 +148,17 @@ class Partition:
             self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
             self._settle()
         self.advance()
+
+    def _count_change(self, state: PartitionState, *, newly: bool) -> None:
+        figures, before, after = self._figures, len(self.state.isr), len(state.isr)
+        if newly and state.recovering:
+            figures.elections_unclean += 1
+        elif newly:
+            figures.elections_clean += 1
+        elif after < before:
+            figures.in_sync_shrinks += 1
+        elif after > before:
+            figures.in_sync_expansions += 1
 
     def follow(self, state: PartitionState) -> None:
         """Become, or go on as, follower; whoever waits here must look for the leader."""

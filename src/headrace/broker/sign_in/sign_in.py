@@ -38,7 +38,16 @@ Mechanisms = dict[str, Callable[[], Exchange]]
 class SignIns:
     """Of a broker that has SASL listeners.  Raises SettingError when what is set cannot work."""
 
-    def __init__(self, config: BrokerConfig, image: CurrentImage, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        image: CurrentImage,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        count: Callable[[str, bool], None] = lambda mechanism, succeeded: None,
+    ) -> None:
+        """`count` is told of each sign-in: by which mechanism, and whether it succeeded."""
+        self.count = count
         self.loop = loop
         self.clock = clock
         self.credentials = Credentials(image)
@@ -145,7 +154,10 @@ class SignIn:
         try:
             reply = await self._common.computed(self.session, token)
             if reply.refused is not None:
+                self._common.count(self.session.mechanism or "", False)
                 await self._common.punish(reply.refused, origin, self.session.mechanism)
+            elif self.session.state is State.SIGNED_IN:
+                self._common.count(self.session.mechanism or "", True)
             return reply
         finally:
             self.is_busy = False

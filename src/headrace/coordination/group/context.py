@@ -1,6 +1,6 @@
 """What every decision about a group works with: settings, deadlines, the cluster's topics, and a place for what it decides."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,9 @@ class Context:
     timers: Timers = field(default_factory=Timers)
     topics: TopicCatalog = field(default_factory=TopicCatalog)
     own_settings: Mapping[str, GroupSettings] = field(default_factory=dict)  # of groups that have some, kept current by the owner
+
+    # Called with how long a rebalance took, in milliseconds.
+    on_rebalanced: Callable[[int], None] = lambda taken_ms: None
 
     def settings_of(self, group_id: str) -> GroupSettings:
         return self.own_settings.get(group_id, self.settings)

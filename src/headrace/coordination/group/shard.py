@@ -6,7 +6,7 @@ offsets change only by replaying entries; of a classic group the log holds what 
 happens in between is forgotten with the shard.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from headrace.coordination.decision import Decision, Token
@@ -69,12 +69,17 @@ class GroupShard:
         settings: GroupSettings,
         topics: TopicCatalog | None = None,
         own_settings: Mapping[str, GroupSettings] | None = None,
+        on_rebalanced: Callable[[int], None] = lambda taken_ms: None,
     ) -> None:
-        """`own_settings` are those of single groups; whoever hands them in keeps them current."""
+        """`own_settings` are those of single groups; whoever hands them in keeps them current.  `on_rebalanced` hears how long
+        each rebalance of a classic group took, in milliseconds."""
         self.groups: dict[str, Group] = {}
         self.offsets = offsets.OffsetStore()
         self._context = Context(
-            settings, topics=topics or TopicCatalog(), own_settings={} if own_settings is None else own_settings
+            settings,
+            topics=topics or TopicCatalog(),
+            own_settings={} if own_settings is None else own_settings,
+            on_rebalanced=on_rebalanced,
         )
         # None while the log is replayed.
         self._serving_since_ms: int | None = None
@@ -386,7 +391,10 @@ class GroupShard:
         if not isinstance(group, ClassicGroup):
             group = ClassicGroup(group_id=entry.group_id)
             self.groups[entry.group_id] = group
+        since_ms, group.rebalancing_since_ms = group.rebalancing_since_ms, None
         group.restore(entry.value)
+        if since_ms is not None and group.state_timestamp_ms is not None:
+            self._context.on_rebalanced(max(0, group.state_timestamp_ms - since_ms))
 
     def _replay_removal(self, entry: GroupEpochEntry | MemberEntry) -> None:
         group = self.groups.get(entry.group_id)

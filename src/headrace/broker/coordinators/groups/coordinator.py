@@ -4,7 +4,7 @@ Keeps its shards' view of the cluster's topics and of groups' own settings curre
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from headrace.broker.coordinators.groups.entries import GroupEntryCodec
@@ -42,7 +42,9 @@ class GroupCoordinator:
         disk: Disk,
         loop: asyncio.AbstractEventLoop,
         scope: Scope,
+        on_rebalanced: Callable[[int], None] = lambda taken_ms: None,
     ) -> None:
+        self._on_rebalanced = on_rebalanced
         self._cluster = cluster
         self._settings = group_settings(config)
         self._own_settings: dict[str, GroupSettings] = {}
@@ -64,7 +66,7 @@ class GroupCoordinator:
         self.shards.close()
 
     def _make_shard(self) -> GroupShard:
-        return GroupShard(self._settings, self._catalog, self._own_settings)
+        return GroupShard(self._settings, self._catalog, self._own_settings, self._on_rebalanced)
 
     def _partition_of(self, group_id: str) -> int:
         return coordinating_partition(self._cluster.image, CONSUMER_OFFSETS, group_id)

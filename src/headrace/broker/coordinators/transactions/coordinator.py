@@ -4,6 +4,7 @@ Has markers written once their decision is committed.
 """
 
 import asyncio
+from collections import defaultdict
 
 from headrace.broker.cluster.peers import Peers
 from headrace.broker.coordinators.led_shard import LedShard, ShardContext
@@ -20,6 +21,7 @@ from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.supervision.supervision import Scope, Spawn
 from headrace.coordination.transaction.requests import TransactionSettings
 from headrace.coordination.transaction.shard import TransactionShard
+from headrace.coordination.transaction.state import TransactionState
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.metadata.cluster import ClusterMetadata
@@ -33,6 +35,10 @@ def transaction_settings(config: BrokerConfig) -> TransactionSettings:
         transactional_id_expiration_ms=config["transactional.id.expiration.ms"],
         two_phase_commit_enable=config["transaction.two.phase.commit.enable"],
     )
+
+
+# How a transaction ended, in a word.
+ENDINGS = {TransactionState.COMPLETE_COMMIT: "committed", TransactionState.COMPLETE_ABORT: "aborted"}
 
 
 class TransactionCoordinator:
@@ -51,8 +57,10 @@ class TransactionCoordinator:
         loop: asyncio.AbstractEventLoop,
         scope: Scope,
         spawn: Spawn,
+        ended: "defaultdict[str, int] | None" = None,
     ) -> None:
-        """`spawn` runs what is done once."""
+        """`spawn` runs what is done once; in `ended` transactions are counted by how they ended."""
+        self._ended = ended if ended is not None else defaultdict(int)
         self._cluster = cluster
         self._settings = transaction_settings(config)
         # Replies, markers, verifications, producer ids: all who wait for anything in a transaction.
@@ -93,5 +101,7 @@ class TransactionCoordinator:
     def _on_markers_written(self, led: LedShard[TransactionShard], transactional_id: str) -> None:
         """Requests that waited for them may go on.  Their answers wait until everything before them is committed anyway."""
         found = led.shard.get(transactional_id)
+        if found is not None and found.state in ENDINGS:
+            self._ended[ENDINGS[found.state]] += 1
         if found is None or not found.prepared:
             self.waiting.answer(MarkersOf(led.index, transactional_id), None)

@@ -49,6 +49,8 @@ def prepare(group: ClassicGroup, context: Context, outcome: Outcome, now: Moment
     context.timers.cancel(TimerKey(Timer.SYNC, group.group_id))
     group.is_initial_rebalance = group.state is ClassicState.EMPTY
     group.move_to(ClassicState.PREPARING, now.wall_ms)
+    if group.rebalancing_since_ms is None:
+        group.rebalancing_since_ms = now.wall_ms
     if group.is_initial_rebalance:
         _begin_initial_delay(group, context, now)
     elif group.has_all_joined:

@@ -77,6 +77,8 @@ class ClassicGroup:
     protocol: str | None = None
     leader: str | None = None
     state_timestamp_ms: int | None = None
+    # When the rebalance under way began; None where there is none, or where another coordinator saw it begin.
+    rebalancing_since_ms: int | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     # Ids given out under KIP-394 whose owners have not come back yet.
