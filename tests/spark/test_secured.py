@@ -4,18 +4,23 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
+from headrace import Admin
 from headrace.cli.cluster.acl import TEMPLATES, ClientKind
 from headrace.cli.main import run
+from headrace.spark.options.options import sink_options
 from headrace.spark.pipeline.catalog import find_pipeline, load_transform
 from headrace.spark.pipeline.file import load_pipeline_file
 from headrace.spark.pipeline.run import start
+from headrace.spark.sink import exactly_once
+from headrace.spark.sink.exactly_once import Delivery, write_exactly_once
 from headrace.testing import Broker
 
-TOPICS = ("in", "out", "statistics")
+TOPICS = {"in": 2, "out": 2, "once": 1}
 DELIVERY = "copies"
 
 
@@ -24,7 +29,7 @@ def secured() -> Iterator[Broker]:
     settings = {"authorizer": "acl", "super.users": "User:root", "auto.create.topics.enable": False}
     with Broker(tls=True, users={"root": "secret", "spark": "hidden"}, settings=settings, memory=False) as broker:
         admin = AdminClient(broker.client_config("root"))
-        for made in admin.create_topics([NewTopic(f"job-{name}", 2, 1) for name in TOPICS]).values():
+        for made in admin.create_topics([NewTopic(f"job-{name}", count, 1) for name, count in TOPICS.items()]).values():
             made.result(30)
         for option, resource, _ in TEMPLATES[ClientKind.SPARK]:
             filled = resource.format(topic="job-*", id=DELIVERY, group="*")
@@ -51,6 +56,21 @@ def test_a_sink_writes_and_both_ways_of_reading_read(spark: SparkSession, secure
     assert values(spark, secured, "job-in", "librdkafka") == expected
     principals = secured.run(lambda real: {str(each.principal) for each in real.server.connections})
     assert "User:spark" in principals
+
+
+def test_a_task_writes_exactly_once_with_these_rights_and_its_batch_is_skipped_the_next_time(secured: Broker) -> None:
+    given = sink_options(options(secured, topic="job-once", delivery="exactly-once"))
+    delivery = Delivery(name=DELIVERY, batch_id=0, task=0)
+    try:
+        for expected in (2, 0):
+            rows = iter([pa.record_batch([pa.array([b"one", b"two"])], names=["value"])])
+            assert write_exactly_once(rows, given, delivery).rows == expected
+    finally:
+        exactly_once._sessions.clear()
+
+    with Admin(profile=str(secured.profile("root"))) as admin:
+        ends = admin.offsets("job-once", "latest")
+    assert sum(ends.values()) == 3, "two records and what ends their transaction"
 
 
 def test_a_stream_writes_exactly_once(spark: SparkSession, secured: Broker, tmp_path: Path) -> None:
