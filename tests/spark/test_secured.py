@@ -18,10 +18,10 @@ from headrace.spark.pipeline.file import load_pipeline_file
 from headrace.spark.pipeline.run import start
 from headrace.spark.sink import exactly_once
 from headrace.spark.sink.exactly_once import Delivery, write_exactly_once
+from headrace.spark.sink.writer import GROUP_PREFIX
 from headrace.testing import Broker
 
 TOPICS = {"in": 2, "out": 2, "once": 1}
-DELIVERY = "copies"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def secured() -> Iterator[Broker]:
         for made in admin.create_topics([NewTopic(f"job-{name}", count, 1) for name, count in TOPICS.items()]).values():
             made.result(30)
         for option, resource, _ in TEMPLATES[ClientKind.SPARK]:
-            filled = resource.format(topic="job-*", id=DELIVERY, group="*")
+            filled = resource.format(topic="job-*", id="unused", group="unused")
             words = shlex.split(f"acl allow --user spark {option} '{filled}'")
             assert run(["--profile", str(broker.profile("root")), *words]) == 0
         yield broker
@@ -60,7 +60,7 @@ def test_a_sink_writes_and_both_ways_of_reading_read(spark: SparkSession, secure
 
 def test_a_task_writes_exactly_once_with_these_rights_and_its_batch_is_skipped_the_next_time(secured: Broker) -> None:
     given = sink_options(options(secured, topic="job-once", delivery="exactly-once"))
-    delivery = Delivery(name=DELIVERY, batch_id=0, task=0)
+    delivery = Delivery(name=f"{GROUP_PREFIX}-once", batch_id=0, task=0)
     try:
         for expected in (2, 0):
             rows = iter([pa.record_batch([pa.array([b"one", b"two"])], names=["value"])])
@@ -77,7 +77,7 @@ def test_a_stream_writes_exactly_once(spark: SparkSession, secured: Broker, tmp_
     source = (
         spark.readStream.format("headrace").options(**options(secured, subscribe="job-in", startingOffsets="earliest")).load()
     )
-    sink = options(secured, topic="job-out", delivery="exactly-once", deliveryId=DELIVERY)
+    sink = options(secured, topic="job-out", delivery="exactly-once")
     query = (
         source.select("value")
         .writeStream.format("headrace")

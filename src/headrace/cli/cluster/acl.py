@@ -337,8 +337,8 @@ TEMPLATES: dict[ClientKind, tuple[tuple[str, str, str], ...]] = {
     ClientKind.SPARK: (
         ("--read", "{topic}", "for the source, which keeps offsets in its checkpoint and is in no group"),
         ("--write", "{topic}", "for the sink"),
-        ("--write", "transaction:{id}*", "for the sink that writes exactly once; the id is its deliveryId"),
-        ("--read", "group:{id}*", "exactly once: under this group it keeps which batches are written"),
+        ("--write", "transaction:headrace-sink-*", "for the sink that writes exactly once, whose ids begin so"),
+        ("--read", "group:headrace-sink-*", "exactly once: under such a group it keeps which batches are written"),
         ("--read", "__headrace_deliveries", "exactly once: the topic of that group's offsets"),
         ("--create", "__headrace_deliveries", "exactly once: which is made the first time"),
     ),
