@@ -193,11 +193,20 @@ class ClusterMetadata:
         await self._submit(plan)
 
     async def _submit(self, plan: Plan) -> None:
+        is_current = False
         for _ in range(ATTEMPTS_MAX):
             writes = plan(self.image)
-            if await self._commit_all(writes):
+            if not writes and not is_current:
+                # Whoever finds nothing to do may not have heard yet of what there is: no condition of a write will tell.
+                await self.catch_up()
+                is_current = True
+            elif await self._commit_all(writes):
                 return
         raise _contended()
+
+    async def catch_up(self) -> None:
+        """Return when the image has everything that was written before this call, by whomever."""
+        await self._commit_all([ConditionalWrite((), ())])
 
     async def _commit_all(self, writes: Sequence[ConditionalWrite]) -> bool:
         result = TransactionResult(True, 0)

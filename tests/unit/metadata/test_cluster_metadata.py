@@ -1,13 +1,14 @@
 """One broker's view of the metadata, on every kind of store, and several brokers on one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.controller.changes import Change, TopicConfigsChanged, TopicCreated, TopicDeleted, TopicGrew
-from headrace.controller.entries import BrokerRegistration, Event, Put
+from headrace.controller.entries import BrokerRegistration, Condition, ConditionalWrite, Event, Operation, Put
 from headrace.controller.image import ClusterImage
 from headrace.controller.topics import TopicSpec, clean_up
 from headrace.host.entropy import SystemEntropy
@@ -15,7 +16,7 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.sqlite import SqliteStore
-from headrace.metadata.store import MetadataStore
+from headrace.metadata.store import MetadataStore, TransactionResult, WatchBatch
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.testing.tasks import keep
 
@@ -176,6 +177,53 @@ def test_of_two_brokers_that_make_one_topic_one_is_told_that_it_exists(open_stor
 
         assert len(refused) == 1
         assert refused[0].code is ErrorCode.TOPIC_ALREADY_EXISTS
+        await other.close()
+
+    tell(open_store, story)
+
+
+class LateStore:
+    """Lets a broker hear of what others wrote only when it is told to."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.may_hear = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def transact(self, conditions: Sequence[Condition], operations: Sequence[Operation]) -> TransactionResult:
+        self.asked.set()
+        return await self._store.transact(conditions, operations)
+
+    async def watch(self, prefix: str, start_revision: int) -> AsyncIterator[WatchBatch]:
+        async for batch in self._store.watch(prefix, start_revision):
+            await self.may_hear.wait()
+            yield batch
+
+
+def test_a_broker_that_finds_nothing_to_do_makes_sure_that_it_has_heard_everything(open_store: OpenStore) -> None:
+    async def story(view: ClusterMetadata) -> None:
+        late: Any = LateStore(view.store)
+        late.may_hear.set()
+        other = await open_view(late)
+        late.may_hear.clear()
+        late.asked.clear()
+        await view.create_topic(spec(view))
+        seen: list[bool] = []
+
+        def plan(image: ClusterImage) -> list[ConditionalWrite]:
+            seen.append("t" in image.topics)
+            return []
+
+        async def tell_later() -> None:
+            await late.asked.wait()
+            late.may_hear.set()
+
+        await asyncio.gather(other.submit(plan), tell_later())
+
+        assert seen == [False, True]
         await other.close()
 
     tell(open_store, story)

@@ -14,7 +14,7 @@ async def handle(request: CreateAclsRequest, context: RequestContext, cluster: C
     rules = [each for each in read if isinstance(each, AclRule)]
     failure = None
     try:
-        await cluster.submit(lambda image: create_acls(image, rules))
+        await cluster.submit(lambda image: create_acls(rules))
     except RequestError as error:
         failure = error
     return CreateAclsResponse(results=tuple(_result(failure if isinstance(each, AclRule) else each) for each in read))

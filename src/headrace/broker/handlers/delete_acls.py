@@ -37,6 +37,8 @@ async def _delete(cluster: ClusterMetadata, wanted: AclFilter) -> list[AclRule]:
         removed[:], writes = delete_acls(image, wanted)
         return writes
 
+    # A filter may find what was made a moment ago at another broker.
+    await cluster.catch_up()
     await cluster.submit(plan)
     return removed
 

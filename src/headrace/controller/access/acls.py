@@ -11,11 +11,10 @@ from headrace.model.access.acls import AclFilter, AclRule, check_filter
 OPERATIONS_MAX: Final = 100  # a store takes no more at once
 
 
-def create_acls(image: ClusterImage, rules: Iterable[AclRule]) -> list[ConditionalWrite]:
-    """Make rules, each of which was checked.  One that there is already changes nothing.  No condition is needed: the key is the
-    rule, so whoever else makes it makes the same."""
-    keys = {acl_key(rule): rule for rule in rules}
-    return _writes(Put(key, encode_rule(rule)) for key, rule in keys.items() if key not in image.acls)
+def create_acls(rules: Iterable[AclRule]) -> list[ConditionalWrite]:
+    """Make rules, each of which was checked.  No condition is needed: the key is the rule, so others make the same.
+    One that there is already is written again: it may be gone by now where this broker has not heard of it."""
+    return _writes(Put(key, encode_rule(rule)) for key, rule in {acl_key(rule): rule for rule in rules}.items())
 
 
 def delete_acls(image: ClusterImage, wanted: AclFilter) -> tuple[list[AclRule], list[ConditionalWrite]]:
