@@ -19,7 +19,7 @@ _given: ContextVar[tuple[str, ...]] = ContextVar("given", default=())
 
 
 def forget_way() -> None:
-    """An invocation begins: nothing is chosen yet."""
+    """An invocation begins or ends: nothing is chosen."""
     _profile.set(None)
     _properties.set({})
     _given.set(())
@@ -42,9 +42,10 @@ def use_profile(named: str) -> None:
     _properties.set(way_to(None, {"profile": named}).properties)
 
 
-def _choose_profile(value: str | None) -> str | None:
+def _choose_profile(context: typer.Context, value: str | None) -> str | None:
     if value is not None:
         _profile.set(value)
+        context.find_root().call_on_close(forget_way)
     return value
 
 
@@ -57,6 +58,7 @@ def _choose_address(context: typer.Context, value: str) -> str:
     # An address that is not one is the command's to refuse.
     way = way_to(DEFAULT_BOOTSTRAP if is_given else None, {"profile": _profile.get()}, takes_default=True)
     _properties.set(way.properties)
+    context.find_root().call_on_close(forget_way)
     return value if is_given else way.bootstrap
 
 
@@ -76,8 +78,9 @@ def _is_typed(context: typer.Context) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _take_properties(value: list[str] | None) -> list[str] | None:
+def _take_properties(context: typer.Context, value: list[str] | None) -> list[str] | None:
     _given.set(tuple(value or ()))
+    context.find_root().call_on_close(forget_way)
     return value
 
 
