@@ -10,21 +10,19 @@ from dataclasses import replace
 from headrace.broker.audit.acts.act import Act, ActsOf, PartitionOutcome, Surroundings, by_topic, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.identity import NO_TOPIC_ID
+from headrace.model.identity import NO_TOPIC_ID, TopicPartition
 from headrace.security.audit.events import Activity, Resource, ValueChange
 from headrace.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from headrace.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from headrace.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
-Partition = tuple[str, int]
-
 
 def _group(name: str) -> Resource:
     return Resource("GROUP", name)
 
 
-def _committed(around: Surroundings, group_id: str) -> dict[Partition, int]:
+def _committed(around: Surroundings, group_id: str) -> dict[TopicPartition, int]:
     """The group's offsets as they are now; none where another broker looks after it, which will refuse the act then."""
     try:
         offsets = around.groups.serving(around.groups.partition_of(group_id)).shard.offsets
@@ -48,9 +46,7 @@ def delete_groups(around: Surroundings, request: DeleteGroupsRequest, context: R
                 resources=(_group(result.group_id),),
                 error=outcome(result.error_code),
                 detail=result.error_message or "",
-                changes=tuple(
-                    ValueChange(f"{topic}-{index}: offset", offset, None) for (topic, index), offset in offsets.items()
-                ),
+                changes=tuple(ValueChange(f"{partition}: offset", offset, None) for partition, offset in offsets.items()),
             )
 
     return acts_of
@@ -68,7 +64,9 @@ def offset_delete(around: Surroundings, request: OffsetDeleteRequest, context: R
             PartitionOutcome(
                 topic.name,
                 result.error_code,
-                ValueChange(_offset(result.partition_index), before.get((topic.name, result.partition_index)), None),
+                ValueChange(
+                    _offset(result.partition_index), before.get(TopicPartition(topic.name, result.partition_index)), None
+                ),
             )
             for topic in response.topics
             for result in topic.partitions
@@ -89,12 +87,14 @@ def offset_commit(around: Surroundings, request: OffsetCommitRequest, context: R
         return topic.name if topic_id == NO_TOPIC_ID else names.get(topic_id, str(topic_id))  # type: ignore[attr-defined]
 
     after = {
-        (name_of(topic), each.partition_index): each.committed_offset for topic in request.topics for each in topic.partitions
+        TopicPartition(name_of(topic), each.partition_index): each.committed_offset
+        for topic in request.topics
+        for each in topic.partitions
     }
 
     def acts_of(response: OffsetCommitResponse) -> Iterator[Act]:
         outcomes = (
-            _commit(name_of(topic), result.partition_index, result.error_code, before, after)
+            _commit(TopicPartition(name_of(topic), result.partition_index), result.error_code, before, after)
             for topic in response.topics
             for result in topic.partitions
         )
@@ -105,10 +105,10 @@ def offset_commit(around: Surroundings, request: OffsetCommitRequest, context: R
 
 
 def _commit(
-    topic: str, index: int, code: int, before: Mapping[Partition, int], after: Mapping[Partition, int]
+    partition: TopicPartition, code: int, before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]
 ) -> PartitionOutcome:
-    change = ValueChange(_offset(index), before.get((topic, index)), after.get((topic, index)))
-    return PartitionOutcome(topic, code, change)
+    change = ValueChange(_offset(partition.partition), before.get(partition), after.get(partition))
+    return PartitionOutcome(partition.topic, code, change)
 
 
 def _goes_back(change: ValueChange) -> bool:
