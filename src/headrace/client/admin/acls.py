@@ -10,12 +10,12 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ConfigResource,
     ResourcePatternType,
 )
 from confluent_kafka.admin import ResourceType as ClientResourceType
 
+from headrace.client.librdkafka import new_admin
 from headrace.model.access.acls import AclFilter, AclRule, Operation, PatternType, Permission, ResourceType
 from headrace.model.access.principals import parse_principal
 
@@ -27,7 +27,7 @@ class RuleAdmin:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         """`properties` are librdkafka's."""
-        self._client = AdminClient(dict(properties))
+        self._client = new_admin(properties)
 
     def create(self, rules: Iterable[AclRule]) -> None:
         """Make rules; those that are there already stay."""

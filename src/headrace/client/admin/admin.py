@@ -15,7 +15,6 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from confluent_kafka import OFFSET_END, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -61,10 +60,9 @@ from headrace.client.errors import (
     InvalidArgument,
     TopicExists,
     TopicNotFound,
-    refused_settings,
     translate,
 )
-from headrace.client.logs import librdkafka_log
+from headrace.client.librdkafka import AdminClient, new_admin
 from headrace.client.security.connecting import way_to
 from headrace.client.security.options import SecurityOptions, check_names
 from headrace.model.errors import ErrorCode
@@ -111,10 +109,7 @@ class Admin:
         patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
         self._contact = FirstContact(self._config, patience, self._timeout)
         self._last_error: str | None = None
-        try:
-            self._client: AdminClient | None = AdminClient({"error_cb": self._note_error, **self._config}, logger=librdkafka_log)
-        except KafkaException as error:
-            raise refused_settings(error) from None
+        self._client: AdminClient | None = new_admin({"error_cb": self._note_error, **self._config})
 
     # Topics
 

@@ -10,12 +10,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer as Librdkafka
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.errors import passes
-from headrace.client.logs import librdkafka_log
+from headrace.client.librdkafka import Consumer, new_consumer
 from headrace.model.identity import TopicPartition
 
 AGAIN_S = 0.1
@@ -33,9 +32,8 @@ def committed_notes(
     config: Mapping[str, Any], group: str, places: Iterable[TopicPartition], timeout: float
 ) -> dict[TopicPartition, tuple[int, str | None]]:
     """The same, each offset with the metadata that was committed beside it."""
-    asking = Librdkafka(
+    asking = new_consumer(
         {
-            "logger": librdkafka_log,
             **config,
             "group.id": group,
             "enable.auto.commit": False,
@@ -57,7 +55,7 @@ def committed_notes(
     return {TopicPartition(each.topic, each.partition): (each.offset, each.metadata) for each in answers if each.offset >= 0}
 
 
-def _ask(asking: Librdkafka, wanted: list[ClientPartition], deadline: float) -> list[ClientPartition]:
+def _ask(asking: Consumer, wanted: list[ClientPartition], deadline: float) -> list[ClientPartition]:
     while True:
         try:
             answers: list[ClientPartition] = asking.committed(wanted, timeout=max(0.1, deadline - time.monotonic()))

@@ -3,12 +3,13 @@
 from typing import Any, Final
 
 from confluent_kafka.admin import (
-    AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+
+from headrace.client.librdkafka import new_admin
 
 ITERATIONS: Final = 4096
 SECONDS_MAX: Final = 15.0
@@ -20,7 +21,7 @@ class Users:
 
     def __init__(self, properties: dict[str, Any]) -> None:
         """Takes librdkafka's properties."""
-        self._client = AdminClient(properties)
+        self._client = new_admin(properties)
 
     def all(self) -> dict[str, dict[str, int]]:
         """By name: the mechanisms of each, with their iterations."""

@@ -14,15 +14,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
-from confluent_kafka import Consumer as Librdkafka
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.arguments import Config
 from headrace.client.consumer.offsets import Offsets, Positions
 from headrace.client.consumer.starting_point import BeyondTheEnd
-from headrace.client.errors import BrokerTimeout, refused_settings, translate
+from headrace.client.errors import BrokerTimeout, translate
 from headrace.client.fair_lock import FairLock
-from headrace.client.logs import librdkafka_log, log
+from headrace.client.librdkafka import Consumer as Librdkafka
+from headrace.client.librdkafka import new_consumer
+from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 
 BUSY_AFTER_S = 1.0  # a reader that has not polled for so long is busy, and is stood in for
@@ -76,12 +77,7 @@ class Membership:
         self._stopping = threading.Event()
         self._closed = False
         self._keeper: threading.Thread | None = None
-        try:
-            self.client = Librdkafka(
-                {**config, "error_cb": self._note_error, "on_commit": self._note_commit}, logger=librdkafka_log
-            )
-        except KafkaException as error:
-            raise refused_settings(error) from None
+        self.client = new_consumer({**config, "error_cb": self._note_error, "on_commit": self._note_commit})
 
     # Starting and ending
 

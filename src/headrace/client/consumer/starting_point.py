@@ -10,7 +10,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
-from confluent_kafka import Consumer as Librdkafka
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.arguments import Moment, timestamp_ms
@@ -18,6 +17,7 @@ from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.settings import Start
 from headrace.client.errors import NO_TOPIC, InvalidArgument, TopicNotFound, translate
 from headrace.client.fair_lock import FairLock
+from headrace.client.librdkafka import Consumer as Librdkafka
 from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import KafkaException
-from confluent_kafka import Producer as Librdkafka
 
 from headrace.client.arguments import topic_name, whole_number
 from headrace.client.errors import BrokerTimeout, InvalidArgument, TopicNotFound
+from headrace.client.librdkafka import Producer as Librdkafka
 
 AGE_S = 60.0
 ASK_S = 1.0

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from headrace.client.admin.full_disks import full_disks, in_words
 from headrace.client.admin.wire_admin import WireAdmin
 from headrace.client.errors import LIMITS, HeadraceError
-from headrace.client.logs import librdkafka_log
+from headrace.client.librdkafka import new_admin
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 MAKE_ROOM = "free some room there, or have topics keep less (retention.ms, retention.bytes, `headrace topic purge`)"
@@ -83,7 +83,7 @@ class Refusals:
     def _ask(self, topic: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
-            client = AdminClient({"logger": librdkafka_log, **self._config})
+            client = new_admin(self._config)
             (future,) = client.describe_configs([resource], request_timeout=ASK_S).values()
             return {name: entry.value for name, entry in future.result(ASK_S).items() if entry.value is not None}
         except (KafkaException, TimeoutError, ValueError):

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Producer as Librdkafka
 
 from headrace.client.contact import FirstContact
-from headrace.client.errors import refused_settings
-from headrace.client.logs import librdkafka_log, log
+from headrace.client.librdkafka import Producer as Librdkafka
+from headrace.client.librdkafka import new_producer
+from headrace.client.logs import log
 from headrace.client.producer.receipts import serving
 
 SLICE_S = 0.1
@@ -30,10 +30,7 @@ def open_client(config: dict[str, Any], note_error: Callable[[KafkaError], None]
         if (note := noting()) is not None:
             note(error)
 
-    try:
-        return Librdkafka({**config, "error_cb": on_error}, logger=librdkafka_log)
-    except KafkaException as error:
-        raise refused_settings(error) from None
+    return new_producer({**config, "error_cb": on_error})
 
 
 def serve(client: Librdkafka, stopping: threading.Event, contact: FirstContact) -> None:

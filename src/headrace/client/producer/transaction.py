@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Producer as Librdkafka
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.consumer.feed import feed_of
@@ -27,6 +26,7 @@ from headrace.client.errors import (
     WrongState,
     translate,
 )
+from headrace.client.librdkafka import Producer as Librdkafka
 from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
 
