@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Properties, Yes, attempt, client_properties
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Properties, Yes, client_properties
 from headrace.cli.failure import Failure
 from headrace.cli.output import confirm, counted, remark, show_json, show_table
 from headrace.model.access.acls import (
@@ -167,7 +167,7 @@ def _make(
         except RequestError as error:
             raise typer.BadParameter(str(error.message)) from None
     admin = _admin(bootstrap, properties)
-    attempt("make the rules", bootstrap, lambda: admin.create(rules))
+    admin.create(rules)
     for rule in rules:
         remark(f"Made: {rule}.")
 
@@ -207,9 +207,9 @@ def list_rules(
     """Show the rules there are."""
     principal = None if user is None else str(read_principal(user))
     admin = _admin(bootstrap, properties)
-    rules = attempt("list the rules", bootstrap, lambda: admin.find(AclFilter(principal=principal)))
+    rules = admin.find(AclFilter(principal=principal))
     if not rules:
-        _require_authorizer(admin, bootstrap)
+        _require_authorizer(admin)
     if as_json:
         show_json([_as_json(rule) for rule in rules])
     elif not rules:
@@ -260,9 +260,9 @@ def remove(
         for right in rights
     ] or [AclFilter(principal=str(principal))]
     admin = _admin(bootstrap, properties)
-    if not rights and (found := attempt("list the rules", bootstrap, lambda: admin.find(filters[0]))):
+    if not rights and (found := admin.find(filters[0])):
         confirm(f"Remove all {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
-    removed = attempt("remove the rules", bootstrap, lambda: admin.remove(filters))
+    removed = admin.remove(filters)
     for rule in removed:
         remark(f"Removed: {rule}.")
     if not removed:
@@ -289,8 +289,8 @@ def check(
         raise typer.BadParameter(f"{patterns[0]} is many; ask about one.")
     subject = Subject(read_principal(user), address="" if host == ANY_HOST else host)
     admin = _admin(bootstrap, properties)
-    settings = _require_authorizer(admin, bootstrap)
-    rules = attempt("list the rules", bootstrap, lambda: admin.find(AclFilter()))
+    settings = _require_authorizer(admin)
+    rules = admin.find(AclFilter())
     authorizer = Authorizer(
         AclIndex(rules),
         parse_super_users(settings.get("super.users", "")),
@@ -303,9 +303,9 @@ def check(
         raise typer.Exit(1)
 
 
-def _require_authorizer(admin: "RuleAdmin", bootstrap: str) -> dict[str, str]:
+def _require_authorizer(admin: "RuleAdmin") -> dict[str, str]:
     """The settings of a broker, which has to hold to rules.  librdkafka finds none, and no error, on one that does not."""
-    settings = attempt("read the settings of a broker", bootstrap, admin.broker_settings)
+    settings = admin.broker_settings()
     if settings.get("authorizer", "acl") == "none" and not settings.get("authorizer.class.name"):
         raise Failure("this cluster holds to no rules: everybody may do everything. Set authorizer=acl on every broker.")
     return settings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Properties, attempt, client_properties
+from headrace.cli.connection import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Properties, client_properties
 from headrace.cli.failure import Failure
 from headrace.cli.output import remark, show_json, show_table
 
@@ -39,9 +39,9 @@ def add(
         _add_to_stopped(data, name, _password(password_file))
         return
     users = _users(bootstrap, properties)
-    if name in _all(users, bootstrap):
+    if name in users.all():
         raise Failure(f"{name} is there already; change the password with `headrace user password {name}`.")
-    _set(users, bootstrap, name, _password(password_file))
+    users.set_password(name, _password(password_file))
     remark(f"Added {name}.")
 
 
@@ -54,16 +54,16 @@ def password(
 ) -> None:
     """Change a user's password.  Who is signed in with the old one stays so until the session ends."""
     users = _users(bootstrap, properties)
-    if name not in _all(users, bootstrap):
+    if name not in users.all():
         raise Failure(f"there is no user {name}; add one with `headrace user add {name}`.")
-    _set(users, bootstrap, name, _password(password_file))
+    users.set_password(name, _password(password_file))
     remark(f"Changed the password of {name}.")
 
 
 @app.command("list")
 def list_users(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
     """Show the users, and by which mechanisms they may sign in."""
-    found = _all(_users(bootstrap, properties), bootstrap)
+    found = _users(bootstrap, properties).all()
     rows = [(name, mechanism, iterations) for name in sorted(found) for mechanism, iterations in sorted(found[name].items())]
     if as_json:
         show_json([{"user": user, "mechanism": mechanism, "iterations": iterations} for user, mechanism, iterations in rows])
@@ -77,10 +77,10 @@ def list_users(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
 def remove(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
     """Remove a user.  Who is signed in stays so until the session ends."""
     users = _users(bootstrap, properties)
-    found = _all(users, bootstrap).get(name)
+    found = users.all().get(name)
     if not found:
         raise Failure(f"there is no user {name}.")
-    attempt(f"remove the user {name}", bootstrap, lambda: users.remove(name, set(found)))
+    users.remove(name, set(found))
     remark(f"Removed {name}.")
 
 
@@ -88,14 +88,6 @@ def _users(bootstrap: str, properties: list[str] | None) -> "Users":
     from headrace.client.admin.users import Users
 
     return Users(client_properties(bootstrap, properties))
-
-
-def _all(users: "Users", bootstrap: str) -> dict[str, dict[str, int]]:
-    return attempt("list the users", bootstrap, users.all)
-
-
-def _set(users: "Users", bootstrap: str, name: str, secret: str) -> None:
-    attempt(f"change the user {name}", bootstrap, lambda: users.set_password(name, secret))
 
 
 def _add_to_stopped(data: Path, name: str, secret: str) -> None:

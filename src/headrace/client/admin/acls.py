@@ -1,8 +1,7 @@
-"""Rules of who may do what, by way of librdkafka, so that they can be made wherever a client can sign in.
+"""Rules of who may do what, by way of librdkafka, so that they can be made wherever a client can sign in."""
 
-Its errors are the caller's to translate."""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka.admin import (
@@ -15,7 +14,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import ResourceType as ClientResourceType
 
-from headrace.client.librdkafka import new_admin
+from headrace.client.librdkafka import attempt, new_admin
 from headrace.model.access.acls import AclFilter, AclRule, Operation, PatternType, Permission, ResourceType
 from headrace.model.access.principals import parse_principal
 
@@ -28,26 +27,36 @@ class RuleAdmin:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         """`properties` are librdkafka's."""
         self._client = new_admin(properties)
+        self._bootstrap = str(properties["bootstrap.servers"])
 
     def create(self, rules: Iterable[AclRule]) -> None:
         """Make rules; those that are there already stay."""
-        for made in self._client.create_acls([_binding(rule) for rule in rules]).values():
-            made.result(SECONDS_MAX)
+        bindings = [_binding(rule) for rule in rules]
+        self._each("make the rules", lambda: self._client.create_acls(bindings).values())
 
     def find(self, wanted: AclFilter) -> list[AclRule]:
         """The rules that a filter finds."""
-        return [_rule(binding) for binding in self._client.describe_acls(_filter(wanted)).result(SECONDS_MAX)]
+        (found,) = self._each("list the rules", lambda: [self._client.describe_acls(_filter(wanted))])
+        return [_rule(binding) for binding in found]
 
     def remove(self, filters: Iterable[AclFilter]) -> list[AclRule]:
         """Remove the rules that filters find; which those were."""
-        answers = self._client.delete_acls([_filter(wanted) for wanted in filters]).values()
-        return [_rule(binding) for answer in answers for binding in answer.result(SECONDS_MAX)]
+        bindings = [_filter(wanted) for wanted in filters]
+        removed = self._each("remove the rules", lambda: self._client.delete_acls(bindings).values())
+        return [_rule(binding) for found in removed for binding in found]
 
     def broker_settings(self) -> dict[str, str]:
         """The settings of one broker, on which decisions depend, too."""
+        (found,) = self._each("read the settings of a broker", self._ask_for_settings)
+        return {name: entry.value or "" for name, entry in found.items()}
+
+    def _ask_for_settings(self) -> Iterable[Future[Any]]:
         broker = min(self._client.list_topics(timeout=SECONDS_MAX).brokers)
-        (answer,) = self._client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values()
-        return {name: entry.value or "" for name, entry in answer.result(SECONDS_MAX).items()}
+        return self._client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values()
+
+    def _each(self, action: str, ask: Callable[[], Iterable[Future[Any]]]) -> list[Any]:
+        """The answers to one request; the first error among them is raised."""
+        return attempt(action, self._bootstrap, lambda: [answer.result(SECONDS_MAX) for answer in ask()])
 
 
 def _binding(rule: AclRule) -> AclBinding:

@@ -9,7 +9,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.client.librdkafka import new_admin
+from headrace.client.librdkafka import attempt, new_admin
 
 ITERATIONS: Final = 4096
 SECONDS_MAX: Final = 15.0
@@ -17,15 +17,17 @@ MECHANISMS: Final = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
 
 
 class Users:
-    """The users of a cluster.  Errors are librdkafka's."""
+    """The users of a cluster."""
 
     def __init__(self, properties: dict[str, Any]) -> None:
         """Takes librdkafka's properties."""
         self._client = new_admin(properties)
+        self._bootstrap = str(properties["bootstrap.servers"])
 
     def all(self) -> dict[str, dict[str, int]]:
         """By name: the mechanisms of each, with their iterations."""
-        found = self._client.describe_user_scram_credentials().result(SECONDS_MAX)
+        asked = self._client.describe_user_scram_credentials
+        found = attempt("list the users", self._bootstrap, lambda: asked().result(SECONDS_MAX))
         return {
             name: {_title(info.mechanism): info.iterations for info in user.scram_credential_infos}
             for name, user in found.items()
@@ -34,18 +36,17 @@ class Users:
     def set_password(self, name: str, password: str) -> None:
         """Add a user, or give one another password."""
         secret = password.encode()
-        self._alter(
-            name,
-            [UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, ITERATIONS), secret) for mechanism in MECHANISMS],
-        )
+        credentials = [ScramCredentialInfo(mechanism, ITERATIONS) for mechanism in MECHANISMS]
+        self._alter("change", name, [UserScramCredentialUpsertion(name, each, secret) for each in credentials])
 
     def remove(self, name: str, mechanisms: set[str]) -> None:
         """Take these mechanisms of a user away."""
         kept = [mechanism for mechanism in MECHANISMS if _title(mechanism) in mechanisms]
-        self._alter(name, [UserScramCredentialDeletion(name, mechanism) for mechanism in kept])
+        self._alter("remove", name, [UserScramCredentialDeletion(name, mechanism) for mechanism in kept])
 
-    def _alter(self, name: str, alterations: list[Any]) -> None:
-        self._client.alter_user_scram_credentials(alterations)[name].result(SECONDS_MAX)
+    def _alter(self, verb: str, name: str, alterations: list[Any]) -> None:
+        alter = self._client.alter_user_scram_credentials
+        attempt(f"{verb} the user {name}", self._bootstrap, lambda: alter(alterations)[name].result(SECONDS_MAX))
 
 
 def _title(mechanism: Any) -> str:
