@@ -1,12 +1,11 @@
-"""How the client commands reach a broker: the options they share, the SDK's administration, and librdkafka's own clients.
+"""How the client commands reach a broker: the options they share, and the SDK's administration and clients.
 
-The SDK and confluent-kafka are imported inside the functions: `headrace --help` and `headrace serve` do not pay for them.
+The SDK is imported inside the functions: `headrace --help` and `headrace serve` do not pay for them.
 """
 
 import logging
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,16 +14,16 @@ from headrace.cli.output import remark
 from headrace.cli.way import DEFAULT_BOOTSTRAP, Bootstrap, Properties, chosen_properties, key_values
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka import KafkaError
 
     from headrace.client.admin.admin import Admin
     from headrace.client.admin.descriptions import TopicDescription
     from headrace.client.admin.wire_admin import WireAdmin
+    from headrace.client.librdkafka import Consumer, Producer
     from headrace.client.positions import Position
 
 REQUEST_TIMEOUT_S = 15.0
 
-Result = TypeVar("Result")
 __all__ = ["DEFAULT_BOOTSTRAP", "Bootstrap", "Properties", "key_values"]  # what commands need of `way`, beside what is here
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
@@ -55,27 +54,16 @@ def open_wire_admin(bootstrap: str) -> "WireAdmin":
 
 def consumer_client(bootstrap: str, properties: list[str] | None = None, **more: Any) -> "Consumer":
     """A consumer; settings with their dots written as underscores."""
-    from confluent_kafka import Consumer
+    from headrace.client.librdkafka import new_consumer
 
-    return _created(Consumer, {**_dotted(more), **client_properties(bootstrap, properties)})
+    return new_consumer({**_dotted(more), **client_properties(bootstrap, properties)})
 
 
 def producer_client(bootstrap: str, properties: list[str] | None = None, **more: Any) -> "Producer":
     """A producer; settings with their dots written as underscores."""
-    from confluent_kafka import Producer
+    from headrace.client.librdkafka import new_producer
 
-    return _created(Producer, {**_dotted(more), **client_properties(bootstrap, properties)})
-
-
-def _created(client: Callable[[dict[str, Any]], Result], properties: dict[str, Any]) -> Result:
-    from confluent_kafka import KafkaException
-
-    from headrace.client.errors import refused_settings
-
-    try:
-        return client(properties)
-    except KafkaException as error:
-        raise refused_settings(error) from None
+    return new_producer({**_dotted(more), **client_properties(bootstrap, properties)})
 
 
 def _dotted(more: dict[str, Any]) -> dict[str, Any]:
@@ -126,18 +114,6 @@ def require_reachable(bootstrap: str, properties: list[str] | None = None) -> No
             f"no broker answers at {reasons or repr(bootstrap)}. "
             "Start one with `headrace serve`, or name another with --bootstrap."
         )
-
-
-def attempt(action: str, bootstrap: str, call: Callable[[], Result]) -> Result:
-    """Run a call of librdkafka; its error becomes the SDK's, about an `action` in words that follow "could not"."""
-    from confluent_kafka import KafkaException
-
-    from headrace.client.errors import translate
-
-    try:
-        return call()
-    except KafkaException as error:
-        raise translate(error.args[0], action, bootstrap) from None
 
 
 def sentence(error: "KafkaError") -> str:

@@ -30,9 +30,8 @@ from headrace.cli.topics.consume import Printer, assign_at
 from headrace.model.names import AUDIT
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-
     from headrace.client.admin.admin import Admin
+    from headrace.client.librdkafka import Consumer
     from headrace.client.positions import Position
 
 COLUMNS: Final = ("time", "who", "from", "action", "on", "outcome", "details")

@@ -18,7 +18,6 @@ from headrace.cli.connection import (
     Bootstrap,
     Properties,
     TopicName,
-    attempt,
     chosen_partitions,
     consumer_client,
     existing_topic,
@@ -30,9 +29,8 @@ from headrace.cli.topics.record_format import Line, line_format
 from headrace.model.time_to_live import is_expired
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-
     from headrace.client.admin.admin import Admin
+    from headrace.client.librdkafka import Consumer
     from headrace.client.positions import Position
 
 POLL_S = 0.1
@@ -163,6 +161,8 @@ class Printer:
         self.next_commit = time.monotonic() + COMMIT_EVERY_S
 
     def run(self) -> None:
+        from headrace.client.librdkafka import attempt
+
         if self.ends == {} and not self.commits:
             return
         while not self._done():
@@ -217,6 +217,8 @@ class Printer:
             self.left -= 1
 
     def _commit(self) -> None:
+        from headrace.client.librdkafka import attempt
+
         self.next_commit = time.monotonic() + COMMIT_EVERY_S
         printed, self.uncommitted = self.uncommitted, {}
         for message in printed.values():

@@ -28,7 +28,7 @@ from headrace.cli.output import counted, remark, show_json
 from headrace.model.time_to_live import TTL_HEADER
 
 if TYPE_CHECKING:
-    from confluent_kafka import Producer
+    from headrace.client.librdkafka import Producer
 
 DELIVERY_TIMEOUT_MS = 30_000
 PATIENCE_S = 1.5  # before the brokers are asked what is wrong
