@@ -50,9 +50,9 @@ class RuleAdmin:
         (found,) = self._each("read the settings of a broker", self._ask_for_settings)
         return {name: entry.value or "" for name, entry in found.items()}
 
-    def _ask_for_settings(self) -> Iterable[Future[Any]]:
+    def _ask_for_settings(self) -> list[Future[Any]]:
         broker = min(self._client.list_topics(timeout=SECONDS_MAX).brokers)
-        return self._client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values()
+        return list(self._client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values())
 
     def _each(self, action: str, ask: Callable[[], Iterable[Future[Any]]]) -> list[Any]:
         """The answers to one request; the first error among them is raised."""
