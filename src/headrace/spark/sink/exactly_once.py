@@ -22,10 +22,11 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.errors import HeadraceError, passes
+from headrace.client.librdkafka import new_consumer
 from headrace.client.security.connecting import CONNECTION_PROPERTIES
 from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import Cluster
@@ -197,7 +198,7 @@ class _Ledger:
 
     def __init__(self, connection: Mapping[str, str], delivery: Delivery) -> None:
         properties = dict(connection) | {"group.id": delivery.group, "isolation.level": "read_committed"}
-        self._consumer = Consumer(properties, logger=client_logger)
+        self._consumer = new_consumer(properties, client_logger)
         self._delivery = delivery
 
     @property

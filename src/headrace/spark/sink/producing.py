@@ -8,10 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from headrace.client.contact import FirstContact
-from headrace.client.errors import FENCED, translate
+from headrace.client.errors import FENCED, InvalidArgument, translate
+from headrace.client.librdkafka import new_producer
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import DeliveryError, FencedError
 from headrace.spark.options.names import wrong_client_property
@@ -59,9 +60,9 @@ class RecordProducer:
         named = {ALIASES.get(name, name): value for name, value in client.items() if name != "isolation.level"}
         properties = PRODUCER_PROPERTIES | named | {"on_delivery": self._reported, "error_cb": self._trouble}
         try:
-            self.client = Producer(properties, logger=client_logger)
-        except KafkaException as error:
-            raise wrong_client_property(error.args[0].str()) from None
+            self.client = new_producer(properties, client_logger)
+        except InvalidArgument as error:
+            raise wrong_client_property(str(error)) from None
 
     def close(self) -> None:
         """Let go of threads and connections now.  The client refers back to us, so it would otherwise wait for the collector."""

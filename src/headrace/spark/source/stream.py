@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from headrace.client.errors import InvalidArgument
+from headrace.client.librdkafka import Consumer, new_consumer
 from headrace.model.identity import TopicPartition
 from headrace.spark.client_log import client_logger
 from headrace.spark.cluster import Cluster
@@ -149,12 +151,11 @@ class _Planner:
         offsets = [ClientPartition(one.topic, one.partition, offset) for one, offset in done.positions.items()]
         try:
             if self._group is None:
-                self._group = Consumer(
-                    dict(self._options.client) | {"group.id": self._options.group_id} | GROUP_PROPERTIES, logger=client_logger
-                )
+                properties = dict(self._options.client) | {"group.id": self._options.group_id} | GROUP_PROPERTIES
+                self._group = new_consumer(properties, client_logger)
             self._group.commit(offsets=offsets, asynchronous=True)
             self._committed = dict(done.positions)
-        except KafkaException as error:
+        except (KafkaException, InvalidArgument) as error:
             logger.warning("the position could not be committed to group %s: %s", self._options.group_id, error)
 
     def close(self) -> None:

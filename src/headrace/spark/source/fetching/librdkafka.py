@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.client.errors import GROUP_REFUSED, NO_TOPIC, BrokerTimeout, TopicNotFound
+from headrace.client.librdkafka import Consumer, new_consumer
 from headrace.model.time_to_live import is_expired
 from headrace.spark.client_log import client_logger
 from headrace.spark.errors import HeadraceSparkError
@@ -56,7 +57,7 @@ def read_through_librdkafka(read: RangeRead, start: int) -> Iterator[pa.RecordBa
 
 def _connect(read: RangeRead) -> Consumer:
     properties = CONSUMER_PROPERTIES | dict(read.client) | {"group.id": f"{read.group_id_prefix}-{uuid.uuid4()}"}
-    return Consumer(properties, logger=client_logger)
+    return new_consumer(properties, client_logger)
 
 
 def _batches(consumer: Consumer, read: RangeRead, start: int) -> Iterator[pa.RecordBatch]:
