@@ -8,10 +8,12 @@ import random
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from confluent_kafka import Producer
+from headrace.client.errors import BufferFull, HeadraceError
+from headrace.client.producer.producer import Producer
 
 TOPICS = ("demo.orders", "demo.payments")
 CUSTOMERS = ("ada", "alan", "barbara", "dennis", "edsger", "grace", "ken", "margaret")
@@ -46,7 +48,7 @@ class Generator:
     """Sends events at a steady rate in a thread until told to stop."""
 
     def __init__(self, bootstrap: str, per_second: int) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
+        self._producer = Producer(bootstrap, keys=str, linger=0.02, when_full="raise", librdkafka={"log_level": 0})
         self._per_second = per_second
         self._began = 0.0
         self._stop = threading.Event()
@@ -60,7 +62,8 @@ class Generator:
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(10)
-        self._producer.flush(5)
+        with suppress(HeadraceError):  # the brokers may have gone already
+            self._producer.close(5)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -75,15 +78,14 @@ class Generator:
             while number < due:
                 self._send(number, dice)
                 number += 1
-            self._producer.poll(0)
             self._stop.wait(0.02)
 
     def _send(self, number: int, dice: random.Random) -> None:
         topic, key, value, kind = event(number, time.time(), dice)
         try:
-            self._producer.produce(topic, value, key)
-        except BufferError:
-            self._producer.poll(0.1)  # the broker is slow: the demo shows that as a lower rate
+            self._producer.send(topic, value, key=key)
+        except BufferFull:
+            self._stop.wait(0.1)  # the broker is slow: the demo shows that as a lower rate
             return
         self._sent.counts[topic] += 1
         if kind in self._sent.counts:

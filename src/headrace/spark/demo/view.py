@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, Message
 from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from headrace.client.consumer.consumer import Consumer
 from headrace.client.deadletter.deadletter import PREFIX
+from headrace.client.errors import HeadraceError
+from headrace.client.records.record import Record
 from headrace.spark.pipeline.metrics import QueryFigures
 
 WINDOWS_SHOWN = 10
@@ -37,16 +39,9 @@ class Watcher:
 
     def __init__(self, bootstrap: str, results: str, letters: Sequence[str]) -> None:
         self._results = results
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "demo-view",
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "log_level": 0,
-            }
+        self._consumer = Consumer[bytes, bytes](
+            [results, *letters], bootstrap=bootstrap, group="demo-view", librdkafka={"log_level": 0}
         )
-        self._consumer.subscribe([results, *letters])
         self._stop = threading.Event()
         self.seen = Seen()
         self._thread = threading.Thread(target=self._run, name="demo-view", daemon=True)
@@ -61,18 +56,22 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for message in self._consumer.consume(500, 0.3):
-                if message.error() is None:
-                    self._take(message)
+            try:
+                records = self._consumer.batch(500, 0.3)
+            except HeadraceError:
+                self._stop.wait(0.3)  # the pipeline reads from the same brokers, and is who tells
+                continue
+            for record in records:
+                self._take(record)
 
-    def _take(self, message: Message) -> None:
-        if message.topic() == self._results:
+    def _take(self, record: Record[bytes, bytes]) -> None:
+        if record.topic == self._results:
             self.seen.window_count += 1
-            self.seen.windows.append(json.loads(message.value()))
+            self.seen.windows.append(json.loads(record.value))
             return
-        facts = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
+        facts = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
         self.seen.letter_count += 1
-        value = (message.value() or b"").decode(errors="backslashreplace")[:40]
+        value = (record.value or b"").decode(errors="backslashreplace")[:40]
         self.seen.letters.append((facts.get(f"{PREFIX}topic", "?"), value, facts.get(f"{PREFIX}reason", "?")))
 
 
