@@ -147,6 +147,31 @@ def test_only_the_sdk_administers_through_librdkafka() -> None:
     assert not beside
 
 
+def names_of_librdkafka(path: Path) -> Iterator[str]:
+    """What a file takes from confluent-kafka, by name; the whole of it stands for everything in it."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "confluent_kafka")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "confluent_kafka":
+            yield from (alias.name for alias in node.names)
+
+
+def is_client_of_librdkafka(name: str) -> bool:
+    return name.startswith("confluent_kafka") or name.endswith(("Producer", "Consumer", "Client", "Impl"))
+
+
+def test_librdkafkas_clients_are_made_in_one_place() -> None:
+    """`new_producer`, `new_consumer` and `new_admin` are for the SDK, the commands and Spark alike.  Only the programs that judge
+    a broker go without the SDK: they must not fail where it does."""
+    makers = [
+        str(path.relative_to(SOURCE))
+        for path in modules()
+        if package_of(path) != "testing" and any(map(is_client_of_librdkafka, names_of_librdkafka(path)))
+    ]
+
+    assert makers == ["headrace/client/librdkafka.py"]
+
+
 def test_only_tests_examples_and_benchmarks_import_the_testing_package() -> None:
     users = [
         str(path.relative_to(SOURCE))
