@@ -33,6 +33,7 @@ from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.reading import SLICE_S, Reader
 from headrace.client.consumer.settings import COOPERATIVE, DELIVERIES, Start, check_start, configuration, topics_or_partitions
 from headrace.client.consumer.starting_point import StartingPoint
+from headrace.client.consumer.wanted import Wanted
 from headrace.client.contact import FirstContact
 from headrace.client.deadletter.deadletter import DeadLetters, check_dead_letters
 from headrace.client.errors import DecodeFailed, InvalidArgument, WrongState
@@ -120,10 +121,9 @@ class Consumer(Generic[K, V]):
         self.group = group
         self.delivery = delivery
         self.dead_letters = dead_letters
-        self._topics, partitions = topics_or_partitions(topics)
+        names, partitions = topics_or_partitions(topics)
         self._timeout = seconds("timeout", timeout, at_least=0.1)
         patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
-        self._waits_for_topics = missing_topics == "wait"
         choice("missing_topics", missing_topics, ("raise", "wait"))
         _check(group, delivery, start, partitions)
         plain_function_or_none("on_assigned", on_assigned, "a list of TopicPartition")
@@ -148,7 +148,8 @@ class Consumer(Generic[K, V]):
         formats = codec("keys", keys), codec("values", values)
         self._membership = self._join(config, interval, on_assigned, on_revoked)
         self._offsets = self._membership.offsets
-        self._reader = self._open_reader(partitions, formats, FirstContact(config, patience), on_undecodable)
+        wanted = Wanted(names, partitions, self._starting_point, waits_for_topics=missing_topics == "wait", timeout=self._timeout)
+        self._reader = self._open_reader(wanted, formats, FirstContact(config, patience), on_undecodable)
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
         self._feed = Feed(self._reader, way=self._way, group=self.group, timeout=self._timeout)
@@ -178,7 +179,7 @@ class Consumer(Generic[K, V]):
 
     def _open_reader(
         self,
-        partitions: list[TopicPartition],
+        wanted: Wanted,
         formats: tuple[Codec, Codec],
         contact: FirstContact,
         on_undecodable: Callable[[DecodeFailed], object] | None,
@@ -186,8 +187,7 @@ class Consumer(Generic[K, V]):
         return Reader(
             self._membership,
             self._starting_point,
-            topics=self._topics,
-            partitions=partitions,
+            wanted,
             way=self._way,
             group=self.group,
             keys=formats[0],
@@ -195,7 +195,6 @@ class Consumer(Generic[K, V]):
             commits_first=self.delivery == "at_most_once" and self.group is not None,
             timeout=self._timeout,
             contact=contact,
-            waits_for_topics=self._waits_for_topics,
             on_undecodable=on_undecodable,
             dead_letters=self.dead_letters,
         )

@@ -8,7 +8,7 @@ reads at a time.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from headrace.client.consumer.membership import Membership
 from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.starting_point import StartingPoint
+from headrace.client.consumer.wanted import Wanted
 from headrace.client.contact import FirstContact
 from headrace.client.errors import (
     GROUP_REFUSED,
@@ -25,11 +26,9 @@ from headrace.client.errors import (
     BrokerTimeout,
     DecodeFailed,
     HeadraceError,
-    TopicNotFound,
     passes,
     translate,
 )
-from headrace.client.logs import log
 from headrace.client.push.handlers import refuse_unrun
 from headrace.client.records.record import (
     Record,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 CHUNK = 500  # records fetched from librdkafka at once
 SLICE_S = 0.1  # how long Ctrl-C and close() wait at most for a poll to end
-UNKNOWN_TOPIC_PATIENCE_S = 1.0  # of a topic that was there, or is waited for
 JOIN_PATIENCE_S = 10.0
 STUCK_PATIENCE_S = 0.5
 OffsetSource = Callable[[frozenset[TopicPartition]], Positions]
@@ -63,9 +61,8 @@ class Reader:
         self,
         membership: Membership,
         starting_point: StartingPoint,
+        wanted: Wanted,
         *,
-        topics: list[str],
-        partitions: list[TopicPartition],
         way: Way,
         group: str | None,
         keys: Codec,
@@ -73,7 +70,6 @@ class Reader:
         commits_first: bool,
         timeout: float,
         contact: FirstContact,
-        waits_for_topics: bool,
         on_undecodable: Callable[[DecodeFailed], object] | None,
         dead_letters: DeadLetters | None,
     ) -> None:
@@ -84,8 +80,7 @@ class Reader:
         # A database that keeps the offsets beside its data says here where to read on (see exactly_once).
         self.offset_source: OffsetSource | None = None
         self.stopping = False
-        self._topics = topics
-        self._partitions = partitions
+        self._wanted = wanted
         self._way, self._bootstrap = way, way.bootstrap
         self._group = group
         self._keys = keys
@@ -94,13 +89,10 @@ class Reader:
         self._commits_first = commits_first
         self._timeout = timeout
         self._contact = contact
-        self._waits_for_topics = waits_for_topics
         self._on_undecodable = on_undecodable
         self._dead_letters = dead_letters
         self._started = False
-        self._told_of_missing = False
         self._held_back: Exception | None = None  # what the next fetch raises
-        self._unknown_since: float | None = None
         self._stuck_since: float | None = None
 
     def next(self, timeout: float | None) -> Record[Any, Any] | None:
@@ -326,7 +318,7 @@ class Reader:
         if not messages:
             self.membership.check_broker(self._timeout)
             self._get_unstuck()
-            self._check_topics()
+            self._wanted.check()
         return messages
 
     def _sort(self, messages: list[Message]) -> None:
@@ -356,39 +348,11 @@ class Reader:
         elif self._group is None and error.name() == GROUP_REFUSED:
             return
         elif error.name() in NO_TOPIC:
-            self._unknown_since = self._unknown_since or time.monotonic()
+            self._wanted.note_unknown()
         elif message.topic() is None and error.code() in RETRIABLE:
             self._stuck_since = self._stuck_since or time.monotonic()
         elif not passes(error):
-            raise translate(error, f"read {', '.join(self._topics) or 'the partitions'}", self._bootstrap)
-
-    def _check_topics(self) -> None:
-        """A topic that is just being created is unknown for a moment; one that stays unknown is an error, or waited for."""
-        since = self._unknown_since
-        if since is None or time.monotonic() - since < min(self._timeout, UNKNOWN_TOPIC_PATIENCE_S):
-            return
-        self._unknown_since = None
-        if not self._there_are_all_topics():
-            self._unknown_since = time.monotonic()
-
-    def _there_are_all_topics(self) -> bool:
-        """False where a topic is missing and is to be waited for; without that, TopicNotFound."""
-        try:
-            self.starting_point.all_partitions(self._names)
-        except TopicNotFound as missing:
-            if not self._waits_for_topics:
-                raise
-            if not self._told_of_missing:
-                log.warning("%s", str(missing).partition(";")[0] + "; waiting for it")
-                self._told_of_missing = True
-            return False
-        self._told_of_missing = False
-        return True
-
-    @property
-    def _names(self) -> list[str]:
-        """The topics that are asked for by name, and not by a pattern."""
-        return [name for name in self._topics if not name.startswith("^")] or sorted({each.topic for each in self._partitions})
+            raise translate(error, f"read {self._wanted}", self._bootstrap)
 
     def _get_unstuck(self) -> None:
         """librdkafka says so and then does nothing more when a coordinator that has just moved refuses to tell committed offsets:
@@ -469,34 +433,22 @@ class Reader:
         if self.stopping:
             return False
         try:
-            complete = self._there_are_all_topics()
+            is_complete = self._wanted.is_there()
         except RuntimeError:
             if self.stopping:  # closed by another thread: librdkafka's client has gone
                 return False
             raise
         if self._group is not None:
-            self.membership.subscribe(self._topics)
-            self._unknown_since = None if complete else time.monotonic()
-        elif complete:
-            there = self.starting_point.all_partitions(self._names)
-            self.membership.assign(self.starting_point(self._named_among(there) if self._partitions else there))
+            self.membership.subscribe(self._wanted.topics)
+            if not is_complete:
+                self._wanted.note_unknown()
+        elif is_complete:
+            self.membership.assign(self.starting_point(self._wanted.located()))
         else:
             time.sleep(wait)
             return False
         self._started = True
         return True
-
-    def _named_among(self, there: list[ClientPartition]) -> list[ClientPartition]:
-        """Those asked for by number.  librdkafka would wait in silence for one that is not there."""
-        counts = Counter(each.topic for each in there)
-        for each in self._partitions:
-            if not 0 <= each.partition < counts[each.topic]:
-                raise TopicNotFound(
-                    f"topics={each} does not exist; topic '{each.topic}' has the partitions 0 to {counts[each.topic] - 1}",
-                    code=3,
-                    name="UNKNOWN_TOPIC_OR_PART",
-                )
-        return [ClientPartition(each.topic, each.partition) for each in self._partitions]
 
     def wait_until_joined(self) -> None:
         """A group takes a while to form, and nobody means that by silence.  What comes meanwhile is there for the next call.
