@@ -7,7 +7,9 @@ TYPE_CHECKING = False  # checkers take this name for True; to import it from `ty
 
 if TYPE_CHECKING:
     from headrace.client.admin.admin import Admin
-    from headrace.client.aio import AsyncAdmin, AsyncConsumer, AsyncProducer
+    from headrace.client.aio.admin import AsyncAdmin
+    from headrace.client.aio.consumer import AsyncConsumer
+    from headrace.client.aio.producer import AsyncProducer
     from headrace.client.consumer.consumer import Consumer
     from headrace.client.deadletter.backoff import Backoff
     from headrace.client.deadletter.deadletter import DeadLetters
@@ -63,9 +65,9 @@ _ERRORS = (
 )
 _HOMES = {
     "Admin": "headrace.client.admin.admin",
-    "AsyncAdmin": "headrace.client.aio",
-    "AsyncConsumer": "headrace.client.aio",
-    "AsyncProducer": "headrace.client.aio",
+    "AsyncAdmin": "headrace.client.aio.admin",
+    "AsyncConsumer": "headrace.client.aio.consumer",
+    "AsyncProducer": "headrace.client.aio.producer",
     "Backoff": "headrace.client.deadletter.backoff",
     "Consumer": "headrace.client.consumer.consumer",
     "DeadLetters": "headrace.client.deadletter.deadletter",
