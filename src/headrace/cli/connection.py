@@ -106,7 +106,7 @@ def require_reachable(bootstrap: str, properties: list[str] | None = None) -> No
     reasons = ", ".join(f"{address} ({reason})" for address, reason in why.items())
     if is_there and reasons:
         remark(f"Waiting for an answer from {reasons}.")
-        contact = FirstContact({"bootstrap.servers": bootstrap, **key_values(properties, "--property")}, ATTEMPT_S)
+        contact = FirstContact({"bootstrap.servers": bootstrap, **connection_settings(properties)}, ATTEMPT_S)
         contact.silent = SILENT  # has been told
         contact.require()
     elif not is_there:

@@ -10,12 +10,13 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from headrace import Admin, BrokerTimeout
+from headrace import Admin, BrokerTimeout, SecurityFailed
 from headrace.cli.connection import require_reachable
 from headrace.cli.failure import Failure
-from headrace.client.broker_connection import BrokerConnection, Endpoint
+from headrace.client.broker_connection import TLS_ALERT, BrokerConnection, Endpoint
 from headrace.client.contact import SILENT, FirstContact, look_for_broker
 
+TLS_HANDSHAKE = b"\x16"
 Serve = Callable[[socket.socket], object]
 
 
@@ -122,6 +123,22 @@ def test_who_says_nothing_is_waited_for_with_a_word_and_given_up_with_a_sentence
 
     assert caplog.text.count(f"waiting for an answer from {address} ({SILENT})") == 1
     assert capsys.readouterr().err.count(f"Waiting for an answer from {address} ({SILENT}).") == 1
+
+
+def test_a_command_waits_for_a_slow_broker_in_the_way_its_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[bytes] = []
+
+    def refuses_the_second_time(connection: socket.socket) -> None:
+        began.append(connection.recv(1))
+        if len(began) > 1:
+            connection.sendall(TLS_ALERT + bytes((3, 0, 2, 2, 40)))
+
+    monkeypatch.setattr("headrace.client.contact.SIGN_IN_S", 0.1)
+    monkeypatch.setattr("headrace.cli.connection.chosen_properties", lambda: {"security.protocol": "SSL"})
+    with server(refuses_the_second_time) as address, pytest.raises(SecurityFailed):
+        require_reachable(address)
+
+    assert began == [TLS_HANDSHAKE, TLS_HANDSHAKE]
 
 
 def test_one_that_answers_late_is_a_broker_all_the_same() -> None:
