@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from typing import Any
 
 import pytest
@@ -228,6 +229,30 @@ def test_redaction_keeps_the_shape_of_what_is_no_secret() -> None:
 )
 def test_a_secret_beside_its_name_is_always_hidden(secret: str, shape: str) -> None:
     assert secret not in redacted_text(f"before {shape.format(secret)} after").replace("before", "").replace("after", "")
+
+
+@pytest.mark.parametrize("text", ["://:", "://x:", "-eyJ", "-eyJaaaaa", "password=\"", "bearer ", "-----BEGIN ", "SCRAM-SHA-1"])
+def test_a_text_made_to_be_slow_to_look_through_is_not(text: str) -> None:
+    """It may be the name of one who did not get in, and is looked through on the loop."""
+    began = time.process_time()
+
+    redacted_text(text * (64_000 // len(text)))
+
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x-eyJhbGciOi.eyJzdWIi.c2ln",
+        "eyJab.eyJhbGciOi.eyJzdWIi",
+        "a://b:c://user:eyJzdWIi@host",
+        "://a:eyJzdWIi@b ://c:d",
+    ],
+)
+def test_a_secret_is_hidden_amid_what_looks_like_the_beginning_of_another(text: str) -> None:
+    assert HIDDEN in redacted_text(text)
+    assert "eyJzdWIi" not in redacted_text(text)
 
 
 def test_the_first_is_told_at_once_and_those_like_it_together() -> None:

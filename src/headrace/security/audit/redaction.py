@@ -15,11 +15,23 @@ _SECRET_NAME: Final = re.compile(
     r"|private[._-]?key|keystore[._]key|stored[._]?key|server[._]?key|api[._-]?key|access[._-]?key",
     re.IGNORECASE,
 )
+
+
+def _hidden_token(found: re.Match[str]) -> str:
+    return HIDDEN if found[1] else found[0]
+
+
+def _hidden_in_address(found: re.Match[str]) -> str:
+    return f"{found[1]}{HIDDEN}@" if found[2] else found[0]
+
+
+# Texts may be a stranger's: none is looked at longer than its length is worth.  So what begins like a secret is taken as a whole,
+# and whether it is one is decided then.
 _SECRETS: Final = (
     # A private key in PEM, also one that is cut off.
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
     # A token, with or without what is said before it.
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"), HIDDEN),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{5,}+(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?"), _hidden_token),
     (re.compile(r"(\bbearer\s+)\S+", re.IGNORECASE), rf"\1{HIDDEN}"),
     # SCRAM-SHA-512=[iterations=8192,password=alice]
     (re.compile(r"(SCRAM-SHA-\d+\s*=\s*)\[[^\]]*\]?"), rf"\1{HIDDEN}"),
@@ -32,7 +44,7 @@ _SECRETS: Final = (
         rf"\1{HIDDEN}",
     ),
     # https://user:password@host
-    (re.compile(r"(://[^\s:/@]*:)[^\s@]+@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(://[^\s:/@]*+:)[^\s@]++(@?)"), _hidden_in_address),
 )
 
 
