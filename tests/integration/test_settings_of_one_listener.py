@@ -37,8 +37,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def broker(authority: Authority) -> Iterator[Broker]:
     given = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,OUTSIDE://127.0.0.1:0,INSIDE://127.0.0.1:0,PEOPLE://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:SSL,INSIDE:SSL,PEOPLE:SASL_SSL",
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", "OUTSIDE", "INSIDE", "PEOPLE", "KNOWN")),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:SSL,INSIDE:SSL,PEOPLE:SASL_SSL,KNOWN:SSL",
+        "listener.name.known.ssl.client.auth": "required",
         "ssl.keystore.location": authority.of_host("outside.example"),
         "headrace.ssl.sni.keystore.locations": f"{authority.of_host('other.example')},{authority.of_host('*.many.example')}",
         "ssl.truststore.location": authority.file,
@@ -67,6 +68,18 @@ def call_by(wrapped: ssl.SSLSocket, bootstrap: str, request: Any, version: int) 
         client.socket.close()
         client.socket = wrapped
         return client.call(request, version)
+
+
+@pytest.mark.parametrize("host", ["outside.example", "other.example", "a.many.example"])
+def test_whichever_host_clients_ask_for_their_own_certificates_are_checked(
+    broker: Broker, authority: Authority, tmp_path: Path, host: str
+) -> None:
+    bootstrap = broker.bootstraps["KNOWN"]
+    with shaken(bootstrap, authority, host, authority.of_client("ann")) as client:
+        assert call_by(client, bootstrap, APIS, 3).error_code == 0
+    for other in (None, Authority(tmp_path).of_client("ann")):
+        with pytest.raises((ssl.SSLError, ConnectionError)), shaken(bootstrap, authority, host, other) as client:
+            call_by(client, bootstrap, APIS, 3)
 
 
 @pytest.mark.parametrize("host", ["outside.example", "other.example", "a.many.example", "OTHER.example"])

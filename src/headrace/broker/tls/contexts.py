@@ -33,12 +33,9 @@ def load(config: BrokerConfig, client_auth: str) -> Contexts:
     """Read the files of a listener, whose settings these are.  Raises SettingError, with a sentence."""
     if config["ssl.keystore.location"] is None:
         raise SettingError("ssl.keystore.location is not set; TLS listeners need the broker's key and certificate")
-    for_clients = _for_clients(config)
-    if client_auth != "none":
-        if config["ssl.truststore.location"] is None:
-            raise SettingError("ssl.client.auth needs ssl.truststore.location, the authorities of clients' certificates")
-        _load_authorities(for_clients, config)
-        for_clients.verify_mode = _VERIFY[client_auth]
+    if client_auth != "none" and config["ssl.truststore.location"] is None:
+        raise SettingError("ssl.client.auth needs ssl.truststore.location, the authorities of clients' certificates")
+    for_clients = _for_clients(config, client_auth)
     expiries = [expiry for name in keystores(config) if (expiry := _expiry(Path(name))) is not None]
     return Contexts(for_clients, _for_peers(config), min(expiries, default=None))
 
@@ -48,16 +45,16 @@ def keystores(config: BrokerConfig) -> list[str]:
     return [config["ssl.keystore.location"], *config["headrace.ssl.sni.keystore.locations"]]
 
 
-def _for_clients(config: BrokerConfig) -> ssl.SSLContext:
-    context = _of_keystore(config, config["ssl.keystore.location"])
+def _for_clients(config: BrokerConfig, client_auth: str) -> ssl.SSLContext:
+    context = _of_keystore(config, config["ssl.keystore.location"], client_auth)
     by_host: dict[str, ssl.SSLContext] = {}
     for location in config["headrace.ssl.sni.keystore.locations"]:
-        other = _of_keystore(config, location)
+        other = _of_keystore(config, location, client_auth)
         by_host |= dict.fromkeys(_hosts(Path(location)), other)
     if by_host:
 
         def on_name(shaken: ssl.SSLObject, host: str | None, _: ssl.SSLContext) -> None:
-            """Only the certificate is another: whether clients show one, and whose, stays as this context has it."""
+            """Another certificate.  Clients' own are checked by the authorities of the context that is taken."""
             wanted = (host or "").lower()
             found = by_host.get(wanted) or by_host.get("*." + wanted.partition(".")[2])
             if found is not None:
@@ -67,10 +64,13 @@ def _for_clients(config: BrokerConfig) -> ssl.SSLContext:
     return context
 
 
-def _of_keystore(config: BrokerConfig, location: str) -> ssl.SSLContext:
+def _of_keystore(config: BrokerConfig, location: str, client_auth: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     _prepare(context, config, location)
+    if client_auth != "none":
+        _load_authorities(context, config)
+        context.verify_mode = _VERIFY[client_auth]
     return context
 
 
