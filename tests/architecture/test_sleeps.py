@@ -39,6 +39,7 @@ ALLOWED = {
     "integration/test_sdk_transactions.py: restart": AWAY,
     "integration/test_settings_have_effects.py: is_written_behind": PACE,
     "integration/test_slow_disk.py: _watch": HEARTBEAT,
+    "integration/test_token_keys.py: serve": "somebody who sends one piece, and later another",
     "spark/exactly_once_job.py: slowly": SLOW,
     "spark/files_job.py: move": SLOW,
     "spark/files_job.py: slowly": SLOW,

@@ -33,3 +33,7 @@ class Issuer:
 
     def token(self, **claims: Any) -> str:
         return jwt.encode(self.claims(**claims), self.key, "RS256", headers={"kid": self.key_id})
+
+    def token_without_key_id(self, **claims: Any) -> str:
+        """As some issuers with one key make them."""
+        return jwt.encode(self.claims(**claims), self.key, "RS256")

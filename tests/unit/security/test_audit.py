@@ -231,7 +231,7 @@ def test_a_secret_beside_its_name_is_always_hidden(secret: str, shape: str) -> N
     assert secret not in redacted_text(f"before {shape.format(secret)} after").replace("before", "").replace("after", "")
 
 
-@pytest.mark.parametrize("text", ["://:", "://x:", "-eyJ", "-eyJaaaaa", "password=\"", "bearer ", "-----BEGIN ", "SCRAM-SHA-1"])
+@pytest.mark.parametrize("text", ["://:", "://x:", "-eyJ", "-eyJaaaaa", 'password="', "bearer ", "-----BEGIN ", "SCRAM-SHA-1"])
 def test_a_text_made_to_be_slow_to_look_through_is_not(text: str) -> None:
     """It may be the name of one who did not get in, and is looked through on the loop."""
     began = time.process_time()

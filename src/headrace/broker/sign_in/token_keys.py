@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 FETCH_SECONDS_MAX = 10.0
+# After a failure, how long until the next try, where that is sooner than the next fetch would be.
+RETRY_SECONDS = 10.0
 DOCUMENT_BYTES_MAX = 1024 * 1024
 
 
@@ -63,13 +65,15 @@ class TokenKeys:
         """Fetch the keys now, when they are asked for, and every so often."""
         while True:
             self._wanted.clear()
+            seconds = self._refresh_seconds
             try:
                 async with asyncio.timeout(FETCH_SECONDS_MAX):
                     self._keys.replace(await self._document())
             except Exception as error:
+                seconds = min(seconds, RETRY_SECONDS)
                 logger.error("the keys of tokens cannot be had from %s, and the old ones stay: %s", self._url, error)
             try:
-                async with asyncio.timeout(self._refresh_seconds):
+                async with asyncio.timeout(seconds):
                     await self._wanted.wait()
             except TimeoutError:
                 pass
@@ -79,19 +83,22 @@ class TokenKeys:
             path = Path(unquote(urlsplit(self._url).path))
             text = await self._loop.run_in_executor(None, path.read_bytes)
         else:
-            text = await _fetched(self._url)
+            text = await fetched(self._url)
         document: Mapping[str, Any] = json.loads(text)
         return document
 
 
-async def _fetched(url: str) -> bytes:
+async def fetched(url: str) -> bytes:
+    """The whole document, in however many pieces it comes."""
     from aiohttp import ClientSession
 
     async with ClientSession(raise_for_status=True) as session, session.get(url, allow_redirects=False) as response:
-        text = await response.content.read(DOCUMENT_BYTES_MAX + 1)
-        if len(text) > DOCUMENT_BYTES_MAX:
-            raise ValueError(f"the document has more than {DOCUMENT_BYTES_MAX} bytes")
-        return text
+        text = bytearray()
+        async for piece in response.content.iter_any():
+            text += piece
+            if len(text) > DOCUMENT_BYTES_MAX:
+                raise ValueError(f"the document has more than {DOCUMENT_BYTES_MAX} bytes")
+        return bytes(text)
 
 
 def _checked(url: str) -> str:
