@@ -325,6 +325,18 @@ def test_of_acts_that_are_alike_the_first_is_told_by_whoever_did_it_and_the_othe
     assert acts.due(1000) == [Batch("three", 2, 10, 20)]
 
 
+def test_one_whose_acts_are_of_a_thousand_kinds_does_not_keep_others_from_being_told_of() -> None:
+    acts: Aggregator[str] = Aggregator(window_ms=1000, kinds_max=5, kinds_of_one_max=2)
+
+    told = [acts.is_first(("ann", n), f"ann {n}", n, owner="ann") for n in range(10)]
+    acts.add("denied", "eve is denied", 10, owner="eve")
+
+    assert told == [True, True, True, *[False] * 7]
+    assert acts.dropped == 0
+    assert [batch.sample for batch in acts.due(10)] == ["eve is denied"]
+    assert [(batch.sample, batch.count) for batch in acts.due(1100)] == [("ann 9", 7)]
+
+
 def test_at_the_end_the_rest_is_told() -> None:
     denials: Aggregator[str] = Aggregator(window_ms=1000)
     denials.add("a", "a", 0)

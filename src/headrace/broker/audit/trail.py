@@ -102,7 +102,7 @@ class AuditTrail:
     def _is_first(self, repeated: RepeatedAct, now_ms: int) -> bool:
         origin = repeated.origin
         key = (repeated.api, origin.subject, origin.client_id, repeated.act.resources, repeated.act.error)
-        is_first = self._collected.is_first(key, repeated, now_ms)
+        is_first = self._collected.is_first(key, repeated, now_ms, origin.subject.principal)
         self._something.set()
         return is_first
 

@@ -58,10 +58,8 @@ class Aggregator(Generic[T]):
         return not self._kinds and not self._dropped
 
     def add(self, key: Hashable, sample: T, now_ms: int, owner: Hashable = None) -> None:
+        key = self._with_others(key, owner)
         kind = self._kinds.get(key)
-        if kind is None and owner is not None and self._kinds_of[owner] >= self._kinds_of_one_max:
-            key = (_OTHERS, owner)
-            kind = self._kinds.get(key)
         if kind is not None:
             if not kind.count:
                 kind.first_ms = now_ms
@@ -74,16 +72,23 @@ class Aggregator(Generic[T]):
             self._dropped += 1
             self.dropped += 1
 
-    def is_first(self, key: Hashable, sample: T, now_ms: int) -> bool:
+    def is_first(self, key: Hashable, sample: T, now_ms: int, owner: Hashable = None) -> bool:
         """Whether none of the kind was told within the window: then the caller tells of this one.  Else it is collected."""
+        key = self._with_others(key, owner)
         if key in self._kinds:
-            self.add(key, sample, now_ms)
+            self.add(key, sample, now_ms, owner)
             return False
         if len(self._kinds) >= self._kinds_max:
             return True
-        self._kinds[key] = _Collected(sample, None, now_ms, now_ms, count=0, window_ends_ms=now_ms + self._window_ms)
-        self._kinds_of[None] += 1
+        self._kinds[key] = _Collected(sample, owner, now_ms, now_ms, count=0, window_ends_ms=now_ms + self._window_ms)
+        self._kinds_of[owner] += 1
         return True
+
+    def _with_others(self, key: Hashable, owner: Hashable) -> Hashable:
+        """The kind itself, or the one for all that its owner does beyond a part of the room."""
+        if key in self._kinds or owner is None or self._kinds_of[owner] < self._kinds_of_one_max:
+            return key
+        return _OTHERS, owner
 
     def due(self, now_ms: int) -> list[Batch[T]]:
         """What is to be told now."""
