@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.sign_in.sign_in import MECHANISM_CHARACTERS_MAX
+from headrace.model.access.principals import NAME_CHARACTERS_MAX
 from headrace.model.errors import ErrorCode
 from headrace.model.names import AUDIT
 from headrace.testing import Broker
@@ -36,6 +38,21 @@ def test_a_sign_in_that_failed_is_recorded_with_the_name_that_was_given() -> Non
     assert (event["auth_protocol"], event["status_id"]) == ("PLAIN", 2)
     assert event["status_detail"] == "the user or the password is wrong"
     assert "wrong" not in str(event).replace(event["status_detail"], "")
+
+
+def test_of_a_name_that_is_too_long_for_anybody_no_more_is_kept_than_a_name_may_have() -> None:
+    with Broker(users={"ann": "right"}, settings={"headrace.audit": "on"}) as broker:
+        for mechanism in ("SCRAM-SHA-256", "x" * 30_000):
+            with RawClient(broker.bootstrap) as client:
+                if client.call(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == ErrorCode.NONE:
+                    client.call(SaslAuthenticateRequest(auth_bytes=b"n,,n=" + b"a" * 5000 + b",r=abc"), 2)
+                    client.call(SaslAuthenticateRequest(auth_bytes=b"c=biws,r=abc,p=YWJj"), 2)
+
+        by_scram = await_event(broker, lambda event: event.get("auth_protocol") == "SCRAM-SHA-256")
+        by_other = await_event(broker, lambda event: event.get("auth_protocol", "").startswith("xx"))
+
+    assert by_scram["user"]["uid"] == "User:" + "a" * NAME_CHARACTERS_MAX
+    assert len(by_other["auth_protocol"]) <= MECHANISM_CHARACTERS_MAX
 
 
 def test_a_mechanism_that_is_not_offered_is_a_sign_in_that_failed() -> None:

@@ -14,6 +14,7 @@ from headrace.model.access.scram import ScramCredential, ScramMechanism, credent
 from headrace.model.access.scram_client import escaped
 from headrace.security.authentication.exchange import MESSAGE_BYTES_MAX, Authenticated, Challenge, Refused
 from headrace.security.authentication.scram import MadeUpCredentials, ScramExchange
+from headrace.security.authentication.scram_messages import SCRAM_BYTES_MAX
 from tests.unit.security.sasl_clients import ScramClient
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -250,6 +251,14 @@ def test_after_the_end_everything_is_refused() -> None:
 
     assert isinstance(server.respond(final), Refused)
     assert isinstance(server.respond(client.first()), Refused)
+
+
+def test_a_message_is_no_longer_than_names_and_nonces_need() -> None:
+    """What is longer is not looked into: that would cost everybody else the time."""
+    outcome = exchange().respond(b"n,,n=" + b"a" * SCRAM_BYTES_MAX + b",r=abc")
+
+    assert isinstance(outcome, Refused)
+    assert "bytes" in outcome.reason
 
 
 def test_a_message_has_a_limit() -> None:

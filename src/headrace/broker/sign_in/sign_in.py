@@ -11,7 +11,7 @@ from headrace.broker.sign_in.credentials import Credentials
 from headrace.broker.sign_in.token_keys import TokenKeys
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
-from headrace.model.access.principals import USER, Principal, Subject
+from headrace.model.access.principals import NAME_CHARACTERS_MAX, USER, Principal, Subject
 from headrace.model.access.scram import ScramMechanism
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
@@ -31,6 +31,7 @@ MECHANISMS: Final = "sasl.enabled.mechanisms"
 SLOW: Final = frozenset({PLAIN, OAUTHBEARER})
 THREADS: Final = 2
 SECONDS_MAX: Final = 60.0
+MECHANISM_CHARACTERS_MAX: Final = 20  # as SASL has it (RFC 4422)
 
 Mechanisms = dict[str, Callable[[], Exchange]]
 
@@ -108,8 +109,9 @@ class SignIns:
 
 
 def _as_claimed(origin: Origin, name: str) -> Origin:
-    """Where somebody came from, under the name that they gave."""
-    return replace(origin, subject=Subject(Principal(USER, name), address=origin.subject.address)) if name else origin
+    """Where somebody came from, under the name that they gave; of one that is too long for any, as much as a name may have."""
+    given = Principal(USER, name[:NAME_CHARACTERS_MAX])
+    return replace(origin, subject=Subject(given, address=origin.subject.address)) if name else origin
 
 
 class SignIn:
@@ -144,7 +146,9 @@ class SignIn:
     def on_handshake(self, mechanism: str, version: int, origin: Origin) -> HandshakeReply:
         reply = self.session.on_handshake(mechanism, version, self._common.clock.wall_ms())
         if reply.error_code is not ErrorCode.NONE:
-            self._common.on_failed(origin, mechanism, f"the choice of the mechanism was refused: {reply.error_code.name}")
+            self._common.on_failed(
+                origin, mechanism[:MECHANISM_CHARACTERS_MAX], f"the choice of the mechanism was refused: {reply.error_code.name}"
+            )
         return reply
 
     async def on_token(self, token: bytes, origin: Origin) -> TokenReply:

@@ -8,6 +8,8 @@ from typing import Final
 
 from headrace.security.authentication.exchange import RefusalError
 
+# Twice the longest name in its longest form, and more than any nonce.  Messages are read on the loop, some hundred ns a byte.
+SCRAM_BYTES_MAX: Final = 16 * 1024
 _NAME: Final = r"(?:[^\x00,=]|=2C|=3D)+"
 _FIRST: Final = re.compile(
     rf"(?P<header>(?P<flag>[ny]|p=[A-Za-z0-9.-]+),(?:a=(?P<authorization_id>{_NAME}))?,)"
@@ -67,6 +69,8 @@ def unescaped(name: str) -> str:
 
 
 def _text(message: bytes) -> str:
+    if len(message) > SCRAM_BYTES_MAX:
+        raise RefusalError(f"a message of {len(message)} bytes")
     try:
         return message.decode()
     except UnicodeDecodeError:
