@@ -161,9 +161,9 @@ def key_values(pairs: list[str] | None, option: str) -> dict[str, str]:
 
 
 def _refuse_secret(name: str) -> None:
-    from headrace.client.security.profiles import SECRET_PROPERTIES
+    from headrace.client.security.profiles import is_secret_property
 
-    if name in SECRET_PROPERTIES:
+    if is_secret_property(name):
         raise typer.BadParameter(
             f"{name} is a secret, and everybody on this machine can read arguments. Put it into a profile: see docs/security.md."
         )

@@ -108,6 +108,30 @@ def test_a_file_with_a_secret_is_refused_where_others_may_read_it(file: Path) ->
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "ssl.key.pem",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+    ],
+)
+def test_whatever_librdkafka_calls_a_secret_is_one(file: Path, name: str) -> None:
+    write(file, f'[profiles.p.librdkafka]\n"{name}" = "secret"\n', 0o644)
+
+    with pytest.raises(InvalidArgument, match="chmod 600"):
+        load_profile("p")
+
+
+def test_a_property_that_is_no_secret_is_not_taken_for_one(file: Path) -> None:
+    write(file, '[profiles.p.librdkafka]\n"ssl.key.location" = "key.pem"\n"sasl.username" = "ann"\n', 0o644)
+
+    assert load_profile("p").librdkafka["sasl.username"] == "ann"
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[profile.prod]\n", r"config\.toml: there is no key 'profile'; did you mean 'profiles'\?"),

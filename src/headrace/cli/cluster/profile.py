@@ -54,9 +54,9 @@ def show(
 
 
 def _rows(profile: "Profile") -> list[tuple[str, str]]:
-    from headrace.client.security.profiles import SECRET_PROPERTIES, SECRETS
+    from headrace.client.security.profiles import SECRETS, is_secret_property
 
     rows = [] if profile.bootstrap is None else [("bootstrap", profile.bootstrap)]
     rows += [(key, HIDDEN if key in SECRETS else str(value)) for key, value in profile.options.items()]
-    rows += [(key, HIDDEN if key in SECRET_PROPERTIES else str(value)) for key, value in profile.librdkafka.items()]
+    rows += [(key, HIDDEN if is_secret_property(key) else str(value)) for key, value in profile.librdkafka.items()]
     return rows

@@ -14,6 +14,7 @@ Names of files are relative to the profiles' file.  A file with a secret in it i
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,13 +31,7 @@ SUFFIX: Final = ".toml"
 KEYS: Final = ("bootstrap", *(name for name in NAMES if name != "profile"), "librdkafka")
 # What nobody else may read, by our name and by librdkafka's.
 SECRETS: Final = ("password", "token")
-SECRET_PROPERTIES: Final = (
-    "sasl.password",
-    "ssl.key.password",
-    "ssl.key.pem",
-    "ssl.keystore.password",
-    "sasl.oauthbearer.client.secret",
-)
+_SECRET_PROPERTY: Final = re.compile(r"password|passphrase|secret|key\.pem|^ssl_key$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,12 @@ class Profile:
 
     @property
     def has_secrets(self) -> bool:
-        return any(name in self.options for name in SECRETS) or any(name in self.librdkafka for name in SECRET_PROPERTIES)
+        return any(name in self.options for name in SECRETS) or any(map(is_secret_property, self.librdkafka))
+
+
+def is_secret_property(name: str) -> bool:
+    """Of librdkafka's properties; those of versions to come as well, as far as their names say it."""
+    return _SECRET_PROPERTY.search(name.lower()) is not None
 
 
 def profiles_file() -> Path:
