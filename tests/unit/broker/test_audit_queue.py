@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -120,5 +120,48 @@ def test_an_act_that_changes_very_much_is_told_in_several_events() -> None:
         )
 
         assert [len(event["unmapped"]["changes"]) for event in topic.written] == [100, 100, 50]
+
+    asyncio.run(story())
+
+
+def test_an_act_whose_request_is_given_up_is_recorded_all_the_same() -> None:
+    async def story() -> None:
+        topic = Topic()
+        trail = trail_of(topic)
+        recording = asyncio.create_task(trail.record(ANN, ApiKey.CREATE_TOPICS, [created("orders")]))
+        await asyncio.sleep(0)  # it has begun to write
+        recording.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await recording
+
+        await trail.close()
+
+        assert names(topic) == ["orders"]
+
+    asyncio.run(story())
+
+
+class BrokenSink:
+    """Takes nothing."""
+
+    name = "nowhere"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        raise self._error
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), ValueError("embedded null byte")])
+def test_copies_that_cannot_be_written_are_counted(error: Exception) -> None:
+    async def story() -> None:
+        copies = Copies([BrokenSink(error)])
+        copies.add([b"one", b"two"])
+        await copies.close()
+
+        assert copies.lost == 2
 
     asyncio.run(story())

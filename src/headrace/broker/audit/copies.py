@@ -149,7 +149,8 @@ class Copies:
         # The loop counts the one, the thread the other.
         self._taken = 0
         self._done = 0
-        self.lost = 0
+        self._without_room = 0
+        self._unwritten = 0
         self._failing: set[str] = set()
 
     @classmethod
@@ -161,12 +162,17 @@ class Copies:
             sinks.append(SyslogSink(config[SYSLOG], clock))
         return cls(sinks)
 
+    @property
+    def lost(self) -> int:
+        """How many found no room, or could not be written."""
+        return self._without_room + self._unwritten
+
     def add(self, lines: Sequence[bytes]) -> None:
         """Have them written soon."""
         if self._thread is None:
             return
         if self._taken - self._done + len(lines) > LINES_MAX:
-            self.lost += len(lines)
+            self._without_room += len(lines)
             return
         self._taken += len(lines)
         self._thread.submit(self._write, lines)
@@ -176,7 +182,8 @@ class Copies:
             try:
                 sink.write(lines)
                 self._failing.discard(sink.name)
-            except OSError as error:
+            except Exception as error:
+                self._unwritten += len(lines)
                 if sink.name not in self._failing:
                     self._failing.add(sink.name)
                     logger.error("the audit trail cannot be copied to %s: %s; the topic has it", sink.name, error)
@@ -191,7 +198,7 @@ class Copies:
             await asyncio.wait_for(asyncio.wrap_future(thread.submit(self._close)), END_SECONDS_MAX)
         thread.shutdown(wait=False, cancel_futures=True)
         if self.lost:
-            logger.error("%d events of the audit trail found no room among the copies; the topic has them", self.lost)
+            logger.error("%d events of the audit trail were not copied; the topic has them", self.lost)
 
     def _close(self) -> None:
         for sink in self._sinks:

@@ -93,11 +93,18 @@ class AuditTrail:
         try:
             await self._topic.write(events, self._seconds if self._refuses else min(self._seconds, ALLOWED_SECONDS_MAX))
         except AuditUnavailable as error:
-            for event in events:
-                logger.error("not in the audit trail yet (%s): %s", error, event.decode())
-            self._wait_with(events)
+            self._write_later(events, str(error))
             if self._refuses:
                 raise
+        except asyncio.CancelledError:
+            # Nobody waits for it any more, and it was done all the same.
+            self._write_later(events, "its request was given up")
+            raise
+
+    def _write_later(self, events: Sequence[bytes], why: str) -> None:
+        for event in events:
+            logger.error("not in the audit trail yet (%s): %s", why, event.decode())
+        self._wait_with(events)
 
     def _is_first(self, repeated: RepeatedAct, now_ms: int) -> bool:
         origin = repeated.origin
