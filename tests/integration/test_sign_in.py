@@ -1,6 +1,7 @@
 """SASL listeners: who gets in by which mechanism, who does not, and what a failure costs."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +20,17 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer
 
 from headrace.broker.cluster.peers import PeerUnreachable
-from headrace.broker.sign_in import sign_in
+from headrace.broker.sign_in import credentials, sign_in
 from headrace.controller.access.entries import encode_credential, scram_key
 from headrace.controller.entries import Put
+from headrace.model.access.scram import ScramCredential, credential_of, password_matches, salted_password
 from headrace.model.access.scram import ScramMechanism as Mechanism
-from headrace.model.access.scram import credential_of, salted_password
 from headrace.model.errors import ErrorCode
 from headrace.model.settings import SettingError
 from headrace.testing import Broker
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.metadata import MetadataRequest
+from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.certificates import Authority
@@ -191,6 +193,33 @@ def test_a_request_amid_signing_in_ends_the_connection(client: RawClient) -> Non
     client.send(frame(ALL, 12))
 
     assert client.is_closed_by_broker()
+
+
+@pytest.mark.parametrize("more", [APIS, SaslAuthenticateRequest(auth_bytes=b"\0ann\0secret")])
+def test_whoever_sends_more_before_a_token_is_answered_is_cut_off(broker: Broker, authority: Authority, more: Any) -> None:
+    with RawClient(broker.bootstraps["SASL_SSL"]) as client:
+        client.socket = authority.context().wrap_socket(client.socket, server_hostname="localhost")
+        handshake(client, "PLAIN")
+        client.send(frame(SaslAuthenticateRequest(auth_bytes=b"\0ann\0secret"), 2) + frame(more, 2))
+
+        assert client.is_closed_by_broker()
+
+
+def test_passwords_are_checked_beside_the_loop(broker: Broker, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def matches(mechanism: Mechanism, credential: ScramCredential, password: str) -> bool:
+        threads.append(threading.current_thread().name)
+        return password_matches(mechanism, credential, password)
+
+    monkeypatch.setattr(credentials, "password_matches", matches)
+    with RawClient(broker.bootstraps["SASL_SSL"]) as client:
+        client.socket = authority.context().wrap_socket(client.socket, server_hostname="localhost")
+        handshake(client, "PLAIN")
+
+        assert say(client, b"\0ann\0secret").error_code == ErrorCode.NONE
+
+    assert [name.partition("_")[0] for name in threads] == ["sign-in"]
 
 
 @pytest.mark.parametrize(("name", "password"), [("ann", "hunter2"), ("nobody", "hunter2")])
