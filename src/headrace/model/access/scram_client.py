@@ -1,6 +1,7 @@
 """SCRAM, the side of whoever signs in (RFC 5802), as values: no password is sent, and the other side has to know it as well."""
 
 import base64
+import binascii
 import hashlib
 import hmac
 import re
@@ -39,9 +40,13 @@ class ScramClient:
             raise NotTheirAnswer("its challenge is not an answer to our message")
         if not ITERATIONS_MIN <= int(found[3]) <= ACCEPTED_ITERATIONS_MAX:
             raise NotTheirAnswer(f"it asks for {found[3]} iterations")
+        try:
+            salt = base64.b64decode(found[2], validate=True)
+        except binascii.Error:
+            raise NotTheirAnswer("its salt is not base64") from None
         self._without_proof = f"c=biws,r={found[1]}"
         self._signed = f"{self._bare},{text},{self._without_proof}".encode()
-        return base64.b64decode(found[2]), int(found[3])
+        return salt, int(found[3])
 
     def final(self, salted: bytes) -> bytes:
         """The proof."""
