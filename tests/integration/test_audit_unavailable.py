@@ -16,6 +16,11 @@ from headrace.model.names import AUDIT
 from headrace.model.settings import SettingError
 from headrace.testing import Broker
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.audit import events_in, events_of, resources_of
 from tests.support.process import BrokerProcess
@@ -256,3 +261,46 @@ def test_a_syslog_that_is_away_holds_nobody_up(tmp_path: Path) -> None:
 def test_where_no_syslog_can_be_is_said_at_the_start() -> None:
     with pytest.raises(SettingError, match=r"headrace\.audit\.syslog is 'http://x'"):
         Broker(settings={**ON, "headrace.audit.syslog": "http://x"}).start()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "compact"),
+        ("max.message.bytes", "10"),
+        ("retention.bytes", "1"),
+        ("retention.ms", "1"),
+        ("retention.ms", None),
+        ("unclean.leader.election.enable", "true"),
+    ],
+)
+def test_nobody_shortens_the_trail_or_makes_it_unwritable_by_its_settings(name: str, value: str | None) -> None:
+    with Broker(settings=ON) as broker, RawClient(broker.bootstrap) as client:
+        create(broker, "first")
+        assert broker.broker is not None
+        before = broker.broker.image.topics[AUDIT].configs
+
+        reply = client.call(setting_of_audit(name, value), 1).responses[0]
+
+        assert reply.error_code == ErrorCode.INVALID_CONFIG
+        assert (reply.error_message or "").startswith("__audit is internal; its ")
+        assert broker.broker.image.topics[AUDIT].configs == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("retention.ms", "-1"), ("retention.ms", "9999999999"), ("min.insync.replicas", "1")]
+)
+def test_the_trail_may_be_kept_longer(name: str, value: str) -> None:
+    with Broker(settings=ON) as broker, RawClient(broker.bootstrap) as client:
+        create(broker, "first")
+
+        assert client.call(setting_of_audit(name, value), 1).responses[0].error_code == ErrorCode.NONE
+        assert broker.broker is not None
+        assert broker.broker.image.topics[AUDIT].configs[name] == value
+
+
+def setting_of_audit(name: str, value: str | None) -> IncrementalAlterConfigsRequest:
+    config = AlterableConfig(name=name, config_operation=0 if value is not None else 1, value=value)
+    return IncrementalAlterConfigsRequest(
+        resources=(AlterConfigsResource(resource_type=2, resource_name=AUDIT, configs=(config,)),), validate_only=False
+    )

@@ -23,6 +23,12 @@ from headrace.model.settings import SettingError
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
 REPLICATION_FACTOR_IN_A_CLUSTER = 3
+RETENTION = "retention.ms"
+AUDIT_BATCH_BYTES_MAX = 16 * 1024 * 1024
+# What an operator may need to change about the audit trail, who moves it or loses brokers; it takes nothing out of it.
+AUDIT_SETTINGS_FREE = frozenset(
+    {"follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "min.insync.replicas"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,8 @@ class Topics:
             after = change(before)
             # What stands was accepted when it was set, perhaps by an older version.
             kept = {name: text for name, text in after.items() if before.get(name) == text}
+            if topic.name == AUDIT:
+                self._keep_audit_written({key for key in before.keys() | after.keys() if key not in kept}, after)
             self._checked_config({name: text for name, text in after.items() if name not in kept}, kept)
             return after
 
@@ -150,6 +158,16 @@ class Topics:
             of = "transaction" if name == TRANSACTION_STATE else "group"
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=of)}.")
 
+    def _keep_audit_written(self, changed: set[str], after: Mapping[str, str]) -> None:
+        """Nobody shortens the audit trail, or makes a topic of it that cannot be written, by its settings."""
+        for name in sorted(changed - AUDIT_SETTINGS_FREE):
+            if name != RETENTION:
+                raise RequestError(ErrorCode.INVALID_CONFIG, f"{AUDIT} is internal; its {name} is the brokers'.")
+            shortest: int = self._config.now["headrace.audit.topic.retention.ms"]
+            if _is_shorter(after.get(name), shortest):
+                why = f"its {name} is not less than the brokers' headrace.audit.topic.retention.ms, {shortest}"
+                raise RequestError(ErrorCode.INVALID_CONFIG, f"{AUDIT} is internal; {why}.")
+
     async def _see(self, name: str) -> None:
         """A topic that seems not to be there may just have been made by another broker."""
         if name not in self._cluster.image.topics:
@@ -181,6 +199,8 @@ class Topics:
                 "cleanup.policy": "delete",
                 "compression.type": "producer",
                 "headrace.flush": "ack",
+                # Its own, so that no setting for all topics keeps what was done from being written.
+                "max.message.bytes": str(AUDIT_BATCH_BYTES_MAX),
                 "min.insync.replicas": str(max(1, factor - 1)),
                 "retention.bytes": "-1",
                 "retention.ms": str(self._config.now["headrace.audit.topic.retention.ms"]),
@@ -264,3 +284,14 @@ class Topics:
 def _segment_setting(size: int) -> str:
     """The brokers' own topics may have smaller segments than others."""
     return "segment.bytes" if size >= (TOPIC_SETTINGS["segment.bytes"].minimum or 0) else "internal.segment.bytes"
+
+
+def _is_shorter(text: str | None, shortest_ms: int) -> bool:
+    """Whether records would be kept for less time; -1 is for ever.  What is no number is refused with the other settings."""
+    if text is None:
+        return True
+    try:
+        retention_ms = int(text)
+    except ValueError:
+        return False
+    return retention_ms != -1 and (shortest_ms == -1 or retention_ms < shortest_ms)
