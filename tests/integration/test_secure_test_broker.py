@@ -16,6 +16,6 @@ def test_clients_get_in_with_what_the_broker_hands_them(tls: bool, users: dict[s
             producer.produce("t", b"one")
             assert producer.flush(20) == 0
             expected = f"User:{user or 'ANONYMOUS'}"
-            with Admin(profile=str(broker.profile(user))) as admin:
+            with Admin(profile=broker.profile(user)) as admin:
                 assert admin.topic_names() == ["t"]
             assert expected in broker.run(lambda real: {str(each.principal) for each in real.server.connections})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headrace.client.arguments import BOOTSTRAP_VARIABLE, bootstrap_address, mapping
@@ -63,7 +64,7 @@ def way_to(
     return Way(bootstrap_address(address), {**profile.librdkafka, **properties_of(merged), **extra})
 
 
-def _profile(named: str | None, bootstrap: Addresses, *, takes_default: bool) -> Profile | None:
+def _profile(named: str | Path | None, bootstrap: Addresses, *, takes_default: bool) -> Profile | None:
     if named:
         return load_profile(named)
     if bootstrap is not None:

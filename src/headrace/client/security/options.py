@@ -30,7 +30,7 @@ class SecurityOptions(TypedDict, total=False):
     named; a certificate or an authority means SSL.  Files that hold secrets are refused where others may read them.
     """
 
-    profile: str | None
+    profile: str | Path | None
     """The name of a profile in `~/.config/headrace/config.toml`, or a file of the same form; else `HEADRACE_PROFILE` from the
     environment.  What is given beside it counts more."""
     security_protocol: Protocol | None

@@ -82,8 +82,10 @@ def all_profiles(file: Path) -> tuple[dict[str, Profile], str | None]:
     return profiles, default
 
 
-def load_profile(named: str) -> Profile:
+def load_profile(named: str | Path) -> Profile:
     """The profile of this name, or of the file that is named: its default, or the only one in it."""
+    if isinstance(named, Path):
+        return _only(named.expanduser())
     if "/" in named or named.endswith(SUFFIX):
         return _only(Path(named).expanduser())
     file = profiles_file()
