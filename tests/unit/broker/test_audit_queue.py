@@ -13,7 +13,7 @@ from headrace.broker.audit.acts.act import Act, topic_named
 from headrace.broker.audit.copies import Copies
 from headrace.broker.audit.topic import AuditUnavailable
 from headrace.broker.audit.trail import AuditTrail
-from headrace.model.access.principals import Subject, user
+from headrace.model.access.principals import Principal, Subject, user
 from headrace.model.broker_settings import BrokerConfig
 from headrace.security.audit.events import Activity, EventMaker, Origin, ValueChange
 from headrace.testing.clock import AdjustableClock
@@ -29,6 +29,7 @@ class Topic:
     def __init__(self) -> None:
         self.written: list[dict[str, Any]] = []
         self.is_away = False
+        self.seems_writable = False
 
     async def write(self, events: Iterable[bytes], seconds: float) -> None:
         taken = list(events)
@@ -38,7 +39,7 @@ class Topic:
         self.written += map(json.loads, taken)
 
     async def wait_until_writable(self, seconds: float) -> None:
-        if self.is_away:
+        if self.is_away and not self.seems_writable:
             raise AuditUnavailable("it is away")
 
 
@@ -165,3 +166,33 @@ def test_copies_that_cannot_be_written_are_counted(error: Exception) -> None:
         assert copies.lost == 2
 
     asyncio.run(story())
+
+
+def test_no_other_act_begins_while_one_that_was_carried_out_is_not_recorded() -> None:
+    async def story() -> None:
+        topic = Topic()
+        trail = trail_of(topic, headrace_audit_timeout_ms="50")
+        topic.is_away = True
+        with pytest.raises(AuditUnavailable):
+            await trail.record(ANN, ApiKey.CREATE_TOPICS, [created("a")])
+        topic.seems_writable = True
+
+        with pytest.raises(AuditUnavailable):
+            await trail.require_writable()
+
+        topic.is_away = False
+        await trail.require_writable()
+        assert names(topic) == ["a"]
+
+    asyncio.run(story())
+
+
+def test_of_a_name_that_somebody_unknown_gives_no_more_is_held_than_is_told() -> None:
+    trail = trail_of(Topic())
+    for number in range(20):
+        origin = Origin(subject=Subject(Principal("User", f"{number}" + "x" * 500_000), address="10.0.0.1"))
+        trail.note_failed_sign_in(origin, "SCRAM-SHA-512", "there is no such user")
+
+    held = trail._collected._kinds.values()
+    assert len(held) == 20
+    assert max(len(each.sample.origin.subject.principal.name) for each in held) <= 2001  # type: ignore[union-attr]

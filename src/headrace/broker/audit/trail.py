@@ -9,16 +9,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.broker.audit.acts.act import Act
 from headrace.broker.audit.copies import Copies
 from headrace.broker.audit.topic import AuditTopic, AuditUnavailable
 from headrace.host.clock import Clock
+from headrace.model.access.principals import Principal, Subject
 from headrace.model.broker_settings import BrokerConfig
 from headrace.security.audit.aggregation import Aggregator, Batch
-from headrace.security.audit.events import CHANGES_MAX, EventMaker, Origin, Repeats, Resource
+from headrace.security.audit.events import CHANGES_MAX, TEXT_CHARACTERS_MAX, EventMaker, Origin, Repeats, Resource
 from headrace.security.authorization.guard import Denial
 from headrace.wire.apis import ApiKey
 
@@ -65,6 +67,8 @@ class AuditTrail:
         self._collected: Aggregator[Collected] = Aggregator()
         self._waiting: deque[bytes] = deque()
         self._is_late = False
+        # How many acts were carried out whose events wait.
+        self._owed = 0
         self._something = asyncio.Event()
         self._writing = asyncio.Lock()
         # For ever, and of them those that were told.
@@ -76,7 +80,15 @@ class AuditTrail:
     async def require_writable(self) -> None:
         """Raise AuditUnavailable when an act cannot be recorded, so that it is not begun."""
         if self._refuses:
-            await self._topic.wait_until_writable(self._seconds)
+            await (self._settle() if self._owed else self._topic.wait_until_writable(self._seconds))
+
+    async def _settle(self) -> None:
+        """An act was carried out and is not recorded, wherever the trail seemed writable: no other is before that one is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                await self._write_waiting(self._seconds)
+        if self._owed:
+            raise AuditUnavailable("what was done before is not recorded yet")
 
     async def record(self, origin: Origin, api: ApiKey, acts: Sequence[Act]) -> None:
         """Return when all of it is durable; AuditUnavailable when that takes too long: then it is written later."""
@@ -93,15 +105,16 @@ class AuditTrail:
         try:
             await self._topic.write(events, self._seconds if self._refuses else min(self._seconds, ALLOWED_SECONDS_MAX))
         except AuditUnavailable as error:
-            self._write_later(events, str(error))
+            self._write_later(events, str(error), len(acts))
             if self._refuses:
                 raise
         except asyncio.CancelledError:
             # Nobody waits for it any more, and it was done all the same.
-            self._write_later(events, "its request was given up")
+            self._write_later(events, "its request was given up", len(acts))
             raise
 
-    def _write_later(self, events: Sequence[bytes], why: str) -> None:
+    def _write_later(self, events: Sequence[bytes], why: str, acts: int) -> None:
+        self._owed += acts
         for event in events:
             logger.error("not in the audit trail yet (%s): %s", why, event.decode())
         self._wait_with(events)
@@ -136,6 +149,11 @@ class AuditTrail:
         self._collect(key, denial, principal)
 
     def note_failed_sign_in(self, origin: Origin, mechanism: str, reason: str) -> None:
+        # Whoever is not signed in may give a name of half a megabyte: no more is held of it than an event shows.
+        subject = origin.subject
+        if len(subject.principal.name) > TEXT_CHARACTERS_MAX:
+            cut = Principal(subject.principal.kind, f"{subject.principal.name[:TEXT_CHARACTERS_MAX]}…")
+            origin = replace(origin, subject=Subject(cut, address=subject.address))
         failed = FailedSignIn(origin, mechanism, reason)
         self._collect((origin.subject, mechanism, reason), failed, origin.subject.address)
 
@@ -192,10 +210,12 @@ class AuditTrail:
         """One after the other, so that whoever waits for it has waited for all of it."""
         async with self._writing:
             events, self._waiting = self._waiting, deque()
+            owed = self._owed
             try:
                 if events:
                     await self._topic.write(events, seconds)
                     self._is_late = False
+                    self._owed -= owed
             except AuditUnavailable as error:
                 self._put_back(events)
                 if not self._is_late:
