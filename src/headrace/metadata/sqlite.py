@@ -6,9 +6,11 @@ the file is opened again, and never because the machine was slow.
 """
 
 import asyncio
+import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +31,7 @@ insert or ignore into progress values (1, 0);
 
 # What SQLite says when the disk is full, depending on which of its files it was about.
 CANNOT_GROW = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE})
+FILE_MODE = 0o600
 ROOM_TO_START_BYTES = 1024 * 1024
 NO_ROOM_TO_START = (
     "the disk is full, and a broker needs 1 MiB to start: free some room on it and start again; opening the metadata"
@@ -163,7 +166,17 @@ def _is_full(directory: Path) -> bool:
     return shutil.disk_usage(directory).free < ROOM_TO_START_BYTES
 
 
+def _make_private(path: Path) -> None:
+    """The keys of users are in it.  SQLite makes the files beside it with the same mode, but leaves those of a killed process."""
+    with suppress(OSError):  # where it cannot be made, SQLite says why
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.chmod(f"{path}{suffix}", FILE_MODE)
+
+
 def _open(path: Path) -> tuple[sqlite3.Connection, list[KeyValue], int]:
+    _make_private(path)
     connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")

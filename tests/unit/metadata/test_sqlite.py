@@ -121,3 +121,20 @@ def test_a_full_disk_refuses_a_transaction_and_the_next_one_goes_through_when_th
         await store.close()
 
     asyncio.run(story())
+
+
+def test_nobody_else_reads_the_keys_that_are_in_it_nor_what_an_older_version_left(tmp_path: Path) -> None:
+    async def story() -> dict[str, int]:
+        store = await SqliteStore.open(tmp_path / "m.db")
+        await store.transact([], [Put("scram/ann", b"keys")])
+        found = modes(tmp_path)
+        await store.close()
+        return found
+
+    (tmp_path / "m.db").touch(0o644)
+
+    assert asyncio.run(story()) == {"m.db": 0o600, "m.db-wal": 0o600, "m.db-shm": 0o600}
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
