@@ -12,7 +12,13 @@ from scramp import ScramClient as OtherClient
 from headrace.model.access.principals import user
 from headrace.model.access.scram import ScramCredential, ScramMechanism, credential_of, password_matches, salted_password
 from headrace.model.access.scram_client import escaped
-from headrace.security.authentication.exchange import MESSAGE_BYTES_MAX, Authenticated, Challenge, Refused
+from headrace.security.authentication.exchange import (
+    MESSAGE_BYTES_MAX,
+    SHORT_MESSAGE_BYTES_MAX,
+    Authenticated,
+    Challenge,
+    Refused,
+)
 from headrace.security.authentication.scram import MadeUpCredentials, ScramExchange
 from headrace.security.authentication.scram_messages import SCRAM_BYTES_MAX
 from tests.unit.security.sasl_clients import ScramClient
@@ -290,3 +296,10 @@ def test_a_password_itself_can_be_checked_too(mechanism: ScramMechanism) -> None
     assert password_matches(mechanism, kept, "ann's")
     assert not password_matches(mechanism, kept, "Ann's")
     assert not password_matches(mechanism, kept, "")
+
+
+def test_nobody_has_much_held_for_a_name_before_they_are_known() -> None:
+    outcome = exchange().respond(b"n,,n=" + b"a" * SHORT_MESSAGE_BYTES_MAX + b",r=abc")
+
+    assert isinstance(outcome, Refused)
+    assert outcome.claimed == ""

@@ -12,6 +12,8 @@ from typing import Final
 from headrace.model.access.principals import Principal
 
 MESSAGE_BYTES_MAX: Final = 512 * 1024  # as Kafka's sasl.server.max.receive.size
+# Of names and passwords.  What somebody unknown sends is held, several times over, for as long as they take to sign in.
+SHORT_MESSAGE_BYTES_MAX: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class RefusalError(Exception):
 class Exchange(ABC):
     """What all mechanisms share: the bound on messages, and the end."""
 
+    message_bytes_max = MESSAGE_BYTES_MAX
+
     def __init__(self, mechanism: str) -> None:
         self.mechanism = mechanism
         self.claimed = ""  # the name that the client gave, as long as nothing proves it
@@ -65,7 +69,7 @@ class Exchange(ABC):
         try:
             if self._over:
                 raise RefusalError("a message after the end of the exchange")
-            if len(message) > MESSAGE_BYTES_MAX:
+            if len(message) > self.message_bytes_max:
                 raise RefusalError(f"a message of {len(message)} bytes")
             outcome = self._step(message)
         except RefusalError as refusal:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.model.access.principals import PrincipalError, user
-from headrace.security.authentication.exchange import Authenticated, Exchange, RefusalError
+from headrace.security.authentication.exchange import SHORT_MESSAGE_BYTES_MAX, Authenticated, Exchange, RefusalError
 
 PLAIN: Final = "PLAIN"
 INVALID: Final = "Authentication failed: Invalid username or password"
@@ -12,6 +12,8 @@ INVALID: Final = "Authentication failed: Invalid username or password"
 
 class PlainExchange(Exchange):
     """Asks `is_valid(user, password)`, which takes as long for a user that there is not."""
+
+    message_bytes_max = SHORT_MESSAGE_BYTES_MAX
 
     def __init__(self, is_valid: Callable[[str, str], bool]) -> None:
         super().__init__(PLAIN)

@@ -14,7 +14,7 @@ from typing import Final
 
 from headrace.model.access.principals import PrincipalError, user
 from headrace.model.access.scram import ITERATIONS_MIN, SALT_BYTES, ScramCredential, ScramMechanism
-from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError
+from headrace.security.authentication.exchange import SHORT_MESSAGE_BYTES_MAX, Authenticated, Challenge, Exchange, RefusalError
 from headrace.security.authentication.scram_messages import ClientFirst, read_client_final, read_client_first
 
 # How a salt looks, and how often it is iterated: what a made-up credential has to look like.
@@ -64,6 +64,8 @@ class _Begun:
 
 class ScramExchange(Exchange):
     """First message, challenge, final message, signature."""
+
+    message_bytes_max = SHORT_MESSAGE_BYTES_MAX
 
     def __init__(
         self,
