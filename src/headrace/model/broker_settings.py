@@ -453,10 +453,11 @@ class BrokerConfig:
         return [listener for name in self.given if (listener := listener_of(name)) is not None]
 
     def only_of_listener(self, listener: str) -> dict[str, str]:
-        """What is set for one listener alone, by the names that the settings have elsewhere."""
+        """What is set for one listener alone, by the names that the settings have elsewhere.  Others of Kafka's that begin so, as
+        `listener.name.NAME.scram-sha-512.sasl.jaas.config`, are stored and have no effect."""
         prefix = f"{LISTENER_PREFIX}{listener.lower()}."
         texts = {**self.given, **self.altered}
-        return {name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix)}
+        return {own: texts[prefix + own] for own in OF_ONE_LISTENER if prefix + own in texts}
 
     def with_altered(self, texts: Mapping[str, str]) -> "BrokerConfig":
         return BrokerConfig(self.given, dict(texts))

@@ -140,3 +140,11 @@ def test_an_ipv6_address_is_read_and_written_in_brackets() -> None:
     assert parse_address("[::1]:9092") == ("::1", 9092)
     assert str(Address("::1", 9092)) == "[::1]:9092"
     assert str(Address("127.0.0.1", 9092)) == "127.0.0.1:9092"
+
+
+def test_what_of_a_listener_has_no_effect_keeps_no_broker_from_starting() -> None:
+    """Kafka's tools set such, and it is stored."""
+    name = "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"
+    config = BrokerConfig({}, {name: "x", "listener.name.sasl_ssl.ssl.keystore.location": "other.pem"})
+
+    assert config.of_listener("SASL_SSL")["ssl.keystore.location"] == "other.pem"
