@@ -101,13 +101,12 @@ def _add_to_stopped(data: Path, name: str, secret: str) -> None:
 
 def _password(file: Path | None) -> str:
     """From a file, or from whoever sits there: never from the command line, which everybody on the machine can read."""
+    from headrace.client.security.secret_files import first_line
     from headrace.model.access.saslprep import check_prepared
 
     if file is not None:
-        try:
-            secret = file.read_text().partition("\n")[0]
-        except (OSError, UnicodeDecodeError) as error:
-            raise Failure(f"{file} cannot be read: {error}.") from None
+        # As clients read it, so that the same file signs in.
+        secret = first_line(file, "the password file")
     elif sys.stdin.isatty():
         secret = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:

@@ -1,4 +1,8 @@
-"""Who may sign in with a password: through librdkafka, which salts and hashes passwords before it sends them."""
+"""Who may sign in with a password.
+
+Changes go through librdkafka, which salts and hashes passwords before it sends them.  Lists do not: librdkafka ends the process
+when a broker refuses to show its users (FINDINGS.md).
+"""
 
 from typing import Any, Final
 
@@ -9,7 +13,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from headrace.client.admin.wire_admin import WireAdmin, raise_for
 from headrace.client.librdkafka import attempt, new_admin
+from headrace.model.access.scram import ScramMechanism as ListedMechanism
+from headrace.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
 ITERATIONS: Final = 4096
 SECONDS_MAX: Final = 15.0
@@ -21,16 +28,18 @@ class Users:
 
     def __init__(self, properties: dict[str, Any]) -> None:
         """Takes librdkafka's properties."""
+        self._properties = properties
         self._client = new_admin(properties)
         self._bootstrap = str(properties["bootstrap.servers"])
 
     def all(self) -> dict[str, dict[str, int]]:
         """By name: the mechanisms of each, with their iterations."""
-        asked = self._client.describe_user_scram_credentials
-        found = attempt("list the users", self._bootstrap, lambda: asked().result(SECONDS_MAX))
+        with WireAdmin(self._bootstrap, self._properties, timeout_s=SECONDS_MAX) as admin:
+            reply = admin.call(DescribeUserScramCredentialsRequest(users=None))
+        raise_for(reply.error_code, "could not list the users", reply.error_message)
         return {
-            name: {_title(info.mechanism): info.iterations for info in user.scram_credential_infos}
-            for name, user in found.items()
+            user.user: {ListedMechanism(info.mechanism).title: info.iterations for info in user.credential_infos}
+            for user in reply.results
         }
 
     def set_password(self, name: str, password: str) -> None:
