@@ -44,3 +44,15 @@ def test_an_authority_that_is_there_goes_on_and_keys_are_for_their_owner(client:
 
 def test_a_client_whose_name_is_no_files_is_refused(client: Command, tmp_path: Path) -> None:
     assert client("cert", "make", str(tmp_path), "--client", "../ann").code == 2
+
+
+def test_a_certificate_for_a_client_leaves_the_others_as_they_are(client: Command, tmp_path: Path) -> None:
+    client("cert", "make", str(tmp_path), "--host", "broker.local")
+    before = {name: (tmp_path / name).read_bytes() for name in ("ca.pem", "broker.pem")}
+
+    assert client("cert", "make", str(tmp_path), "--client", "ann").code == 0
+    for reserved in ("ca", "broker"):
+        assert client("cert", "make", str(tmp_path), "--client", reserved).code == 2
+
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert (tmp_path / "ann.pem").exists()

@@ -1,12 +1,14 @@
 """`headrace cert`: certificates for development."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from headrace.cli.failure import Failure
 from headrace.cli.output import remark
+
+RESERVED: Final = ("ca", "broker")  # ca.pem and broker.pem are not users' files
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Certificates for development.")
 
@@ -39,10 +41,14 @@ def make(
         raise Failure("this needs a library: pip install 'headrace[security]'.") from None
     except (OSError, ValueError) as error:
         raise Failure(f"{directory} cannot be used: {error}.") from None
-    made = [authority.file, authority.issue_broker(["localhost", "127.0.0.1", "::1", *(hosts or [])])]
     for user in clients or []:
-        if "/" in user or user.startswith("."):
-            raise typer.BadParameter(f"{user!r} cannot be a file's name.")
+        if "/" in user or user.startswith(".") or user in RESERVED:
+            raise typer.BadParameter(f"{user!r} cannot be used: its file would be {user}.pem.")
+    made = [authority.file]
+    # A broker takes up a new certificate within seconds: one for a client more must not take hosts away from it.
+    if hosts or not clients or not (directory / "broker.pem").exists():
+        made.append(authority.issue_broker(["localhost", "127.0.0.1", "::1", *(hosts or [])]))
+    for user in clients or []:
         made.append(authority.issue_client(user))
     for path in made:
         remark(f"Made {path}." if path != authority.file else f"The authority is {path}.")
