@@ -19,6 +19,7 @@ from headrace import (
     TopicPartition,
 )
 from headrace.client.positions import Position, ranges, resolve
+from headrace.testing import Broker
 from tests.support.callers import clients_here
 
 
@@ -81,6 +82,13 @@ def test_a_topic_that_the_brokers_keep_for_themselves_is_not_deleted(
         BrokerError, match=f"could not delete topic '{name}': it is internal; deleting it would forget every {of}"
     ):
         admin.delete_topic(name)
+
+
+def test_the_audit_trail_is_not_deleted_and_the_reason_is_its_own() -> None:
+    with Broker(settings={"headrace.audit": "on"}) as broker, Admin(broker.bootstrap) as admin:
+        admin.create_topic("orders")
+        with pytest.raises(BrokerError, match="could not delete topic '__audit': it is internal; what was done stays written"):
+            admin.delete_topic("__audit")
 
 
 def test_a_topic_that_is_there_is_an_error_unless_that_is_fine(admin: Admin, topic: str) -> None:

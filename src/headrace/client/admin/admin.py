@@ -67,7 +67,7 @@ from headrace.client.security.connecting import way_to
 from headrace.client.security.options import SecurityOptions, check_names
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.model.names import INTERNAL_TOPICS, TRANSACTION_STATE
+from headrace.model.names import AUDIT, INTERNAL_TOPICS, TRANSACTION_STATE
 
 T = TypeVar("T")
 At = str | int | datetime
@@ -154,7 +154,8 @@ class Admin:
                 raise
             # librdkafka asks in a version of the request whose answer has no room for the broker's sentence.
             of = "transaction" if name == TRANSACTION_STATE else "group"
-            message = f"could not delete topic '{name}': it is internal; deleting it would forget every {of}"
+            why = "what was done stays written" if name == AUDIT else f"deleting it would forget every {of}"
+            message = f"could not delete topic '{name}': it is internal; {why}"
             raise BrokerError(message, code=error.code, name=error.name) from None
 
     def topics(self, names: Iterable[str] | None = None, *, internal: bool = False) -> dict[str, TopicDescription]:
