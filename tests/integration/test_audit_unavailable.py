@@ -288,7 +288,8 @@ def test_nobody_shortens_the_trail_or_makes_it_unwritable_by_its_settings(name: 
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("retention.ms", "-1"), ("retention.ms", "9999999999"), ("min.insync.replicas", "1")]
+    ("name", "value"),
+    [("retention.ms", "-1"), ("retention.ms", "9999999999"), ("retention.bytes", "-1"), ("min.insync.replicas", "1")],
 )
 def test_the_trail_may_be_kept_longer(name: str, value: str) -> None:
     with Broker(settings=ON) as broker, RawClient(broker.bootstrap) as client:

@@ -159,8 +159,10 @@ class Topics:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=of)}.")
 
     def _keep_audit_written(self, changed: set[str], after: Mapping[str, str]) -> None:
-        """Nobody shortens the audit trail, or makes a topic of it that cannot be written, by its settings."""
-        for name in sorted(changed - AUDIT_SETTINGS_FREE):
+        """Nobody shortens the audit trail, or makes a topic of it that cannot be written, by its settings.  What was changed
+        before may be set back."""
+        made = self._audit().configs
+        for name in sorted(name for name in changed - AUDIT_SETTINGS_FREE if name not in made or after.get(name) != made[name]):
             if name != RETENTION:
                 raise RequestError(ErrorCode.INVALID_CONFIG, f"{AUDIT} is internal; its {name} is the brokers'.")
             shortest: int = self._config.now["headrace.audit.topic.retention.ms"]
