@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from headrace import Admin
+from headrace import Admin, SecurityFailed
 from headrace.testing import Broker
 
 
@@ -19,3 +19,11 @@ def test_clients_get_in_with_what_the_broker_hands_them(tls: bool, users: dict[s
             with Admin(profile=broker.profile(user)) as admin:
                 assert admin.topic_names() == ["t"]
             assert expected in broker.run(lambda real: {str(each.principal) for each in real.server.connections})
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_who_forgets_to_sign_in_is_told_so_at_once(tls: bool) -> None:
+    with Broker(tls=tls, users={"ann": "secret"}) as broker:
+        authority = {"ca_file": broker.client_config("ann")["ssl.ca.location"]} if tls else {}
+        with Admin(broker.bootstrap, **authority) as admin, pytest.raises(SecurityFailed, match="wants its clients to sign in"):
+            admin.topic_names()

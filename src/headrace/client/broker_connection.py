@@ -115,6 +115,22 @@ class BrokerConnection:
         if reply.session_lifetime_ms:
             self._good_until = time.monotonic() + reply.session_lifetime_ms / 1000 * LIFE_USED
 
+    def require_that_nobody_has_to_sign_in(self) -> None:
+        """Raises SecurityFailed where we have not signed in and everybody has to.
+
+        Who has to would otherwise see nothing but closed connections.  Only listeners where people sign in answer a handshake
+        without an error, or with the mechanisms that they take.
+        """
+        if protocol_of(self._config) in SIGNED_IN or ApiKey.SASL_HANDSHAKE not in self._versions:
+            return
+        try:
+            handshake = self._exchange(SaslHandshakeRequest(mechanism=""), SaslHandshakeResponse, HANDSHAKE_VERSION)
+        except BrokerTimeout:
+            return
+        if handshake.error_code in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_SASL_MECHANISM):
+            known = ", ".join(handshake.mechanisms)
+            raise SecurityFailed(f"{self.endpoint} wants its clients to sign in (username, password_file), by {known}")
+
     def _authenticate(self, message: bytes, mechanism: str) -> SaslAuthenticateResponse:
         reply = self._exchange(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, AUTHENTICATE_VERSION)
         if reply.error_code:

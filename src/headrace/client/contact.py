@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from headrace.client.broker_connection import (
@@ -75,12 +75,18 @@ def look_for_broker(addresses: Iterable[str], config: Mapping[str, Any] | None =
 
 def _reason(endpoint: Endpoint, config: Mapping[str, Any], timeout: float) -> str | None:
     if protocol_of(config) == "plaintext":
-        return _greet(endpoint, timeout)
+        reason = _greet(endpoint, timeout)
+        if reason is None:
+            # It is a broker, whatever becomes of this; all that counts here is whether it wants somebody to sign in.
+            with suppress(BrokerTimeout), closing(_connect(endpoint, config, timeout)) as connection:
+                connection.require_that_nobody_has_to_sign_in()
+        return reason
     if is_for_librdkafka_only(config):
         socket.create_connection((endpoint.host, endpoint.port), timeout=timeout).close()
         return None
     try:
-        BrokerConnection(endpoint, config, client_id="headrace", timeout_s=max(timeout, SIGN_IN_S)).close()
+        with closing(_connect(endpoint, config, max(timeout, SIGN_IN_S))) as connection:
+            connection.require_that_nobody_has_to_sign_in()
     except NoAnswer:
         return SILENT
     except Unreachable as error:
@@ -88,6 +94,10 @@ def _reason(endpoint: Endpoint, config: Mapping[str, Any], timeout: float) -> st
     except BrokerTimeout as error:
         return str(error)
     return None
+
+
+def _connect(endpoint: Endpoint, config: Mapping[str, Any], timeout: float) -> BrokerConnection:
+    return BrokerConnection(endpoint, config, client_id="headrace", timeout_s=timeout)
 
 
 def _greet(endpoint: Endpoint, timeout: float) -> str | None:
