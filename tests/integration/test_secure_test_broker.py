@@ -24,6 +24,9 @@ def test_clients_get_in_with_what_the_broker_hands_them(tls: bool, users: dict[s
 @pytest.mark.parametrize("tls", [False, True])
 def test_who_forgets_to_sign_in_is_told_so_at_once(tls: bool) -> None:
     with Broker(tls=tls, users={"ann": "secret"}) as broker:
-        authority = {"ca_file": broker.client_config("ann")["ssl.ca.location"]} if tls else {}
-        with Admin(broker.bootstrap, **authority) as admin, pytest.raises(SecurityFailed, match="wants its clients to sign in"):
+        authority = broker.client_config("ann")["ssl.ca.location"] if tls else None
+        with (
+            Admin(broker.bootstrap, ca_file=authority) as admin,
+            pytest.raises(SecurityFailed, match="wants its clients to sign in"),
+        ):
             admin.topic_names()

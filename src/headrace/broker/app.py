@@ -408,9 +408,6 @@ class Broker:
 
     async def _stop_parts(self, progress: Progress) -> None:
         parts = self.parts
-        if parts.audit is not None:
-            progress.at(lambda: "writing down what was done")
-            await parts.audit.close()
         progress.at(lambda: "handing over what it leads")
         await parts.participation.hand_over()
         progress.at(lambda: "waiting for work on files")
@@ -421,6 +418,10 @@ class Broker:
         progress.at(lambda: "ending what is under way")
         await self.server.close()
         await parts.request_tasks.close()
+        if parts.audit is not None:
+            # After the last act, and while other brokers can still be reached.
+            progress.at(lambda: "writing down what was done")
+            await parts.audit.close()
         parts.transactions.close()
         parts.group_coordinator.close()
         await self._one_offs.close()

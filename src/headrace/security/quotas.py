@@ -125,7 +125,8 @@ class Quotas:
         bucket = self._buckets.get(key)
         if bucket is None or bucket.rate != rate:
             if len(self._buckets) >= BUCKETS_MAX:
-                self._buckets.clear()
+                # The oldest only: whoever comes under ever new names does not forgive everybody else.
+                del self._buckets[next(iter(self._buckets))]
             bucket = self._buckets[key] = Bucket(rate, now, burst_s)
         return bucket
 

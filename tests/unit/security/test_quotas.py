@@ -1,5 +1,6 @@
 """Quotas: shares, bursts, debts, and who is meant."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,3 +114,18 @@ def test_who_always_waits_as_told_never_exceeds_the_rate_by_more_than_a_burst_an
         now += bucket.take(amount, now)
 
     assert used <= 10 * now + 10 + 1e-6
+
+
+def test_whoever_comes_under_ever_new_names_does_not_forgive_everybody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.security.quotas.BUCKETS_MAX", 10)
+    limited = quotas(
+        {"user=ann": {"producer_byte_rate": "100.0"}, **{f"client-id={n}": {"producer_byte_rate": "1.0"} for n in range(18)}}
+    )
+    for number in range(9):
+        limited.on_produced("eve", str(number), {"t": 1}, 0.0)
+    owed = limited.on_produced("ann", "app", {"t": 150}, 0.0)
+    for number in range(9, 18):
+        limited.on_produced("eve", str(number), {"t": 1}, 0.0)
+
+    assert owed == 0.5
+    assert limited.on_produced("ann", "app", {"t": 0}, 0.0) == owed

@@ -20,11 +20,9 @@ class FailedSignIns:
     def __init__(self, delay_s: float = DELAY_S) -> None:
         self._delay_s = delay_s
         self._failures: dict[str, tuple[int, float]] = {}  # address -> how many, and when the last was; the oldest first
-        self.count = 0  # of all addresses, for ever
 
     def on_failure(self, address: str, now: float) -> float:
         """Somebody failed: how many seconds the reply waits."""
-        self.count += 1
         count = self.recent(address, now) + 1
         self._failures.pop(address, None)
         if len(self._failures) >= ADDRESSES_MAX:

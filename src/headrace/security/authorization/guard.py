@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 from headrace.model.access.acls import CLUSTER_NAME, SUPPORTED, ResourceType
 from headrace.model.access.principals import Subject
-from headrace.model.errors import ErrorCode
 from headrace.security.audit.events import Origin
 from headrace.security.authorization.authorizer import Authorizer, Decision, operation_bits
 from headrace.security.authorization.permissions import Check
@@ -57,14 +56,6 @@ class Guard:
         if check.is_denial:
             self._report(authorizer, subject, check, name, asker)
         return False
-
-    def error(self, subject: Subject, check: Check, name: str = CLUSTER_NAME) -> ErrorCode:
-        """The same as an error code for the reply."""
-        return ErrorCode.NONE if self.allows(subject, check, name) else check.error
-
-    def allowed(self, subject: Subject, check: Check, names: Iterable[str]) -> frozenset[str]:
-        """Those of several that they may."""
-        return frozenset(name for name in names if self.allows(subject, check, name))
 
     def listed(self, subject: Subject, check: Check, names: Iterable[str]) -> list[str]:
         """Those that a list of all shows, in the order given.  What is left out was not asked for, and is no denial."""
