@@ -3,7 +3,7 @@
 import ast
 from collections import Counter
 
-from tests.support.source_tree import SOURCE, modules, name_of, tree_of
+from tests.support.source_tree import ROOT, SOURCE, modules, name_of, tree_of
 
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
@@ -70,3 +70,10 @@ def test_a_folder_fits_one_glance() -> None:
     full = {folder: count for folder, count in inside.items() if count > FOLDER_MODULES_MAX}
 
     assert full.keys() - ONE_FILE_PER_API == set(), full
+
+
+def test_every_module_of_tests_has_a_name_of_its_own() -> None:
+    """pytest imports them by their bare names: of two with one name, it would refuse the second."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+
+    assert [name for name, count in names.items() if count > 1] == []

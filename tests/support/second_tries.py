@@ -15,7 +15,7 @@ PROCESSES = (
     "tests/cluster/test_faults.py",
     "tests/cluster/test_machines.py",
     "tests/cluster/test_rolling_restart.py",
-    "tests/cluster/test_secured.py",
+    "tests/cluster/test_secured_cluster.py",
     "tests/cluster/test_torture.py",
     "tests/compat/security/test_franz_go.py",
     "tests/compat/security/test_kafkajs_secured.py",
