@@ -187,6 +187,17 @@ def test_a_request_before_signing_in_ends_the_connection(client: RawClient) -> N
     assert client.is_closed_by_broker()
 
 
+def test_many_requests_before_signing_in_are_one_line_that_names_the_api(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(users={"ann": "secret"}) as broker:
+        for _ in range(5):
+            with RawClient(broker.bootstrap) as client:
+                client.send(frame(ALL, 12))
+                assert client.is_closed_by_broker()
+
+    told = [each for each in caplog.messages if "sign-in" in each]
+    assert told == ["closed the connection from 127.0.0.1: Metadata was asked before sign-in"]
+
+
 def test_a_request_amid_signing_in_ends_the_connection(client: RawClient) -> None:
     handshake(client, "SCRAM-SHA-256")
     say(client, b"n,,n=ann,r=abcdefgh")

@@ -113,6 +113,14 @@ class ApiKey(IntEnum):
     UNREGISTER_CONTROLLER = 94
 
 
+def api_name(key: int) -> str:
+    """As Kafka writes it: OffsetCommit.  A key that nobody knows is its number."""
+    try:
+        return "".join(part.capitalize() for part in ApiKey(key).name.split("_"))
+    except ValueError:
+        return f"API {key}"
+
+
 class MessagePair(NamedTuple):
     """The classes that declare a request and its response."""
 

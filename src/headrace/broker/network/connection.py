@@ -19,6 +19,7 @@ from headrace.host.disk import Buffer
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.listeners import PLAINTEXT
 from headrace.security.authentication.exchange import Authenticated
+from headrace.security.authentication.session import NotSignedInError
 from headrace.wire.errors import WireError
 from headrace.wire.framing import FrameSplitter
 
@@ -205,10 +206,10 @@ class Connection(asyncio.BufferedProtocol):
         self._regulate()
 
     def close(self, reason: str) -> None:
-        """End the connection, for a reason worth one line in the log."""
+        """End the connection, for a reason that the log has to tell."""
         if self.is_open:
             self._server.figures.cut_off += 1
-            logger.warning("closed the connection from %s: %s", self.client_host or "an unknown peer", reason)
+            self._server.closings.note(self.client_host or "an unknown peer", reason, self.loop.time())
             self.abort()
 
     def abort(self) -> None:
@@ -301,6 +302,8 @@ class Connection(asyncio.BufferedProtocol):
             self._replies.append(reply)
             try:
                 self._server.start(frame, self, reply)
+            except NotSignedInError as error:
+                self.close(str(error))
             except WireError as error:
                 self._server.figures.unreadable += 1
                 self.close(f"it sent a request that cannot be read: {error}")

@@ -22,9 +22,10 @@ from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.errors import RequestError
 from headrace.security.audit.events import Origin
+from headrace.security.authentication.session import NotSignedInError, State
 from headrace.security.authorization.guard import NOT_ASKED, Guard
 from headrace.security.authorization.permissions import Check, check_of
-from headrace.wire.apis import ApiKey
+from headrace.wire.apis import ApiKey, api_name
 from headrace.wire.codec import decode, encode
 from headrace.wire.errors import WireError
 from headrace.wire.framing import read_request_header, response_header
@@ -151,7 +152,7 @@ class Dispatcher:
         self._monotonic = clock.monotonic
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
-        """Begin one request.  Raises WireError when its bytes are wrong."""
+        """Begin one request.  Raises WireError when its bytes are wrong, NotSignedInError when one has to sign in first."""
         if connection.sign_in is not None and connection.sign_in.takes_bare_tokens:
             self._start_token(frame, connection, connection.sign_in, reply)
             return
@@ -260,6 +261,7 @@ class Dispatcher:
 
 def _check_signed_in(sign_in: SignIn, key: int) -> None:
     if sign_in.is_busy:
-        raise WireError(f"API {key} was asked while somebody is signing in")
+        raise NotSignedInError(f"{api_name(key)} was asked during sign-in")
     if key not in SIGNING_IN and not sign_in.may_ask():
-        raise WireError(f"API {key} was asked before somebody signed in")
+        has_expired = sign_in.session.state is State.SIGNED_IN
+        raise NotSignedInError(f"{api_name(key)} was asked {'after the session expired' if has_expired else 'before sign-in'}")

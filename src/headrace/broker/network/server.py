@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 from headrace.broker.metrics.figures import NetworkFigures
+from headrace.broker.network.closings import Closings
 from headrace.broker.network.connection import STALLED, Connection
 from headrace.broker.network.memory_account import MemoryAccount
 from headrace.broker.network.pending_reply import PendingReply
@@ -66,6 +67,7 @@ class Server:
         rate_min: int = config["headrace.connection.bytes.per.second.min"]
         self.slowest: tuple[float, float] = (rate_min, config["headrace.connection.slow.ms"] / 1000) if rate_min else STALLED
         self.connections: dict[Connection, None] = {}
+        self.closings = Closings()
         self._servers: list[asyncio.Server | TlsListening] = []
         # How long a connection from an address is left alone before it is turned away; 0 when it is welcome.
         self.connection_wait: Callable[[str], float] = lambda address: 0.0
@@ -170,6 +172,7 @@ class Server:
             often = min(SWEEP_SECONDS, self.slowest[1] / 2)
             await asyncio.sleep(min(often, SHORT_SWEEP_SECONDS) if self.memory.is_short else often)
             self._sweep()
+            self.closings.tell(self.loop.time())
 
     def _sweep(self) -> None:
         now = self.loop.time()

@@ -16,7 +16,7 @@ from headrace.model.access.principals import Principal, Subject
 from headrace.model.errors import ErrorCode
 from headrace.model.names import AUDIT
 from headrace.security.audit.redaction import redacted, redacted_text
-from headrace.wire.apis import ApiKey
+from headrace.wire.apis import ApiKey, api_name
 
 SCHEMA_VERSION: Final = "1.3.0"
 API_ACTIVITY: Final = 6003
@@ -201,16 +201,11 @@ class EventMaker:
         more = {"resources_left_out": len(resources) - RESOURCES_MAX} if len(resources) > RESOURCES_MAX else {}
         return {
             "actor": {"user": _user(origin.subject.principal, origin.subject.groups), "app_name": origin.client_id},
-            "api": {"operation": "Audit" if api is None else name_of(api), "service": {"name": "kafka"}},
+            "api": {"operation": "Audit" if api is None else api_name(api), "service": {"name": "kafka"}},
             "src_endpoint": _endpoint(origin),
             "resources": listed,
             "unmapped": _client(origin) | more,
         }
-
-
-def name_of(api: ApiKey) -> str:
-    """`CreateTopics`, as Kafka writes it."""
-    return "".join(word.capitalize() for word in api.name.split("_"))
 
 
 def _user(principal: Principal, groups: Sequence[Principal]) -> dict[str, Any]:

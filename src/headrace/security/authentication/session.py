@@ -17,6 +17,10 @@ from headrace.security.authentication.exchange import Authenticated, Challenge, 
 AGAIN_AFTER_MS: Final = 1000
 
 
+class NotSignedInError(Exception):
+    """Something was asked that is only answered to those who have signed in.  The connection is closed."""
+
+
 class State(Enum):
     """Where a connection is.  SIGNED_IN may sign in again, and so go back to CHOSEN."""
 

@@ -6,7 +6,7 @@ from headrace.broker.network.server import Server
 from headrace.metrics.families import counter, gauge, histogram
 from headrace.metrics.scrape import Scrape
 from headrace.model.errors import ErrorCode
-from headrace.wire.apis import ApiKey
+from headrace.wire.apis import api_name
 
 REQUESTS = counter("headrace_requests_total", "Requests answered, by API.", "api")
 ERRORS = counter(
@@ -113,8 +113,3 @@ class NetworkCollector:
                 counts[3] += connection.figures.sent_bytes
             yield
         scrape.rows(CLIENT_CONNECTIONS, CLIENT_REQUESTS, CLIENT_RECEIVED, CLIENT_SENT).extend(found.items())
-
-
-def api_name(key: int) -> str:
-    """As Kafka writes it: OffsetCommit."""
-    return "".join(part.capitalize() for part in ApiKey(key).name.split("_"))
