@@ -228,7 +228,17 @@ def test_too_many_handshakes_wait_outside_and_are_let_in_when_the_others_have_go
 
         waiting.socket = authority.context().wrap_socket(waiting.socket, server_hostname="localhost")
         assert waiting.call(APIS, 3).error_code == 0
-        until(lambda: "handshakes failed" in caplog.text, "they are counted")
+        until(lambda: "handshakes failed, the last one from 127.0.0." in caplog.text, "they are counted")
+
+
+def test_a_handshake_that_fails_is_told_with_its_address_and_the_reason(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(settings=settings_of(authority)) as broker:
+        with RawClient(broker.bootstraps["SSL"]) as client:
+            client.send(b"GET / HTTP/1.1\r\n\r\n")
+            assert client.is_closed_by_broker()
+        until(lambda: "1 TLS handshake failed, the last one from 127.0.0.1 at SSL: http request" in caplog.text, "it is told")
 
 
 def test_one_address_takes_half_of_the_places_for_handshakes_and_others_get_in(authority: Authority) -> None:

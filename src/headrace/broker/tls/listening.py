@@ -35,6 +35,7 @@ class Handshakes:
         self._by_address: dict[str, _Address] = {}
         self.under_way = 0
         self.failed = 0
+        self.last_failure = ""  # from where, and why
         self.turned_away = 0
         # Hears of an address that could not agree with a listener on how to speak, or showed no certificate that is trusted.
         self.on_refused: Callable[[str, str, ssl.SSLError], None] = lambda address, listener, error: None
@@ -56,6 +57,12 @@ class Handshakes:
         self.under_way += 1
         return known.at_once
 
+    def on_failed(self, address: str, listener: str, error: BaseException) -> None:
+        self.failed += 1
+        self.last_failure = f"{address} at {listener}: {_reason(error)}"
+        if isinstance(error, ssl.SSLError):
+            self.on_refused(address, listener, error)
+
     def end(self, address: str) -> None:
         were_too_many = self.are_too_many
         self.under_way -= 1
@@ -65,6 +72,15 @@ class Handshakes:
             del self._by_address[address]
         if were_too_many:
             self.on_room()
+
+
+def _reason(error: BaseException) -> str:
+    """OpenSSL's, without where in its source it was found."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return str(error) or type(error).__name__
 
 
 class _Address:
@@ -162,9 +178,7 @@ class TlsListening:
         if task.cancelled():
             newcomer.close()
         elif (error := task.exception()) is not None:
-            self._handshakes.failed += 1
-            if isinstance(error, ssl.SSLError):
-                self._handshakes.on_refused(address, self.name, error)
+            self._handshakes.on_failed(address, self.name, error)
         self._handshakes.end(address)
 
     def close(self) -> None:

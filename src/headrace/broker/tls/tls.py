@@ -151,15 +151,16 @@ class Tls:
         if contexts is not None:
             each.contexts = contexts
             self._expiry_told_at = None
-            logger.info("new certificates hold for new connections at %s", each.listener.name)
+            logger.info("new connections use the new certificates at %s", each.listener.name)
 
     def _tell_failures(self) -> None:
         count, self._failures_told = self.handshakes.failed - self._failures_told, self.handshakes.failed
         if count:
-            logger.warning("%d TLS %s failed", count, "handshake" if count == 1 else "handshakes")
+            handshakes = "handshake" if count == 1 else "handshakes"
+            logger.warning("%d TLS %s failed, the last one from %s", count, handshakes, self.handshakes.last_failure)
         count, self._turned_away_told = self.handshakes.turned_away - self._turned_away_told, self.handshakes.turned_away
         if count:
-            logger.warning("%d newcomers were turned away: their address had too many TLS handshakes under way", count)
+            logger.warning("%d new connections were refused: their address had too many TLS handshakes under way", count)
 
     def _warn_of_expiry(self) -> None:
         now = self._loop.time()
