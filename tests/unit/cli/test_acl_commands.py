@@ -95,9 +95,11 @@ def test_a_template_is_commands_that_allow_what_a_client_needs(acl: Command, cli
         (("allow", "--user", "ann", "--write", "planet:mars"), "is not a resource"),
         (("allow", "--user", "a\nb", "--write", "orders"), "cannot be seen"),
         (("allow", "--user", "ann", "--write", "orders", "--host", "here"), "is not a host"),
+        (("allow", "--user", "ann", "--cluster-action", "orders"), "--cluster-action has no effect on a topic"),
+        (("deny", "--user", "ann", "--write", "group:x"), "--write has no effect on a group; there are --read, --delete"),
         (("check", "--user", "ann", "--write", "orders-*"), "ask about one"),
     ],
-    ids=["nothing", "resource", "user", "host", "pattern"],
+    ids=["nothing", "resource", "user", "host", "topic", "group", "pattern"],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(acl: Command, arguments: tuple[str, ...], said: str) -> None:
     refused = acl(*arguments)
@@ -127,7 +129,14 @@ def test_rules_hold_for_those_who_sign_in_with_a_password(client: Command) -> No
         refused = client("acl", "list", *signed_in("ann"))
         made = client("acl", "allow", "-u", "ann", "--describe", "cluster", *signed_in("root"))
         allowed = client("acl", "list", *signed_in("ann"))
+        ghost = client("acl", "allow", "-u", "ghost", "--read", "orders", *signed_in("root"))
+        none = client("acl", "list", "--user", "eve", *signed_in("ann"))
 
     assert refused.code == 1
-    assert made.code == allowed.code == 0
+    assert "that needs DESCRIBE on the cluster" in refused.remarks
+    assert made.code == allowed.code == none.code == 0
+    assert "There are no rules for User:eve." in none.remarks
+    assert ghost.code == 0
+    assert "No SCRAM user is called ghost" in ghost.remarks
+    assert "No SCRAM user" not in made.remarks
     assert "User:ann" in allowed.output

@@ -16,6 +16,7 @@ from headrace.model.access.acls import (
     ANY_HOST,
     ANY_RESOURCE,
     CLUSTER_NAME,
+    SUPPORTED,
     AclFilter,
     AclRule,
     Operation,
@@ -24,7 +25,7 @@ from headrace.model.access.acls import (
     ResourceType,
     check_rule,
 )
-from headrace.model.access.principals import Principal, PrincipalError, parse_principal, user
+from headrace.model.access.principals import ANONYMOUS, USER, Principal, PrincipalError, parse_principal, user
 from headrace.model.errors import RequestError
 
 if TYPE_CHECKING:
@@ -133,9 +134,12 @@ def with_rights(command: Callable[..., None]) -> Callable[..., None]:
     return whole
 
 
+def _flag(operation: Operation) -> str:
+    return f"--{operation.name.lower().replace('_', '-')}"
+
+
 def _option(operation: Operation) -> Any:
-    flag = f"--{operation.name.lower().replace('_', '-')}"
-    return Annotated[list[str] | None, typer.Option(flag, metavar="RESOURCE", help=f"May {RIGHTS[operation]}.")]
+    return Annotated[list[str] | None, typer.Option(_flag(operation), metavar="RESOURCE", help=f"May {RIGHTS[operation]}.")]
 
 
 def _admin(bootstrap: str, properties: list[str] | None) -> "RuleAdmin":
@@ -162,6 +166,7 @@ def _make(
         for right in rights
     ]
     for rule in rules:
+        _check_has_effect(rule)
         try:
             check_rule(rule)
         except RequestError as error:
@@ -170,6 +175,30 @@ def _make(
     admin.create(rules)
     for rule in rules:
         remark(f"Made: {rule}.")
+    _remark_unknown(read_principal(user), bootstrap, properties)
+
+
+def _check_has_effect(rule: AclRule) -> None:
+    """Brokers take such rules, as Kafka's do, but nobody ever asks about them."""
+    supported = SUPPORTED[rule.resource_type]
+    if rule.operation is not Operation.ALL and rule.operation not in supported:
+        kind = NAMES[rule.resource_type]
+        options = ", ".join(_flag(each) for each in RIGHTS if each in supported)
+        raise typer.BadParameter(f"{_flag(rule.operation)} has no effect on a {kind}; there are {options} and --all.")
+
+
+def _remark_unknown(principal: Principal, bootstrap: str, properties: list[str] | None) -> None:
+    from headrace.client.admin.users import Users
+    from headrace.client.errors import HeadraceError
+
+    if principal.kind != USER or principal.name == "*" or principal == ANONYMOUS:
+        return
+    try:
+        known = Users(client_properties(bootstrap, properties)).all()
+    except HeadraceError:
+        return  # whoever may make rules need not be able to list users
+    if principal.name not in known:
+        remark(f"No SCRAM user is called {principal.name}; the rule holds for one whom a certificate or a token gives that name.")
 
 
 @app.command(
@@ -209,7 +238,7 @@ def list_rules(
     admin = _admin(bootstrap, properties)
     rules = admin.find(AclFilter(principal=principal))
     if not rules:
-        _require_authorizer(admin)
+        _explain_none(admin)
     if as_json:
         show_json([_as_json(rule) for rule in rules])
     elif not rules:
@@ -228,6 +257,21 @@ def list_rules(
                 for rule in rules
             ],
         )
+
+
+def _explain_none(admin: "RuleAdmin") -> None:
+    """librdkafka finds none, and no error, where there is no authorizer and where one may not see the rules."""
+    from headrace.client.errors import BrokerError
+
+    try:
+        _require_authorizer(admin)
+    except BrokerError as error:
+        if error.name != "CLUSTER_AUTHORIZATION_FAILED":
+            raise
+        # Whoever may see rules and no settings may do so by a rule, which is then found.
+        if not admin.find(AclFilter()):
+            hint = "`headrace acl allow --user NAME --describe cluster` allows it."
+            raise Failure(f"you may not list the rules: that needs DESCRIBE on the cluster. {hint}") from None
 
 
 def _as_json(rule: AclRule) -> dict[str, str]:
