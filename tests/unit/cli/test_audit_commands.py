@@ -108,11 +108,36 @@ def test_nothing_found_is_said(audit: Command) -> None:
     assert audit("search", "--user", "nobody").remarks == "Nothing was found.\n"
 
 
-def test_a_time_that_is_none_is_refused_in_a_sentence(audit: Command) -> None:
-    refused = audit("search", "--since", "latest")
+@pytest.mark.parametrize("time", ["latest", "yesterday", "7"])
+def test_a_time_that_is_none_is_refused_in_a_sentence(audit: Command, time: str) -> None:
+    refused = audit("search", "--since", time)
 
     assert refused.code == 2
-    assert "is not a time" in refused.remarks
+    assert f"'{time}' is not a time; write an ISO timestamp such as 2026-05-01T12:00, or 30m, 12h, 7d" in one_line(refused)
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("CreateTopic", "did you mean CreateTopics?"),
+        ("Foo", "one of create, read, update, delete, sign-in"),
+        ("Foo*", "no action"),
+    ],
+)
+def test_an_action_that_does_not_exist_is_refused_with_those_that_do(audit: Command, action: str, said: str) -> None:
+    refused = audit("search", "--action", action)
+
+    assert refused.code == 2
+    assert said in one_line(refused)
+
+
+def one_line(outcome: Any) -> str:
+    """An error without the frame around it."""
+    return " ".join(outcome.remarks.replace("│", " ").split())
+
+
+def test_signing_in_is_an_action(audit: Command) -> None:
+    assert audit("search", "--action", "sign-in").code == 0
 
 
 def test_where_there_is_no_trail_it_is_said_how_to_get_one(client: Command) -> None:

@@ -39,6 +39,7 @@ CHANGES_SHOWN: Final = 5
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ACTIVITIES: Final = {1: "create", 2: "read", 3: "update", 4: "delete"}
 SIGN_IN: Final = "SignIn"
+NOTE: Final = "Audit"  # what the trail says of itself
 AUTHENTICATION: Final = 3002
 
 UIDS_MAX: Final = 10_000
@@ -287,6 +288,8 @@ def search(
     """Find what was done, by whom, on what, when, and how it ended.
 
     What is denied is told together with what is like it within a minute: "12 times"."""
+    if action is not None:
+        _check_action(action)
     wanted = Wanted(
         principal=None if user is None else user if ":" in user else f"User:{user}",
         resource=resource,
@@ -308,7 +311,28 @@ def _moment_ms(text: str) -> int:
     """An ISO timestamp, or so long ago."""
     if found := re.fullmatch(r"(\d+)([smhd])", text.strip()):
         return int((time.time() - int(found[1]) * UNITS_S[found[2]]) * 1000)
-    place = position_given(text)
+    wrong = typer.BadParameter(
+        f"{text!r} is not a time; write an ISO timestamp such as 2026-05-01T12:00, or 30m, 12h, 7d for so long ago."
+    )
+    try:
+        place = position_given(text)
+    except typer.BadParameter:
+        raise wrong from None
     if place.kind != "time":
-        raise typer.BadParameter(f"{text!r} is not a time; write 2026-05-01T12:00, or 30m, 12h, 7d.")
+        raise wrong
     return place.number
+
+
+def _check_action(pattern: str) -> None:
+    """A name that no event can have would find nothing, and look like an answer."""
+    from difflib import get_close_matches
+
+    from headrace.wire.apis import ApiKey, api_name
+
+    kinds = (*ACTIVITIES.values(), "sign-in")
+    known = {name.lower().replace("-", ""): name for name in (*kinds, NOTE, *map(api_name, ApiKey))}
+    wanted = pattern.lower().replace("-", "")
+    if not any(fnmatchcase(name, wanted) for name in known):
+        near = get_close_matches(wanted, known, n=1)
+        hint = f"did you mean {known[near[0]]}?" if near else f"give an API such as CreateTopics, or one of {', '.join(kinds)}."
+        raise typer.BadParameter(f"there is no action {pattern!r}; {hint}")
