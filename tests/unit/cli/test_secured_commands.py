@@ -197,3 +197,20 @@ def test_profiles_are_shown_without_their_secrets(secured: Command, broker: Brok
     assert "(hidden)" in shown.output
     assert "planted" not in listed.output + shown.output + as_json.output
     assert "did you mean 'secured'?" in secured("profile", "show", "secure").remarks
+
+
+def test_a_profile_that_cannot_be_used_is_listed_with_what_is_wrong(
+    client: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "headrace").mkdir()
+    text = '[profiles.good]\nbootstrap = "host:1"\n\n[profiles.bad]\nbotstrap = "host:1"\n'
+    (tmp_path / "headrace" / "config.toml").write_text(text)
+
+    listed = client("profile", "list", "--json")
+
+    assert listed.code == 0
+    good, bad = json.loads(listed.output)
+    assert (good["name"], good["bootstrap"], good["error"]) == ("good", "host:1", None)
+    assert bad["error"].endswith("profile bad: there is no key 'botstrap'; did you mean 'bootstrap'?")
+    assert "botstrap" in client("profile", "list").output

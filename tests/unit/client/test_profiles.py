@@ -149,6 +149,21 @@ def test_what_is_wrong_in_it_is_named(file: Path, text: str, said: str) -> None:
         load_profile("prod")
 
 
+def test_what_is_wrong_in_one_profile_keeps_nobody_from_another(file: Path) -> None:
+    write(file, PROFILES + '[profiles.broken]\npasword = "x"\n')
+
+    assert load_profile("dev").bootstrap == "127.0.0.1:1"
+    assert str(all_profiles(file)[0]["broken"]).endswith("there is no key 'pasword'; did you mean 'password'?")
+    with pytest.raises(InvalidArgument, match="profile broken: there is no key 'pasword'"):
+        load_profile("broken")
+
+
+def test_a_secret_in_a_broken_profile_is_still_one(file: Path) -> None:
+    write(file, PROFILES + '[profiles.broken]\nuser = "x"\npassword = "y"\n', 0o644)
+    with pytest.raises(InvalidArgument, match="chmod 600"):
+        load_profile("dev")
+
+
 def test_a_file_that_is_not_there_is_named(file: Path) -> None:
     file.unlink()
     with pytest.raises(InvalidArgument, match=f"there is no profile 'prod': {file} does not exist"):

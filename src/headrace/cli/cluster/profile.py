@@ -1,6 +1,6 @@
 """`headrace profile`: the profiles there are, without their secrets."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -8,6 +8,7 @@ from headrace.cli.connection import AsJson
 from headrace.cli.output import remark, show_json, show_table
 
 if TYPE_CHECKING:
+    from headrace.client.errors import InvalidArgument
     from headrace.client.security.profiles import Profile
 
 app = typer.Typer(
@@ -21,20 +22,28 @@ HIDDEN = "(hidden)"
 
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
-    """List the profiles, and which one holds where none is named."""
+    """List the profiles, which one holds where none is named, and what is wrong with one that cannot be used."""
     from headrace.client.security.profiles import all_profiles, profiles_file
 
     file = profiles_file()
     profiles, default = all_profiles(file) if file.exists() else ({}, None)
-    rows = [
-        (name, each.bootstrap, each.options.get("username"), "*" if name == default else "") for name, each in profiles.items()
-    ]
+    rows = [_row(name, each, is_default=name == default) for name, each in profiles.items()]
     if as_json:
-        show_json([{"name": row[0], "bootstrap": row[1], "username": row[2], "default": row[0] == default} for row in rows])
+        show_json(rows)
     elif rows:
-        show_table(("profile", "bootstrap", "username", "default"), rows)
+        # What is wrong is seldom there.
+        keys = ("name", "bootstrap", "username", "default", "error")[: 5 if any(row["error"] for row in rows) else 4]
+        shown = [row | {"default": "*" if row["default"] else ""} for row in rows]
+        show_table(("profile", *keys[1:]), [tuple(row[key] for key in keys) for row in shown])
     else:
         remark(f"There are no profiles in {file}." if file.exists() else f"{file} does not exist.")
+
+
+def _row(name: str, found: "Profile | InvalidArgument", *, is_default: bool) -> dict[str, Any]:
+    if isinstance(found, Exception):
+        return {"name": name, "bootstrap": None, "username": None, "default": is_default, "error": str(found)}
+    username = found.options.get("username")
+    return {"name": name, "bootstrap": found.bootstrap, "username": username, "default": is_default, "error": None}
 
 
 @app.command(epilog="Example: [bold]headrace profile show prod[/bold]")

@@ -44,10 +44,6 @@ class Profile:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    @property
-    def has_secrets(self) -> bool:
-        return any(name in self.options for name in SECRETS) or any(map(is_secret_property, self.librdkafka))
-
 
 def is_secret_property(name: str) -> bool:
     """Of librdkafka's properties; those of versions to come as well, as far as their names say it."""
@@ -60,8 +56,9 @@ def profiles_file() -> Path:
     return (Path(home) if home else Path.home() / ".config") / "headrace" / "config.toml"
 
 
-def all_profiles(file: Path) -> tuple[dict[str, Profile], str | None]:
-    """The profiles of a file by their names, and which one holds where none is named.  Raises InvalidArgument."""
+def all_profiles(file: Path) -> tuple[dict[str, Profile | InvalidArgument], str | None]:
+    """The profiles of a file by their names, or what is wrong with one, which does not keep the others from being used; and
+    which one holds where none is named.  Raises InvalidArgument."""
     try:
         with file.open("rb") as opened:
             found = tomllib.load(opened)
@@ -73,9 +70,9 @@ def all_profiles(file: Path) -> tuple[dict[str, Profile], str | None]:
     tables = found.get("profiles", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidArgument(f"{file} wants its profiles as tables, such as [profiles.prod]")
-    profiles = {name: _profile(name, file, table) for name, table in tables.items()}
-    if any(profile.has_secrets for profile in profiles.values()):
+    if any(map(_has_secrets, tables.values())):
         require_private(file, "the file")
+    profiles = {name: _profile_or_error(name, file, table) for name, table in tables.items()}
     default = found.get("default")
     if default is not None and default not in profiles:
         raise InvalidArgument(f"{file} has default = {default!r}, which is no profile in it{_nearest(str(default), profiles)}")
@@ -94,7 +91,7 @@ def load_profile(named: str | Path) -> Profile:
     profiles, _ = all_profiles(file)
     if named not in profiles:
         raise InvalidArgument(f"there is no profile {named!r} in {file}{_nearest(named, profiles)}")
-    return profiles[named]
+    return _usable(profiles[named])
 
 
 def default_profile() -> Profile | None:
@@ -103,14 +100,32 @@ def default_profile() -> Profile | None:
     if not file.exists():
         return None
     profiles, default = all_profiles(file)
-    return None if default is None else profiles[default]
+    return None if default is None else _usable(profiles[default])
 
 
 def _only(file: Path) -> Profile:
     profiles, default = all_profiles(file)
     if default is None and len(profiles) != 1:
         raise InvalidArgument(f'{file} has {len(profiles)} profiles; name the one to use in it, such as default = "prod"')
-    return profiles[default or next(iter(profiles))]
+    return _usable(profiles[default or next(iter(profiles))])
+
+
+def _usable(found: Profile | InvalidArgument) -> Profile:
+    if isinstance(found, InvalidArgument):
+        raise found
+    return found
+
+
+def _has_secrets(table: Mapping[str, Any]) -> bool:
+    properties = table.get("librdkafka")
+    return any(name in table for name in SECRETS) or (isinstance(properties, dict) and any(map(is_secret_property, properties)))
+
+
+def _profile_or_error(name: str, file: Path, table: Mapping[str, Any]) -> Profile | InvalidArgument:
+    try:
+        return _profile(name, file, table)
+    except InvalidArgument as error:
+        return error
 
 
 def _profile(name: str, file: Path, table: Mapping[str, Any]) -> Profile:
