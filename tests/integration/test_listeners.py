@@ -222,3 +222,14 @@ def test_the_greeting_has_brackets_around_an_ipv6_address(capsys: pytest.Capture
         shown = capsys.readouterr().out
         assert f"Headrace serves at   [::1]:{port}\n" in shown
         assert f"headrace consume greetings --follow --bootstrap [::1]:{port}\n" in shown
+
+
+def test_the_greeting_of_a_secured_broker_names_the_protocol_and_asks_for_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker(users={"ann": "secret"}) as running:
+        running.run(greet)
+
+        shown = capsys.readouterr().out
+        assert f"Headrace serves at   SASL_PLAINTEXT://{running.bootstrap}\n" in shown
+        assert "Clients speak SASL_PLAINTEXT: write a profile as in docs/security.md" in shown
+        assert "headrace consume greetings --follow --profile NAME\n" in shown
+        assert "--bootstrap" not in shown

@@ -14,7 +14,7 @@ from headrace.cli.failure import Failure
 from headrace.cli.node.settings import collect, unknown_variables
 from headrace.cli.output import remark
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.listeners import Address, read_listeners
+from headrace.model.listeners import PLAINTEXT, Address, read_listeners
 from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
@@ -167,13 +167,17 @@ def greet(broker: "Broker") -> None:
         kept = str(Path(broker.config["log.dirs"]).resolve())
     reach = broker.address._replace(host="127.0.0.1") if broker.address.is_everywhere else broker.address
     option = "" if reach == ("127.0.0.1", DEFAULT_PORT) else f" --bootstrap {reach}"
+    invitation = "Try, in another terminal:"
+    if (protocol := broker.listeners.each[0].security_protocol) != PLAINTEXT:
+        option = " --profile NAME"
+        invitation = f"Clients speak {protocol}: write a profile as in docs/security.md, then try, in another terminal:"
     health = "" if broker.health.address is None else f"\n  Health               http://{broker.health.address}/ready"
     print(
         f"""
 {_where(broker)}
   Data                 {kept}{health}
 
-  Try, in another terminal:
+  {invitation}
     echo 'hello, log' | headrace produce greetings{option}
     headrace consume greetings --follow{option}
 
@@ -185,10 +189,10 @@ def greet(broker: "Broker") -> None:
 
 def _where(broker: "Broker") -> str:
     """A line for each listener, and for each address that clients are told and that is not the one listened on."""
-    named = len(broker.addresses) > 1
+    named = len(broker.addresses) > 1 or broker.listeners.each[0].security_protocol != PLAINTEXT
     lines = []
     for name, address in broker.addresses.items():
-        purpose = ", for brokers" if named and name == broker.listeners.inter_broker else ""
+        purpose = ", for brokers" if len(broker.addresses) > 1 and name == broker.listeners.inter_broker else ""
         lines.append(f"  Headrace serves at   {f'{name}://' if named else ''}{address}{purpose}")
         endpoint = broker.parts.membership.registration.endpoints[name]
         if (endpoint.host, endpoint.port) != address:
