@@ -30,3 +30,15 @@ def test_who_forgets_to_sign_in_is_told_so_at_once(tls: bool) -> None:
             pytest.raises(SecurityFailed, match="wants its clients to sign in"),
         ):
             admin.topic_names()
+
+
+def test_a_user_who_is_not_there_is_named_with_those_who_are() -> None:
+    with Broker(users={"ann": "secret"}) as broker:
+        for ask in (broker.client_config, broker.profile):
+            with pytest.raises(ValueError, match="there is no user 'bob' at this broker; its users are: ann"):
+                ask("bob")
+
+
+def test_users_without_passwords_are_refused_with_an_example() -> None:
+    with pytest.raises(TypeError, match=r"users=\['ann'\] is not names with passwords; give them as users=\{'ann': 'secret'\}"):
+        Broker(users=["ann"])  # type: ignore[arg-type]

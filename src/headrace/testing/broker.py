@@ -27,7 +27,7 @@ from headrace.host.certificates import AUTHORITY
 from headrace.model.broker_settings import BrokerConfig
 from headrace.testing.clock import AdjustableClock
 from headrace.testing.faults import Faults
-from headrace.testing.security import add_users, make_certificates, secure_settings, write_profile
+from headrace.testing.security import add_users, checked_users, make_certificates, secure_settings, write_profile
 
 Result = TypeVar("Result")
 
@@ -68,7 +68,7 @@ class Broker:
         users: Mapping[str, str] | None = None,
     ) -> None:
         self._temporary: str | None = None
-        self._users = dict(users or {})
+        self._users = checked_users(users or {})
         self._certificates = make_certificates() if tls else None
         self._protocol = {(False, False): "PLAINTEXT", (True, False): "SSL", (False, True): "SASL_PLAINTEXT"}.get(
             (tls, bool(users)), "SASL_SSL"
@@ -101,10 +101,15 @@ class Broker:
         config = {"bootstrap.servers": self.bootstrap, "security.protocol": self._protocol}
         if self._certificates is not None:
             config["ssl.ca.location"] = str(self._certificates / AUTHORITY)
-        if self._users:
-            name = user or next(iter(self._users))
-            config |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": name, "sasl.password": self._users[name]}
+        if (name := user or next(iter(self._users), None)) is not None:
+            config |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": name, "sasl.password": self._password(name)}
         return config
+
+    def _password(self, user: str) -> str:
+        if user not in self._users:
+            known = ", ".join(self._users) or "none"
+            raise ValueError(f"there is no user {user!r} at this broker; its users are: {known}")
+        return self._users[user]
 
     def profile(self, user: str | None = None) -> Path:
         """A file that says the same to the SDK (`profile=`), Spark and the commands (`--profile`); gone with this process."""
@@ -113,7 +118,7 @@ class Broker:
         if self._certificates is not None:
             keys["ca_file"] = str(self._certificates / AUTHORITY)
         if name is not None:
-            keys |= {"username": name, "password": self._users[name]}
+            keys |= {"username": name, "password": self._password(name)}
         return write_profile(keys)
 
     @property

@@ -62,6 +62,13 @@ def secure_cluster_settings(certificates: Path, address: str, secure: str, priva
     }
 
 
+def checked_users(users: Mapping[str, str]) -> dict[str, str]:
+    """Names with their passwords, or a TypeError that says how they are given."""
+    if not isinstance(users, Mapping) or not all(isinstance(each, str) for pair in users.items() for each in pair):
+        raise TypeError(f"users={users!r} is not names with passwords; give them as users={{'ann': 'secret'}}")
+    return dict(users)
+
+
 async def add_users(broker: Broker, users: Mapping[str, str]) -> None:
     """Before anybody signs in."""
     for name, password in users.items():
