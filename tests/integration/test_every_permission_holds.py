@@ -117,6 +117,7 @@ REQUESTS: dict[ApiKey | tuple[ApiKey, Operation, ResourceType], Asked] = {
     },
     ApiKey.CREATE_PARTITIONS: Asked(values={"count": 2, "assignments": None, "validate_only": True}),
     ApiKey.DELETE_GROUPS: Asked(values={"groups_names": ("missing",)}),
+    ApiKey.OFFSET_DELETE: Asked(values={"group_id": "consumers"}),  # there has to be one
     ApiKey.ALTER_CLIENT_QUOTAS: Asked(values={"entity_type": "user", "key": "producer_byte_rate", "validate_only": True}),
     ApiKey.UNREGISTER_BROKER: Asked(values={"broker_id": 99}),
     ApiKey.DESCRIBE_CLUSTER: Asked(
