@@ -90,7 +90,7 @@ def test_a_token_lets_its_bearer_in_and_a_stale_one_does_not(broker: Broker, aut
     assert brokers_by(broker, "SASL_SSL", config) == {1}
 
     config["oauth_cb"] = lambda _: (issuer.token(exp=1), time.time() + 60)
-    with pytest.raises(SecurityFailed, match=r"does not let the bearer of this token in by OAUTHBEARER"):
+    with pytest.raises(SecurityFailed, match=r"rejected the bearer of this token \(OAUTHBEARER\)"):
         brokers_by(broker, "SASL_SSL", config)
 
 
@@ -98,7 +98,7 @@ def test_a_token_lets_its_bearer_in_and_a_stale_one_does_not(broker: Broker, aut
 def test_a_wrong_password_is_one_sentence_without_the_password(broker: Broker, authority: Authority, mechanism: str) -> None:
     wrong = config_of(authority, "SASL_SSL", mechanism, **{"sasl.password": "not-this-one"})
 
-    with pytest.raises(SecurityFailed, match=f"does not let user ann in by {mechanism}; check user name and password") as told:
+    with pytest.raises(SecurityFailed, match=f"rejected user ann \\({mechanism}\\); check user name and password") as told:
         brokers_by(broker, "SASL_SSL", wrong)
     assert "not-this-one" not in str(told.value)
 
@@ -118,7 +118,7 @@ def test_a_mechanism_that_is_not_taken_is_named_with_those_that_are() -> None:
         ("PLAINTEXT", "SSL", BrokerTimeout, "there is no TLS listener"),
         ("SASL_PLAINTEXT", "SASL_SSL", BrokerTimeout, "there is no TLS listener"),
         ("SASL_PLAINTEXT", "PLAINTEXT", BrokerTimeout, "it may want its clients to sign in"),
-        ("PLAINTEXT", "SASL_PLAINTEXT", SecurityFailed, "lets nobody sign in"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", SecurityFailed, "does not use SASL"),
     ],
 )
 def test_the_wrong_protocol_is_named(
@@ -160,7 +160,7 @@ def test_a_session_that_ends_soon_is_not_used_any_more(broker: Broker, authority
 def test_the_sdk_says_at_once_that_a_password_is_wrong(broker: Broker, authority: Authority) -> None:
     wrong = config_of(authority, "SASL_SSL", **{"sasl.password": "not-this-one"})
     bootstrap = broker.bootstraps["SASL_SSL"]
-    said = re.escape(f"{bootstrap} does not let user ann in by SCRAM-SHA-512")
+    said = re.escape(f"{bootstrap} rejected user ann (SCRAM-SHA-512)")
 
     began = time.monotonic()
     with Admin(bootstrap, librdkafka=wrong) as admin, pytest.raises(SecurityFailed, match=said):

@@ -100,7 +100,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="A profile in ~/.config/headrace/config.toml (or a file like it): where the brokers are, and how to get in. "
+        help="A profile in ~/.config/headrace/config.toml (or a file like it): where the brokers are, and how to connect. "
         "HEADRACE_PROFILE names one, too.",
         callback=_choose_profile,
         is_eager=True,

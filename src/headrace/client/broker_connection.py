@@ -101,7 +101,7 @@ class BrokerConnection:
             raise SecurityFailed(f"{self.endpoint} does not take sasl_mechanism {mechanism}; it takes {known}")
         if handshake.error_code:
             raise SecurityFailed(
-                f"{self.endpoint} lets nobody sign in; use security_protocol SSL or PLAINTEXT, or another listener"
+                f"{self.endpoint} does not use SASL; use security_protocol SSL or PLAINTEXT, or another listener"
             )
         try:
             message = next(messages)
@@ -137,7 +137,7 @@ class BrokerConnection:
             user = self._config.get("sasl.username")
             who = f"user {user}" if user and mechanism != "OAUTHBEARER" else "the bearer of this token"
             hint = "; check user name and password" if user and mechanism != "OAUTHBEARER" else ""
-            raise SecurityFailed(f"{self.endpoint} does not let {who} in by {mechanism}{hint} ({reply.error_message})")
+            raise SecurityFailed(f"{self.endpoint} rejected {who} ({mechanism}){hint} ({reply.error_message})")
         return reply
 
     def version_of(self, request: Any) -> int:

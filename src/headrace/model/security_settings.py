@@ -161,7 +161,7 @@ ACCESS_SETTINGS = (
         "authorizer",
         Kind.STRING,
         "none",
-        "Whether rules say who may do what: `acl` refuses all that no rule allows, `none` allows everybody everything.",
+        "Whether rules say who may do what: `acl` refuses all that no rule allows, `none` lets everybody do everything.",
         choices=("none", "acl"),
     ),
     _fixed(

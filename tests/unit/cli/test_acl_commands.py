@@ -57,9 +57,9 @@ def test_check_says_yes_or_no_and_by_which_rule(acl: Command) -> None:
     root = acl("check", "--user", "ANONYMOUS", "--alter", "cluster")
 
     assert yes.code == root.code == 0
-    assert "write orders-new: yes: a rule says so: allow User:ann to WRITE TOPIC 'orders-'…" in yes.output
+    assert "write orders-new: yes, by rule: allow User:ann to WRITE TOPIC 'orders-'…" in yes.output
     assert denied.code == nothing.code == 1
-    assert "write orders-old: no: a rule says so: deny User:* to WRITE TOPIC 'orders-old'" in denied.output
+    assert "write orders-old: no, by rule: deny User:* to WRITE TOPIC 'orders-old'" in denied.output
     assert "read group:readers: no: no rule allows it" in nothing.output
     assert "alter cluster: yes: a super user may do everything" in root.output
 

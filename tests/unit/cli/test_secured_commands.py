@@ -150,7 +150,7 @@ def test_the_default_of_the_file_holds_where_nothing_is_named(secured: Command, 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"password": "wrong"}, "does not let user ann in by SCRAM-SHA-512; check user name and password"),
+        ({"password": "wrong"}, "rejected user ann (SCRAM-SHA-512); check user name and password"),
         ({"ca_file": ""}, "is not signed by an authority that this client trusts"),
         ({"security_protocol": "SASL_PLAINTEXT", "ca_file": ""}, "TLS"),
         ({"username": "", "password": "", "ca_file": "", "security_protocol": "PLAINTEXT"}, "TLS"),

@@ -94,7 +94,7 @@ def test_an_explanation_names_the_rule_that_decided() -> None:
     decision = rules.decide(ANN, WRITE, TOPIC, "orders")
 
     assert decision.rule == denial
-    assert str(decision) == "no: a rule says so: deny Group:ops to WRITE TOPIC 'ord'…"
+    assert str(decision) == "no, by rule: deny Group:ops to WRITE TOPIC 'ord'…"
     assert rules.decide(ANN, WRITE, TOPIC, "bills").rule == allow("ann", ALL, "*")
     assert str(rules.decide(BOB, WRITE, TOPIC, "bills")) == "no: no rule allows it"
 

@@ -1,4 +1,4 @@
-"""The audit trail of one broker: acts are recorded one by one, what happens often is told together, and there are bounds.
+"""The audit trail of one broker: acts are recorded one by one, what happens often is aggregated, and there are bounds.
 
 An act is recorded when its events are committed in the topic.  Denials and failed sign-ins are collected by kind: the first of a
 kind is told at once, those like it together at the end of a window.  What cannot be written waits in a bounded queue; what finds

@@ -98,11 +98,13 @@ class SignIns:
         now, address = self.loop.time(), origin.subject.address
         self.on_failed(_as_claimed(origin, refused.claimed), mechanism or "", refused.reason)
         seconds = self._failures.on_failure(address, now)
+        count = self._failures.recent(address, now)
         logger.warning(
-            "a sign-in from %s by %s failed, number %d from there within a minute: %s",
+            "a sign-in from %s by %s failed (%d %s from this address in the last minute): %s",
             address,
             mechanism,
-            self._failures.recent(address, now),
+            count,
+            "failure" if count == 1 else "failures",
             refused.reason,
         )
         await asyncio.sleep(seconds)

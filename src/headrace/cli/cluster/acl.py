@@ -60,7 +60,7 @@ RIGHTS = {
     Operation.IDEMPOTENT_WRITE: "produce idempotently, as older versions had it: --write is enough today",
     Operation.ALL: "do everything that can be done with it",
 }
-RESOURCE_HELP = "RESOURCE is a topic's name, group:NAME, transaction:NAME or cluster; NAME* is all that begin so, * is all."
+RESOURCE_HELP = "RESOURCE is a topic's name, group:NAME, transaction:NAME or cluster; NAME* matches a prefix, * matches all."
 
 User = Annotated[
     str, typer.Option("--user", "-u", metavar="NAME", help="Who: the name of a user, * for everybody, or Group:NAME.")
@@ -212,7 +212,7 @@ def allow(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     properties: Properties = None,
 ) -> None:
-    """Allow somebody something."""
+    """Allow a user an operation."""
     _make(Permission.ALLOW, user, host, rights, bootstrap, properties)
 
 
@@ -225,7 +225,7 @@ def deny(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     properties: Properties = None,
 ) -> None:
-    """Forbid somebody something, whatever else allows it."""
+    """Deny a user an operation, whatever else allows it."""
     _make(Permission.DENY, user, host, rights, bootstrap, properties)
 
 
@@ -305,7 +305,7 @@ def remove(
     ] or [AclFilter(principal=str(principal))]
     admin = _admin(bootstrap, properties)
     if not rights and (found := admin.find(filters[0])):
-        confirm(f"Remove all {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
+        confirm(f"Remove {counted(len(found), 'rule')} of {principal.shown}?", yes=yes)
     removed = admin.remove(filters)
     for rule in removed:
         remark(f"Removed: {rule}.")
@@ -348,10 +348,10 @@ def check(
 
 
 def _require_authorizer(admin: "RuleAdmin") -> dict[str, str]:
-    """The settings of a broker, which has to hold to rules.  librdkafka finds none, and no error, on one that does not."""
+    """The settings of a broker, which has to have an authorizer.  librdkafka finds none, and no error, on one that does not."""
     settings = admin.broker_settings()
     if settings.get("authorizer", "acl") == "none" and not settings.get("authorizer.class.name"):
-        raise Failure("this cluster holds to no rules: everybody may do everything. Set authorizer=acl on every broker.")
+        raise Failure("this cluster has no authorizer: everybody may do everything. Set authorizer=acl on every broker.")
     return settings
 
 
@@ -402,7 +402,7 @@ TEMPLATES: dict[ClientKind, tuple[tuple[str, str, str], ...]] = {
 def template(
     kind: Annotated[ClientKind, typer.Argument(help="What kind of client it is.")],
     user: User,
-    topic: Annotated[str, typer.Option("--topic", help="Its topic; NAME* for all that begin so.")] = "*",
+    topic: Annotated[str, typer.Option("--topic", help="Its topic; NAME* matches a prefix.")] = "*",
     group: Annotated[str, typer.Option("--group", help="Its group.")] = "*",
     transactional_id: Annotated[str, typer.Option("--transactional-id", help="Its transactional id.")] = "*",
 ) -> None:

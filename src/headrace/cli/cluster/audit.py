@@ -287,7 +287,7 @@ def search(
 ) -> None:
     """Find what was done, by whom, on what, when, and how it ended.
 
-    What is denied is told together with what is like it within a minute: "12 times"."""
+    Denials of the same kind within a minute are aggregated into one event: "12 times"."""
     if action is not None:
         _check_action(action)
     wanted = Wanted(

@@ -60,9 +60,11 @@ def _tell_of_security(security: "ClusterSecurity") -> None:
     admin, application = security.profile(ADMIN), security.profile(APPLICATION)
     use_profile(str(admin))
     remark(
-        f"TLS and passwords are asked for. {admin} is a profile of the administrator, {application} one of an application, which"
+        f"Clients need TLS and a password. {admin} is a profile of the administrator, {application} one of an application, which"
     )
-    remark(f"may use topics, groups and transactions whose names begin with {PREFIX}. Both hold passwords, and are yours only.")
+    remark(
+        f"may use topics, groups and transactions whose names begin with {PREFIX}. Both hold passwords; only you can read them."
+    )
     remark(f"Try: headrace --profile {admin} cluster status    and    headrace --profile {application} produce {PREFIX}hello")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Profiles: where clusters are and how to get in, in ~/.config/headrace/config.toml.",
+    help="Profiles: where clusters are and how to connect, in ~/.config/headrace/config.toml.",
 )
 
 HIDDEN = "(hidden)"

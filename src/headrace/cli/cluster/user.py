@@ -75,7 +75,7 @@ def list_users(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
 
 @app.command()
 def remove(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Properties = None) -> None:
-    """Remove a user.  Who is signed in stays so until the session ends."""
+    """Remove a user.  Existing sessions stay valid until they end."""
     users = _users(bootstrap, properties)
     found = users.all().get(name)
     if not found:
@@ -96,7 +96,7 @@ def _add_to_stopped(data: Path, name: str, secret: str) -> None:
     from headrace.broker.sign_in.first_users import store_user
 
     asyncio.run(store_user(data, name, secret))
-    remark(f"Set {name} in {data}.")
+    remark(f"Added {name} to {data}.")
 
 
 def _password(file: Path | None) -> str:

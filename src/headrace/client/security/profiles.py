@@ -1,4 +1,4 @@
-"""Profiles: where a cluster is and how to get in, by name, in a file, so that nobody types it twice.
+"""Profiles: where a cluster is and how to connect, by name, in a file, so that nobody types it twice.
 
     default = "dev"
 

@@ -25,7 +25,7 @@ class Reason(Enum):
     """What a decision rests on."""
 
     SUPER_USER = "a super user may do everything"
-    RULE = "a rule says so"
+    RULE = "by rule"
     NO_RULES = "no rule is about it, and allow.everyone.if.no.acl.found is set"
     NOTHING_ALLOWS = "no rule allows it"
 
@@ -39,7 +39,8 @@ class Decision:
     rule: AclRule | None = None
 
     def __str__(self) -> str:
-        return f"{'yes' if self.allowed else 'no'}: {self.reason.value}" + (f": {self.rule}" if self.rule else "")
+        answer = "yes" if self.allowed else "no"
+        return f"{answer}, {self.reason.value}: {self.rule}" if self.rule else f"{answer}: {self.reason.value}"
 
 
 SUPER_USER: Final = Decision(True, Reason.SUPER_USER)

@@ -44,7 +44,7 @@ SCHEMA_KEYS = ("format", "fields", "required", "time", "future_max")
 DEAD_LETTER_KEYS = ("topic",)
 SINK_KEYS = ("format", "key", "encode", "partition_by", "path", "merge_after", "output_mode", "options")
 FORMATS = ("headrace", "parquet", "report")
-Brokers = Mapping[str, Any]  # the options that say where they are and how to get in
+Brokers = Mapping[str, Any]  # the options that say where they are and how to connect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class Act:
     error: ErrorCode = ErrorCode.NONE
     detail: str = ""
     changes: tuple[ValueChange, ...] = ()
-    # Commits of those without a group's membership come by the second; such acts are told together.
+    # Commits of those without a group's membership come by the second; such acts are aggregated.
     is_repeated: bool = False
 
 

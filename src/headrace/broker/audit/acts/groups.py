@@ -1,7 +1,7 @@
 """Acts on groups by those who are not their members: groups and offsets deleted, offsets set anew, members removed.
 
 A commit without a member is what tools send that reset offsets, and also what consumers send that assign partitions to
-themselves, as often as they like.  Both are recorded; those that come by the second, and only move on, are told together.
+themselves, as often as they like.  Both are recorded; those that come by the second, and only move on, are aggregated.
 """
 
 from collections.abc import Iterator, Mapping
