@@ -1,5 +1,7 @@
 """`headrace cluster up --secure`: closed from its first moment, and open to those who have its profiles."""
 
+import os
+import signal
 import stat
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from headrace.cli.cluster.pid_files import running
 from headrace.client.security.connecting import way_to
 from headrace.testing.etcd import etcd_program
 from tests.support.process import free_port
@@ -25,7 +28,7 @@ HEADRACE = [sys.executable, "-c", "from headrace.cli.main import main; main()"]
 
 
 @contextmanager
-def cluster_up(directory: Path, port: int, *words: str) -> Iterator[str]:
+def cluster_up(directory: Path, port: int, *words: str, ending: signal.Signals = signal.SIGTERM) -> Iterator[str]:
     """What it has said once it serves."""
     log = directory.with_suffix(".log")
     command = [*HEADRACE, "cluster", "up", "--brokers", "2", "--directory", str(directory), "--port", str(port), *words]
@@ -35,7 +38,7 @@ def cluster_up(directory: Path, port: int, *words: str) -> Iterator[str]:
         until(lambda: "Try: " in log.read_text() or process.poll() is not None, "the cluster serves", seconds=120)
         yield log.read_text()
     finally:
-        process.terminate()
+        process.send_signal(ending)
         process.wait(90)
 
 
@@ -65,10 +68,27 @@ def test_it_is_closed_and_opens_to_its_profiles_also_after_a_restart(tmp_path: P
         passwords = [line for file in (admin, application) for line in Path(file).read_text().splitlines() if "password" in line]
         assert not any(line.split('"')[1] in told for line in passwords)
 
-    with cluster_up(directory, port) as told:
-        assert f"headrace --profile {admin}" in told
-        assert (directory / "security" / "ca.pem").read_bytes() == authority
-        assert headrace("--profile", application, "consume", "app-orders").stdout.split() == ["one", "two"]
+    with ending_what_is_left(directory):
+        with cluster_up(directory, port, ending=signal.SIGKILL) as told:
+            assert f"headrace --profile {admin}" in told
+            assert (directory / "security" / "ca.pem").read_bytes() == authority
+            assert headrace("--profile", application, "consume", "app-orders").stdout.split() == ["one", "two"]
+        left = running(directory)
+        again = headrace("cluster", "up", "--directory", str(directory))
+
+        assert list(left) == ["broker-1", "broker-2", "etcd"]
+        assert again.returncode == 1
+        assert f"end it with `kill {' '.join(map(str, left.values()))}`" in " ".join(again.stderr.split())
+
+
+@contextmanager
+def ending_what_is_left(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for pid in running(directory).values():
+            os.kill(pid, signal.SIGTERM)
+        until(lambda: not running(directory), "all have ended", seconds=60, every_s=0.05)
 
 
 def consume_with_librdkafka(profile: str) -> None:

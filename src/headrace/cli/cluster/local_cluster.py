@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from headrace.cli.cluster.pid_files import locked_pid_file, refuse_if_running, write_pid
 from headrace.cli.cluster.secure_cluster import ClusterSecurity
 from headrace.cli.failure import Failure
 from headrace.host.signals import ending_signals
@@ -80,6 +81,7 @@ class LocalCluster:
         """Return when every broker serves.  A cluster stays as secure as it was made."""
         self._directory.mkdir(parents=True, exist_ok=True)
         self._lock()
+        refuse_if_running(self._directory)
         if secure and self._choices["brokers"] and not self._choices.get("secure"):
             raise Failure(
                 f"the cluster in {self._directory.absolute()} was made without --secure; make another one (--directory, --port)."
@@ -120,10 +122,14 @@ class LocalCluster:
         if not self._file.exists():
             raise Failure(f"there is no cluster in {self._directory}. Start one with `headrace cluster up`.")
         self._choices["brokers"] += 1
-        arguments = self._arguments(self._choices["brokers"])
-        self._save()
-        # This process becomes the broker, so that whatever is sent to it reaches the broker.
-        os.execv(SERVE[0], [*SERVE, *arguments])
+        number = self.broker_count
+        with locked_pid_file(self._directory, f"broker-{number}") as pid_file:
+            arguments = self._arguments(number)
+            self._save()
+            write_pid(pid_file, os.getpid())
+            os.set_inheritable(pid_file.fileno(), True)
+            # This process becomes the broker, so that whatever is sent to it reaches the broker.
+            os.execv(SERVE[0], [*SERVE, *arguments])
 
     def watch(self, view: View) -> None:
         """Show the cluster until Ctrl-C.  A broker that was killed is shown as DOWN, and the others go on: try it."""
@@ -177,9 +183,11 @@ class LocalCluster:
         return port
 
     def _spawn(self, command: list[str], name: str) -> "subprocess.Popen[bytes]":
-        with (self._directory / f"{name}.log").open("ab") as log:
+        with (self._directory / f"{name}.log").open("ab") as log, locked_pid_file(self._directory, name) as pid_file:
             # A group of its own: Ctrl-C is for us, and we end the children in order.
-            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, pass_fds=(pid_file.fileno(),))
+            write_pid(pid_file, process.pid)
+            return process
 
     def _wait_until_serving(self, number: int, process: "subprocess.Popen[bytes]") -> None:
         self._wait(f"broker-{number}", process, lambda: _listens(self._port(number)))
