@@ -1,10 +1,13 @@
 """`headrace cluster up --secure`: closed from its first moment, and open to those who have its profiles."""
 
+import json
 import os
 import signal
+import ssl
 import stat
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.cli.cluster.pid_files import running
 from headrace.client.security.connecting import way_to
+from headrace.host.certificates import DevelopmentAuthority
 from headrace.testing.etcd import etcd_program
 from tests.support.process import free_port
 from tests.support.waiting import until
@@ -67,18 +71,40 @@ def test_it_is_closed_and_opens_to_its_profiles_also_after_a_restart(tmp_path: P
         consume_with_librdkafka(application)
         passwords = [line for file in (admin, application) for line in Path(file).read_text().splitlines() if "password" in line]
         assert not any(line.split('"')[1] in told for line in passwords)
+        assert_etcd_is_closed(directory)
 
     with ending_what_is_left(directory):
         with cluster_up(directory, port, ending=signal.SIGKILL) as told:
             assert f"headrace --profile {admin}" in told
             assert (directory / "security" / "ca.pem").read_bytes() == authority
             assert headrace("--profile", application, "consume", "app-orders").stdout.split() == ["one", "two"]
+            assert_etcd_is_closed(directory)
         left = running(directory)
         again = headrace("cluster", "up", "--directory", str(directory))
 
         assert list(left) == ["broker-1", "broker-2", "etcd"]
         assert again.returncode == 1
         assert f"end it with `kill {' '.join(map(str, left.values()))}`" in " ".join(again.stderr.split())
+
+
+def assert_etcd_is_closed(directory: Path) -> None:
+    """To all but those who show a certificate of a broker; what it keeps is as good as the rules and the users' keys."""
+    security, ports = directory / "security", json.loads((directory / "cluster.json").read_text())
+    stranger, user, broker = (ssl.create_default_context(cafile=security / "etcd" / "ca.pem") for _ in range(3))
+    user.load_cert_chain(DevelopmentAuthority(security).issue_client("ann"))
+    broker.load_cert_chain(security / "etcd" / "broker-1.pem")
+    for port in (ports["etcd_client_port"], ports["etcd_peer_port"]):
+        for scheme, context in (("http", None), ("https", stranger), ("https", user)):
+            with pytest.raises(OSError, match=r"(?i)400|ssl|reset|closed|broken pipe"):
+                everything_in_etcd(f"{scheme}://127.0.0.1:{port}", context)
+    assert int(everything_in_etcd(f"https://127.0.0.1:{ports['etcd_client_port']}", broker)["count"]) > 0
+
+
+def everything_in_etcd(address: str, context: ssl.SSLContext | None) -> dict[str, str]:
+    asked = urllib.request.Request(address + "/v3/kv/range", data=b'{"key": "AA==", "range_end": "AA==", "count_only": true}')
+    with urllib.request.urlopen(asked, timeout=30, context=context) as reply:
+        answer: dict[str, str] = json.load(reply)
+        return answer
 
 
 @contextmanager

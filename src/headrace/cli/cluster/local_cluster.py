@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -155,12 +156,17 @@ class LocalCluster:
             raise Failure(NO_ETCD)
         for name in ("etcd_client_port", "etcd_peer_port"):
             self._choices.setdefault(name, _free_port())
-        client, peer = (f"http://127.0.0.1:{self._choices[name]}" for name in ("etcd_client_port", "etcd_peer_port"))
+        scheme = "http" if self.security is None else "https"
+        client, peer = (f"{scheme}://127.0.0.1:{self._choices[name]}" for name in ("etcd_client_port", "etcd_peer_port"))
         command = [program, "--name", "one", "--data-dir", str(self._directory / "etcd"), "--log-level", "warn"]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}"]
+        context = None
+        if self.security is not None:
+            command += self.security.etcd_arguments()
+            context = self.security.etcd_context()
         self._processes.append(self._spawn(command, "etcd"))
-        self._wait("etcd", self._processes[0], lambda: _answers(client + "/health"))
+        self._wait("etcd", self._processes[0], lambda: _answers(client + "/health", context))
 
     def _arguments(self, number: int) -> list[str]:
         settings = {"node.id": str(number), "headrace.metadata": f"etcd://127.0.0.1:{self._choices['etcd_client_port']}"}
@@ -260,9 +266,9 @@ def _listens(port: int) -> bool:
         return False
 
 
-def _answers(url: str) -> bool:
+def _answers(url: str, context: ssl.SSLContext | None) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=1) as reply:
+        with urllib.request.urlopen(url, timeout=1, context=context) as reply:
             return bool(b"true" in reply.read())
     except OSError:
         return False

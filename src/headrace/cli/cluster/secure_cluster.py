@@ -1,12 +1,14 @@
-"""What makes a cluster on this machine a secured one: an authority, a certificate for each broker, users, rules, and profiles.
+"""What makes a cluster on this machine a secured one: an authority, a certificate for each process, users, rules, and profiles.
 
 Clients come by SASL_SSL; brokers talk among themselves over a listener of their own, on which everybody shows a certificate.  By
-such a one the first users are made, too, so that no broker ever has an open door.
+such a one the first users are made, too, so that no broker ever has an open door.  etcd, which keeps the users' keys and the
+rules, lets in brokers only: by certificates of an authority of its own, so that a certificate for a user opens nothing there.
 """
 
 import json
 import os
 import secrets
+import ssl
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ from headrace.model.access.principals import user
 
 LISTENER: Final = "BROKERS"
 BROKER_NAME: Final = "headrace-broker"  # in all certificates of brokers, for hosts and for the rules alike
+ETCD: Final = "etcd"
 ADMIN, APPLICATION = "admin", "app"
 PREFIX: Final = "app-"
 RIGHTS: Final = {
@@ -37,8 +40,11 @@ class ClusterSecurity:
 
     def settings(self, number: int, port: int, broker_port: int) -> dict[str, str]:
         """Of one broker, whose certificate is made where there is none."""
-        authority, certificate = self._certificates(number)
+        authority, certificate = self._certificates(f"broker-{number}")
+        etcd_authority, etcd_certificate = self._certificates(f"broker-{number}", ETCD)
         return {
+            "headrace.metadata.ca": str(etcd_authority),
+            "headrace.metadata.certificate": str(etcd_certificate),
             "listeners": f"SASL_SSL://127.0.0.1:{port},{LISTENER}://127.0.0.1:{broker_port}",
             "listener.security.protocol.map": f"SASL_SSL:SASL_SSL,{LISTENER}:SSL",
             "inter.broker.listener.name": LISTENER,
@@ -49,16 +55,32 @@ class ClusterSecurity:
             "super.users": f"User:CN={BROKER_NAME};User:{ADMIN}",
         }
 
-    def _certificates(self, number: int) -> tuple[Path, Path]:
+    def etcd_arguments(self) -> list[str]:
+        """Of etcd: TLS, and who has no certificate of its authority is turned away."""
+        authority, certificate = (str(file) for file in self._certificates(ETCD, ETCD))
+        arguments = ["--client-cert-auth", "--cert-file", certificate, "--key-file", certificate, "--trusted-ca-file", authority]
+        # There are no other members; all the more nobody may speak to it as if he were one.
+        arguments += ["--peer-client-cert-auth", "--peer-cert-file", certificate, "--peer-key-file", certificate]
+        return [*arguments, "--peer-trusted-ca-file", authority]
+
+    def etcd_context(self) -> ssl.SSLContext:
+        """To ask etcd how it is."""
+        authority, certificate = self._certificates(ETCD, ETCD)
+        context = ssl.create_default_context(cafile=authority)
+        context.load_cert_chain(certificate)
+        return context
+
+    def _certificates(self, name: str, folder: str = "") -> tuple[Path, Path]:
+        """The authority's, and a process's own."""
         try:
             from headrace.host.certificates import DevelopmentAuthority
 
             self._folder.mkdir(parents=True, exist_ok=True)
             self._folder.chmod(0o700)
-            authority = DevelopmentAuthority(self._folder.absolute())
+            authority = DevelopmentAuthority(self._folder.absolute() / folder)
         except ImportError:
             raise Failure("this needs a library: pip install 'headrace[security]'.") from None
-        certificate = authority.folder / f"broker-{number}.pem"
+        certificate = authority.folder / f"{name}.pem"
         if not certificate.exists():
             authority.issue_broker([BROKER_NAME, "localhost", "127.0.0.1", "::1"], certificate.name)
         return authority.file, certificate
@@ -68,7 +90,7 @@ class ClusterSecurity:
         missing = [name for name in (ADMIN, APPLICATION) if not self.profile(name).exists()]
         if not missing:
             return
-        authority, certificate = self._certificates(1)
+        authority, certificate = self._certificates("broker-1")
         properties = {
             "bootstrap.servers": brokers,
             "security.protocol": "SSL",
