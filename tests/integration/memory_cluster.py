@@ -55,7 +55,7 @@ class MemoryCluster:
         """`disks`: brokers that keep their logs there, and not in memory."""
         self._size = size
         self._disks = disks or {}
-        self._settings = settings or {}
+        self.settings = settings or {}  # of those that are added
         self._racks = racks or {}
         self.store = MemoryStore()
         self.brokers: dict[int, Broker] = {}
@@ -75,7 +75,7 @@ class MemoryCluster:
             await broker.stop()
 
     async def add(self, broker_id: int) -> Broker:
-        settings = {"node.id": str(broker_id), "listeners": "127.0.0.1:0", "headrace.memory": "true", **self._settings}
+        settings = {"node.id": str(broker_id), "listeners": "127.0.0.1:0", "headrace.memory": "true", **self.settings}
         if broker_id in self._racks:
             settings["broker.rack"] = self._racks[broker_id]
 

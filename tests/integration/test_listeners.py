@@ -115,7 +115,7 @@ def test_a_leader_without_the_clients_listener_is_named_as_such() -> None:
     async def story() -> None:
         async with MemoryCluster(1, TWO) as cluster:
             only = {"listeners": "INSIDE://127.0.0.1:0"}
-            cluster._settings = {**TWO, **only}
+            cluster.settings = {**TWO, **only}
             await cluster.add(2)
             await cluster.create_topic("t", 4, 1)
             bootstrap = str(cluster.brokers[1].addresses["CLIENT"])

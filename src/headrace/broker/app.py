@@ -245,7 +245,7 @@ class Broker:
             config=self.live_config,
             cluster=self.cluster,
             storage=self.storage,
-            inter_broker_listener=self.listeners.of_brokers,
+            listeners=self.listeners,
             tls=self.tls,
             figures=self.figures,
         )

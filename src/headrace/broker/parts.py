@@ -28,6 +28,7 @@ from headrace.broker.cluster.controller import Controller
 from headrace.broker.cluster.insync_proposals import InSyncProposals
 from headrace.broker.cluster.leadership import Leaderships
 from headrace.broker.cluster.metadata_store import open_store
+from headrace.broker.cluster.own_name import OwnName
 from headrace.broker.cluster.participation import Participation
 from headrace.broker.cluster.peers import PEER, Peers
 from headrace.broker.cluster.resignations import Resignations
@@ -52,10 +53,11 @@ from headrace.broker.metrics.collectors.partitions import PartitionsCollector
 from headrace.broker.metrics.collectors.replication import ReplicationCollector
 from headrace.broker.metrics.collectors.security import SecurityCollector
 from headrace.broker.metrics.figures import Figures
+from headrace.broker.network.known_brokers import KnownBrokers
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.server import Server
-from headrace.broker.network.throttling import BrokersAre, Throttling
+from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.cutting import LogCutter
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.log_starts import LogStarts
@@ -77,9 +79,8 @@ from headrace.host.memory import page_cache_bytes
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import MetadataStore
-from headrace.model.access.principals import user
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.listeners import Listener
+from headrace.model.listeners import Listener, Listeners
 from headrace.model.live_config import LiveConfig
 from headrace.model.settings import SettingError
 from headrace.security.audit.events import EventMaker
@@ -117,7 +118,7 @@ class Parts:
         config: LiveConfig,
         cluster: ClusterMetadata,
         storage: Storage,
-        inter_broker_listener: Listener,
+        listeners: Listeners,
         tls: Tls | None = None,
         figures: Figures | None = None,
     ) -> None:
@@ -132,10 +133,12 @@ class Parts:
         self.storage = storage
         self.tls = tls
         self.broker_id: int = config.now["node.id"]
-        self._inter_broker_listener = inter_broker_listener.name
-        signs_in = inter_broker_listener.has_sasl and config.now[USER] is not None
-        self._brokers_are = BrokersAre(inter_broker_listener.name, user(config.now[USER]) if signs_in else None)
+        self._listeners = listeners
+        inter_broker_listener = listeners.of_brokers
         peers_tls = tls.by_listener[inter_broker_listener.name] if tls is not None and inter_broker_listener.has_tls else None
+        self._own_name = OwnName(inter_broker_listener, config.now, peers_tls)
+        if peers_tls is not None:
+            peers_tls.on_renewed = lambda: self.spawn(self._own_name.tell(self.membership, self.peers), "own name")
         self.peers = Peers(
             f"{PEER}-{self.broker_id}",
             self._address_of,
@@ -303,6 +306,8 @@ class Parts:
             broker_id=self.broker_id,
             incarnation=str(self.host.entropy.uuid()),
             endpoints={},
+            inter_broker_listener=self._listeners.inter_broker,
+            principal=self._own_name.principal,
             rack=self.config.now["broker.rack"],
             memory=self.storage.memory,
         )
@@ -322,7 +327,7 @@ class Parts:
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
         """Where another broker listens; None when it is not there."""
         member = self.cluster.image.brokers.get(broker_id)
-        endpoint = endpoint_of(member, self._inter_broker_listener) if member is not None else None
+        endpoint = endpoint_of(member, self._listeners.inter_broker) if member is not None else None
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def _make_housekeeping(self) -> None:
@@ -374,11 +379,16 @@ class Parts:
             self.loop.time,
             self.topic_sizes.size_of,
             self.figures.network.throttled,
-            self._brokers_are,
+            KnownBrokers(self.broker_id, self._listeners.inter_broker, self._open_listeners(), self.image).have,
         )
         self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
         self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)
         self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
+
+    def _open_listeners(self) -> frozenset[str]:
+        """Those at which nobody is asked for a name."""
+        asking = {name for name, each in self.tls.by_listener.items() if each.asks_for_names} if self.tls is not None else set()
+        return frozenset(each.name for each in self._listeners.each if not each.has_sasl and each.name not in asking)
 
     def _make_audit(self) -> None:
         topic = AuditTopic(

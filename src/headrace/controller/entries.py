@@ -28,6 +28,7 @@ from uuid import UUID
 
 import orjson
 
+from headrace.model.access.principals import ANONYMOUS, Principal, parse_principal
 from headrace.model.identity import NO_BROKER
 
 CLUSTER_ID: Final = "cluster-id"
@@ -192,6 +193,9 @@ class BrokerRegistration:
     epoch: int = -1
     incarnation: str = ""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    # By which of their listeners it comes to other brokers, and as who.  Brokers that did not tell yet had no names either.
+    inter_broker_listener: str | None = None
+    principal: Principal = ANONYMOUS
     rack: str | None = None
     shutting_down: bool = False  # gives its leaderships away and gets no new ones
     memory: Memory = Memory.ALL
@@ -208,6 +212,8 @@ class BrokerRegistration:
                     name: {"host": e.host, "port": e.port, "security_protocol": e.security_protocol}
                     for name, e in self.endpoints.items()
                 },
+                "inter_broker_listener": self.inter_broker_listener,
+                "principal": str(self.principal),
                 "rack": self.rack,
                 "shutting_down": self.shutting_down,
                 "memory": self.memory.value,
@@ -223,6 +229,8 @@ class BrokerRegistration:
             epoch=epoch,
             incarnation=data["incarnation"],
             endpoints={name: Endpoint(**e) for name, e in data["endpoints"].items()},
+            inter_broker_listener=data.get("inter_broker_listener"),
+            principal=parse_principal(data["principal"]) if "principal" in data else ANONYMOUS,
             rack=data["rack"],
             shutting_down=data["shutting_down"],
             memory=Memory(data["memory"]),

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from headrace.controller.entries import BrokerRegistration, Event, PartitionStat
 from headrace.controller.image import ClusterImage
 from headrace.controller.insync import InSyncChange, change_in_sync
 from headrace.controller.placement import place
+from headrace.model.access.principals import user
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import TopicPartition
 from tests.unit.controller.images import TOPIC_ID, carry_out, image_of, put
@@ -278,3 +280,12 @@ def test_an_unknown_partition_is_not_changed() -> None:
 
     assert refusal(image, wish(image, 1, index=5)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert image.mod_revision(partition_key(TOPIC_ID, 5)) == 0
+
+
+def test_a_registration_is_read_back_also_one_from_before_brokers_had_names() -> None:
+    told = BrokerRegistration(broker_id=2, epoch=5, inter_broker_listener="SASL_SSL", principal=user("broker"))
+    assert BrokerRegistration.from_value(2, 5, told.to_value()) == told
+
+    old = orjson.loads(told.to_value())
+    del old["inter_broker_listener"], old["principal"]
+    assert BrokerRegistration.from_value(2, 5, orjson.dumps(old)) == BrokerRegistration(broker_id=2, epoch=5)

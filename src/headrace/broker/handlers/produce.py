@@ -193,15 +193,18 @@ class _Produce:
             partition = self._parts.replicas.find_by_id(topic_id, index)
         else:
             partition = self._parts.replicas.find(topic, index)
-        if partition.identity.topic in INTERNAL_TOPICS and not self._may_write_internal(partition.identity.topic):
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {partition.identity.topic}.")
+        if partition.identity.topic in INTERNAL_TOPICS:
+            self._require_right_to_internal(partition.identity.topic)
         return partition
 
-    def _may_write_internal(self, topic: str) -> bool:
+    def _require_right_to_internal(self, topic: str) -> None:
         """What was done is written down by brokers alone; into the others Kafka lets its own tools write."""
         if topic == AUDIT:
-            return self._parts.throttling.is_broker(self._context)
-        return self._context.client_id == ADMIN_CLIENT_ID
+            if not self._parts.throttling.is_broker(self._context):
+                why = f"Only brokers write to {topic}, and only while they are registered."
+                raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        elif self._context.client_id != ADMIN_CLIENT_ID:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {topic}.")
 
     def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
         return partition.log.config.needs_deep_validation or self._parts.verification.is_needed(

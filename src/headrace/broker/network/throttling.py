@@ -5,14 +5,11 @@ What brokers ask of each other is not held back: a quota for everybody must not 
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
-from headrace.broker.cluster.peers import PEER
 from headrace.controller.image import CurrentImage
-from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
-from headrace.model.access.principals import Principal
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.security.quotas import THROTTLE_S_MAX, Bucket, Quotas
 from headrace.wire.messages.fetch import FetchableTopicResponse
@@ -25,17 +22,6 @@ Answer = TypeVar("Answer")
 
 # What there may be too much of.
 PRODUCE, FETCH, TIME, MUTATIONS, CONNECTIONS = "produce", "fetch", "request_time", "mutations", "connections"
-
-
-@dataclass(frozen=True, slots=True)
-class BrokersAre:
-    """How a broker is known without rules; None is for what nobody can be asked."""
-
-    listener: str | None = None
-    principal: Principal | None = None
-
-
-ANYBODY_WHO_SAYS_SO: Final = BrokersAre()
 
 
 class Timed(Generic[Answer]):
@@ -75,12 +61,12 @@ class Throttling:
         now: Callable[[], float],
         size_of: Callable[[str], int],
         throttled: "defaultdict[str, float] | None" = None,
-        brokers: BrokersAre = ANYBODY_WHO_SAYS_SO,
+        is_broker: Callable[["RequestContext"], bool] = lambda context: False,
     ) -> None:
         """`now` is the event loop's time; `size_of` tells how many bytes a topic holds; in `throttled` the seconds are counted
-        for which clients were asked to wait, by what there was too much of; `brokers` says who is one."""
+        for which clients were asked to wait, by what there was too much of; `is_broker` tells who is exempt."""
         self._throttled = throttled if throttled is not None else defaultdict(float)
-        self._brokers = brokers
+        self.is_broker = is_broker
         self.quotas = quotas
         self._image = image
         self._now = now
@@ -88,7 +74,7 @@ class Throttling:
 
     def after_produce(self, request: ProduceRequest, context: "RequestContext") -> int:
         """The throttle time in milliseconds for a Produce reply."""
-        if not self.quotas.active:
+        if not self.quotas.active or self.is_broker(context):
             return 0
         sizes: dict[str, int] = {}
         for topic in request.topic_data:
@@ -158,18 +144,6 @@ class Throttling:
             raise RequestError(
                 ErrorCode.POLICY_VIOLATION, f"Topic '{topic}' has used up its storage_bytes quota of {limit:.0f} bytes."
             )
-
-    def is_broker(self, context: "RequestContext") -> bool:
-        """It says so by its client id, and proves it: where there are rules, by the right of brokers, and else by having come in
-        by their listener and, where one signs in there, by their name."""
-        prefix, _, number = (context.client_id or "").rpartition("-")
-        if prefix != PEER or not number.isdecimal() or int(number) not in self._image().brokers:
-            return False
-        authorizer = context.guard.authorizer
-        if authorizer is not None:
-            return authorizer.allows(context.subject, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-        brokers = self._brokers
-        return brokers.listener in (None, context.connection.listener) and brokers.principal in (None, context.principal)
 
 
 class Mutations:

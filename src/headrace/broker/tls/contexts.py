@@ -27,6 +27,7 @@ class Contexts:
     for_clients: ssl.SSLContext
     for_peers: ssl.SSLContext
     expires_at: datetime | None  # None where nothing is installed that can tell
+    principal: Principal  # as who other brokers know this one where they ask for its certificate
 
 
 def load(config: BrokerConfig, client_auth: str) -> Contexts:
@@ -37,7 +38,7 @@ def load(config: BrokerConfig, client_auth: str) -> Contexts:
         raise SettingError("ssl.client.auth needs ssl.truststore.location, the authorities of clients' certificates")
     for_clients = _for_clients(config, client_auth)
     expiries = [expiry for name in keystores(config) if (expiry := _expiry(Path(name))) is not None]
-    return Contexts(for_clients, _for_peers(config), min(expiries, default=None))
+    return Contexts(for_clients, _for_peers(config), min(expiries, default=None), _own_principal(config))
 
 
 def keystores(config: BrokerConfig) -> list[str]:
@@ -124,6 +125,20 @@ def _expiry(keystore: Path) -> datetime | None:
         return min(certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(keystore.read_bytes()))
     except (OSError, ValueError):
         return None
+
+
+def _own_principal(config: BrokerConfig) -> Principal:
+    """By the rules for those who come; ANONYMOUS where the certificate names nobody, or nothing is installed that can tell."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding
+    except ImportError:
+        return ANONYMOUS
+    try:
+        certificate = x509.load_pem_x509_certificates(Path(config["ssl.keystore.location"]).read_bytes())[0]
+        return certificate_names(config["ssl.principal.mapping.rules"])(certificate.public_bytes(Encoding.DER))
+    except (OSError, ValueError, SettingError):
+        return ANONYMOUS
 
 
 def _hosts(keystore: Path) -> list[str]:

@@ -43,6 +43,13 @@ class ListenerTls:
         self._principal_of = certificate_names(now["ssl.principal.mapping.rules"]) if asks else None
         # Hears of those who are not let in.
         self.on_refused: OnRefused = lambda origin, mechanism, reason: None
+        # Hears of new certificates.
+        self.on_renewed: Callable[[], None] = lambda: None
+
+    @property
+    def asks_for_names(self) -> bool:
+        """Whether who comes may show a certificate, and is then known by its name."""
+        return self._principal_of is not None
 
     @property
     def expires_at(self) -> datetime | None:
@@ -150,6 +157,7 @@ class Tls:
             return
         if contexts is not None:
             each.contexts = contexts
+            each.on_renewed()
             self._expiry_told_at = None
             logger.info("new connections use the new certificates at %s", each.listener.name)
 
