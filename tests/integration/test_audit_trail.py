@@ -339,11 +339,17 @@ def read_audit(broker: Broker, name: str) -> int:
 
 
 def test_reading_needs_a_right_that_names_the_topic(broker: Broker) -> None:
-    rules = (rule("User:everything", "*"), rule("User:auditor", AUDIT), rule("User:prefixed", "__", PatternType.PREFIXED))
+    rules = (
+        rule("User:everything", "*"),
+        rule("User:auditor", AUDIT),
+        rule("User:short", "_", PatternType.PREFIXED),
+        rule("User:prefixed", AUDIT, PatternType.PREFIXED),
+    )
     with client(broker, "root") as root:
         root.call(CreateAclsRequest(creations=rules), 3)
 
     assert read_audit(broker, "everything") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert read_audit(broker, "short") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert read_audit(broker, "auditor") == ErrorCode.NONE
     assert read_audit(broker, "prefixed") == ErrorCode.NONE
     assert read_audit(broker, "root") == ErrorCode.NONE

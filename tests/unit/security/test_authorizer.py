@@ -292,7 +292,10 @@ def test_who_may_write_a_topic_may_write_some_topic(rules: list[AclRule], subjec
         ([allow("*", READ, "*")], False),
         ([allow("ann", READ, "__audit")], True),
         ([allow("Group:ops", READ, "__audit")], True),
-        ([allow("ann", READ, "__…")], True),
+        ([allow("ann", READ, "__audit…")], True),
+        ([allow("ann", READ, "__audi…")], False),
+        ([allow("ann", READ, "__…")], False),
+        ([allow("ann", READ, "__…"), allow("Group:ops", READ, "__audit")], True),
         ([allow("ann", READ, "__audit"), deny("*", READ, "*")], False),
     ],
 )

@@ -2,8 +2,9 @@
 
 A super user may do everything.  Else a rule that denies wins over any that allow; a rule that allows permits; with neither,
 nobody may, unless `allow.everyone.if.no.acl.found` is set and no rule at all is about the resource.  The audit trail needs a
-right of its own: no rule for all topics allows it, only one that names it.  An authorizer and what it remembers belong to one set
-of rules: a change of rules makes another, so that nothing remembered is ever stale.
+right of its own: only a rule that names it allows it, not one for all topics, nor one for a prefix shorter than its name.  An
+authorizer and what it remembers belong to one set of rules: a change of rules makes another, so that nothing remembered is ever
+stale.
 """
 
 from collections.abc import Callable, Iterable
@@ -115,7 +116,7 @@ class Authorizer:
                     if entry.decides(operation, address):
                         if entry.denies:
                             return Decision(False, Reason.RULE, entry.rule)
-                        if not (needs_own_right and entry.rule.is_about_all):
+                        if not needs_own_right or entry.rule.resource_name == name:
                             allowing = allowing or entry
         if allowing is not None:
             return Decision(True, Reason.RULE, allowing.rule)
