@@ -21,7 +21,12 @@ HOURS = 2  # so many folders, and with two tasks twice as many files to be moved
 ONE_EXECUTOR = "local-cluster[1,2,512]"
 HOUR_MS = 3_600_000
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.spark_processes]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.spark_processes,
+    pytest.mark.skipif("HEADRACE_TORTURE_ROUNDS" not in os.environ, reason="`make torture` runs this"),
+]
 
 
 class FilesJob(Job):

@@ -9,7 +9,7 @@ import pytest
 from simulation.rules.tally import Tally, counted, missing
 
 # How many seeds every test run simulates.
-SEEDS = 200
+SEEDS = 120
 PROPERTY = "simulated seeds"
 
 
