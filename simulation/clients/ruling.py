@@ -25,6 +25,8 @@ class Ruler(PacedWorker):
         self.topic = ""
         # As the last reply has it.
         self.is_allowed = False
+        # Whether a request was given up that may be carried out at any time.
+        self.is_unsure = False
 
     async def _act(self, partitions: Sequence[TopicPartition]) -> None:
         self.topic = partitions[0].topic
@@ -42,6 +44,7 @@ class Ruler(PacedWorker):
         try:
             response = await self._client.call_any(request, VERSION)
         except Unavailable:
+            self.is_unsure = True
             return None
         results = response.results if isinstance(request, CreateAclsRequest) else response.filter_results
         return ErrorCode(results[0].error_code)
