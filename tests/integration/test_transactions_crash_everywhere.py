@@ -186,8 +186,8 @@ def check(result: Result, *, client_dies: bool) -> None:
     assert result.offset == (left[-1] + 1 if left else -1), "the offset goes with its transaction"
 
 
-@pytest.mark.parametrize("version", [0, 2])
-@pytest.mark.parametrize("kind", [PoweredCluster, KilledCluster])
+# Each of both with each of both others; all eight together would take twice as long and meet the same steps.
+@pytest.mark.parametrize(("kind", "version"), [(PoweredCluster, 0), (KilledCluster, 2)])
 @pytest.mark.parametrize("client_dies", [False, True], ids=["the client goes on", "the client dies too"])
 def test_a_crash_at_any_step_leaves_every_transaction_whole(
     kind: type[SimulatedCluster], version: int, client_dies: bool

@@ -9,7 +9,7 @@ import pytest
 from simulation.rules.tally import Tally, counted, missing
 
 # How many seeds every test run simulates.
-SEEDS = 120
+SEEDS = 100
 PROPERTY = "simulated seeds"
 
 

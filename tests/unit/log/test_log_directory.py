@@ -1,5 +1,6 @@
 """A data directory: locked, owned, and honest about how far its logs are."""
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -12,7 +13,7 @@ from headrace.log.durability.checkpoints import decode_partition_metadata, encod
 from headrace.log.log import Log
 from headrace.log.recovery.inspect import inspect_segment
 from headrace.log.recovery.verification import Finding, verify_directory
-from headrace.model.errors import StorageError
+from headrace.model.errors import NoRoom, StorageError
 from headrace.model.identity import TopicPartition
 from headrace.model.topic_settings import LogConfig
 from headrace.testing.disk import SimulatedCrash, SimulatedDisk
@@ -333,6 +334,22 @@ def test_a_truncation_is_never_taken_for_a_loss() -> None:
 
     assert again.end_offset == 4
     assert again.corruption_count == 0
+
+
+def test_a_full_disk_puts_off_a_log_whose_namesake_was_deleted_and_it_inherits_nothing_later() -> None:
+    disk = simulated_disk()
+    directory, logs = filled(disk)
+    directory.checkpoint(logs, {ORDERS: 8, PAYMENTS: 10})
+    directory.delete_log(ORDERS)
+    disk.fail("write", "checksums.tmp", error=errno.ENOSPC)
+    for _ in range(2):
+        with pytest.raises(NoRoom):
+            directory.open_log(ORDERS, uuid4(), LogConfig())
+    disk.heal()
+    directory.open_log(ORDERS, uuid4(), LogConfig())
+    disk.crash()
+
+    assert opened(disk).high_watermark(ORDERS) == 0
 
 
 def test_a_new_topic_does_not_inherit_from_a_deleted_one_of_the_same_name() -> None:

@@ -83,7 +83,7 @@ class CheckpointedOffsets:
         return was_there
 
     def write(self) -> None:
-        self._stale.clear()
+        written = set(self._stale)
         maps = {
             HIGH_WATERMARKS: self.high_watermarks,
             LOG_STARTS: self.log_starts,
@@ -94,7 +94,8 @@ class CheckpointedOffsets:
             with self.guard:
                 self._checksums.write({name: encode_offsets(dict(offsets)) for name, offsets in maps.items()})
         except OSError as error:
-            raise StorageError(self._path, "writing checkpoints", error) from error
+            raise (NoRoom if is_full(error) else StorageError)(self._path, "writing checkpoints", error) from error
+        self._stale -= written
 
     def write_log_starts(self, starts: Mapping[TopicPartition, int]) -> None:
         """Those alone; whoever calls holds `guard`."""
