@@ -241,7 +241,7 @@ def test_looking_at_each_record_is_never_busy_for_long(codec: str) -> None:
     batch = build_batch([Record(0, TIME, b"key-%d" % index, b"v" * 20) for index in range(20_000)], compression=codec)
 
     # A busy machine makes a step longer now and then, and never shorter.
-    assert max(map(min, zip(*(step_times(batch, config) for _ in range(5)), strict=True))) < 0.005
+    assert max(map(min, zip(*(step_times(batch, config) for _ in range(5)), strict=True))) < 0.01
 
 
 def step_times(batch: bytes, config: LogConfig) -> list[float]:
