@@ -12,10 +12,14 @@ from headrace.broker.metrics.catalog import SUBJECTS, families_of
 from headrace.broker.metrics.collecting import Page
 from headrace.metrics.families import Family
 from headrace.metrics.rendering import Form
+from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
+from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.support.raw import RawClient, produce
 
 SUMMARY, DETAIL = "/metrics", "/metrics/detail"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+PRODUCE_VERSION = 9
 AT_ANY_PORT = {"headrace.metrics.listener": "127.0.0.1:0"}
 
 
@@ -102,3 +106,12 @@ async def _told(broker: RealBroker) -> Samples:
 def _sum(samples: Samples, name: str, labels: Mapping[str, object]) -> float:
     wanted = {(label, str(value)) for label, value in labels.items()}
     return sum(value for (each, found), value in samples.items() if each == name and wanted <= set(found))
+
+
+def fetch(topic: str, offset: int = 0, *, max_wait_ms: int = 0) -> FetchRequest:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic=topic, partitions=(wanted,)),))
+
+
+def write(client: RawClient, topic: str, records: bytes) -> ErrorCode:
+    return ErrorCode(client.call(produce(topic, records), PRODUCE_VERSION).responses[0].partition_responses[0].error_code)

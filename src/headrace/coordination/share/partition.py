@@ -220,7 +220,7 @@ class SharePartition:
     def _words(self, said: Acknowledgement) -> Iterator[tuple[int, int, AcknowledgeType]]:
         """Ranges of which one thing is said, without what lies before the start."""
         if said.end > self.end:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "Word of records that were never delivered.")
+            raise RequestError(ErrorCode.INVALID_REQUEST, "The acknowledged records were never delivered.")
         if len(said.types) == 1:
             first = max(said.first, self.start)
             if first < said.end:
@@ -238,9 +238,9 @@ class SharePartition:
             raise RequestError(ErrorCode.INVALID_RECORD_STATE, "This group does not renew acquisition locks.")
         for run in self._runs.overlapping(first, end):
             if run.state is not RunState.ACQUIRED or run.member_id != member_id:
-                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "Word of records that are not the member's, or no more.")
+                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "The acknowledged records are not, or no longer, acquired by this member.")
             if run.change:
-                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "Word of records of which it was said before.")
+                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "The records have been acknowledged before.")
 
     def _outcome(self, run: Run, kind: AcknowledgeType) -> RecordState:
         outcome = _OUTCOMES[kind]
