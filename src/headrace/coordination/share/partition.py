@@ -238,7 +238,9 @@ class SharePartition:
             raise RequestError(ErrorCode.INVALID_RECORD_STATE, "This group does not renew acquisition locks.")
         for run in self._runs.overlapping(first, end):
             if run.state is not RunState.ACQUIRED or run.member_id != member_id:
-                raise RequestError(ErrorCode.INVALID_RECORD_STATE, "The acknowledged records are not, or no longer, acquired by this member.")
+                raise RequestError(
+                    ErrorCode.INVALID_RECORD_STATE, "The acknowledged records are not, or no longer, acquired by this member."
+                )
             if run.change:
                 raise RequestError(ErrorCode.INVALID_RECORD_STATE, "The records have been acknowledged before.")
 
