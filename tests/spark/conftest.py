@@ -38,6 +38,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     own_process = item.get_closest_marker("spark_processes") is not None
     item.add_marker(pytest.mark.spark)
     item.add_marker(pytest.mark.xdist_group("spark-processes" if own_process else "spark"))
+    # The first query compiles what it runs, twenty seconds alone and minutes beside others; a test that is interrupted leaves the
+    # gateway to Java out of step, and every test after it fails.
+    if item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(420))
 
 
 @pytest.fixture(scope="session")
