@@ -230,7 +230,8 @@ def test_passwords_are_checked_beside_the_loop(broker: Broker, authority: Author
 
         assert say(client, b"\0ann\0secret").error_code == ErrorCode.NONE
 
-    assert [name.partition("_")[0] for name in threads] == ["sign-in"]
+    # More than once where a client of an earlier test is still trying.
+    assert {name.partition("_")[0] for name in threads} == {"sign-in"}
 
 
 @pytest.mark.parametrize(("name", "password"), [("ann", "hunter2"), ("nobody", "hunter2")])
