@@ -21,6 +21,8 @@ EVERYTHING_EVERY_S: Final = 6 * 3600.0
 GROWN_EVERY_S: Final = 600.0
 # Objects on top of twice as many: some 50 MB.
 GROWN_MAX: Final = 500_000
+# Counting what is set aside goes through all of it: so many times as long as it took it is not done again.
+COUNTING_PAUSE: Final = 500
 
 
 class Collector(Protocol):
@@ -41,6 +43,7 @@ class ShortCollections:
         self._collector = collector
         self._looked_at = monotonic()
         self._left: int | None = None  # after everything was looked at
+        self._count_again_at = 0.0
 
     def on_collection(self, phase: str, info: dict[str, int]) -> None:
         if info["generation"] != OLDEST:
@@ -48,7 +51,7 @@ class ShortCollections:
         if phase == "stop":
             self._collector.freeze()
             if self._left is None:
-                self._left = self._collector.get_freeze_count()
+                self._left = self._count()
         elif self._is_due():
             self._looked_at, self._left = self._monotonic(), None
             self._collector.unfreeze()
@@ -56,9 +59,21 @@ class ShortCollections:
     def _is_due(self) -> bool:
         if self._left is None:
             return False
-        passed, aside = self._monotonic() - self._looked_at, self._collector.get_freeze_count()
-        has_grown = passed > GROWN_EVERY_S and aside > self._left * 1.25
-        return has_grown or passed > EVERYTHING_EVERY_S or aside > 2 * self._left + GROWN_MAX
+        now = self._monotonic()
+        passed = now - self._looked_at
+        if passed > EVERYTHING_EVERY_S:
+            return True
+        if now < self._count_again_at:
+            return False
+        aside = self._count()
+        return aside > 2 * self._left + GROWN_MAX or (passed > GROWN_EVERY_S and aside > self._left * 1.25)
+
+    def _count(self) -> int:
+        began = self._monotonic()
+        aside = self._collector.get_freeze_count()
+        ended = self._monotonic()
+        self._count_again_at = ended + COUNTING_PAUSE * (ended - began)
+        return aside
 
 
 def keep_collections_short(monotonic: Callable[[], float] = time.monotonic) -> Callable[[], None]:

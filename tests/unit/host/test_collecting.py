@@ -113,6 +113,27 @@ def test_the_more_is_set_aside_the_sooner_everything_is_looked_at(aside: int, se
     assert collector.looks == looks
 
 
+def test_counting_what_is_set_aside_takes_little_of_the_time() -> None:
+    clock = Clock()
+
+    class SlowCollector(FakeCollector):
+        counted = 0
+
+        def get_freeze_count(self) -> int:
+            self.counted += 1
+            clock.now += 0.002  # as for a few hundred thousand objects
+            return self.aside
+
+    collector = SlowCollector()
+    collections = ShortCollections(clock.monotonic, collector)
+    while clock.now < 100.0:
+        collections.on_collection("start", {"generation": 2})
+        collections.on_collection("stop", {"generation": 2})
+        clock.now += 0.05
+
+    assert 50 < collector.counted < 100
+
+
 def test_it_can_be_taken_back() -> None:
     thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     keep_collections_short()()
