@@ -149,8 +149,13 @@ class _ReaderSource:
         self.emit(depth, f"{variable} = buffer[position] - 1")
         self.emit(depth, "position += 1")
         self.emit(depth, f"if {variable} > 126:")
-        self.emit(depth + 1, f"{variable}, position = read_uvarint(buffer, position - 1)")
-        self.emit(depth + 1, f"{variable} -= 1")
+        # Two bytes, as most small batches have them, are read in line.
+        self.emit(depth + 1, "if buffer[position] < 128:")
+        self.emit(depth + 2, f"{variable} += (buffer[position] << 7) - 128")
+        self.emit(depth + 2, "position += 1")
+        self.emit(depth + 1, "else:")
+        self.emit(depth + 2, f"{variable}, position = read_uvarint(buffer, position - 1)")
+        self.emit(depth + 2, f"{variable} -= 1")
         return variable
 
     def refuse(self, condition: str, complaint: str, depth: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.wire.schema import Buffer, Field, Scalar, Sized, WireType, array, batches, fields_of, layout_of, uuid
-from headrace.wire.varint import write_uvarint
+from headrace.wire.varint import ONE_BYTE, write_uvarint
 
 Writer = Callable[[Any, Callable[[Buffer], None]], None]
 """(message, what takes the pieces)."""
@@ -33,7 +33,7 @@ class _WriterSource:
         self.flexible = flexible
         self.lines: list[str] = []
         self.fixed: list[tuple[str, str]] = []
-        self.names: dict[str, Any] = {"uvarint": write_uvarint, "pack_many": pack_many}
+        self.names: dict[str, Any] = {"uvarint": write_uvarint, "one_byte": ONE_BYTE, "pack_many": pack_many}
         self.serial = 0
 
     def compile(self, message: type) -> Writer:
@@ -117,7 +117,7 @@ class _WriterSource:
         self.emit(depth, f"{pieces} = {data} if type({data}) is list else ({data},)")
         self.emit(depth, f"{size} = sum(map(len, {pieces}))")
         if self.flexible:
-            self.flush(depth, add, f"uvarint({size} + 1)")
+            self.flush(depth, add, _count_of(size))
         else:
             self.fixed.append(("i", size))
             self.flush(depth, add)
@@ -137,7 +137,9 @@ class _WriterSource:
             self.fixed.append((code, f"len({data})"))
             self.flush(depth, add, more)
         else:
-            self.flush(depth, add, f"uvarint(len({data}) + 1)" + (f" + {more}" if more else ""))
+            size = self.fresh("size")
+            self.emit(depth, f"{size} = len({data})")
+            self.flush(depth, add, _count_of(size) + (f" + {more}" if more else ""))
 
     def array_(self, element: WireType, source: str, nullable: bool, depth: int, add: str) -> None:
         items, item = self.fresh("items"), self.fresh("item")
@@ -188,4 +190,9 @@ class _WriterSource:
             self.flush(depth + 1, f"{pieces}.append")
             self.emit(depth + 1, f"{pieces} = b''.join({pieces})")
             self.emit(depth + 1, f"{sections}.append(uvarint({field.tag}) + uvarint(len({pieces})) + {pieces})")
-        self.emit(depth, f"{add}(uvarint(len({sections})) + b''.join({sections}))")
+        self.emit(depth, f"{add}(uvarint(len({sections})) + b''.join({sections}) if {sections} else b'\\0')")
+
+
+def _count_of(size: str) -> str:
+    """An expression for a compact length, which is one more than the size.  Nearly all take one byte: then nothing is called."""
+    return f"(one_byte[{size} + 1] if {size} < 127 else uvarint({size} + 1))"

@@ -33,6 +33,9 @@ _LENGTH_AND_CORRELATION: Final = struct.Struct(">ii")
 _LENGTH_CORRELATION_NO_TAGS: Final = struct.Struct(">iix")
 _CORRELATION: Final = struct.Struct(">i")
 _CORRELATION_NO_TAGS: Final = struct.Struct(">ix")
+# The first version of each API whose responses have tagged fields in their headers.
+_TAGGED_RESPONSES_FROM: Final = {key: version for key, version in FLEXIBLE_FROM.items() if key != ApiKey.API_VERSIONS}
+_NEVER: Final = 1 << 16
 
 
 class RequestHeader(NamedTuple):
@@ -88,14 +91,14 @@ def skip_tags(frame: Buffer, position: int) -> int:
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """The header of a reply, without the frame's length."""
-    if has_tagged_response_header(api_key, api_version):
+    if api_version >= _TAGGED_RESPONSES_FROM.get(api_key, _NEVER):
         return _CORRELATION_NO_TAGS.pack(correlation_id)
     return _CORRELATION.pack(correlation_id)
 
 
 def has_tagged_response_header(api_key: int, api_version: int) -> bool:
     """Whether tagged fields follow the correlation id."""
-    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
+    return api_version >= _TAGGED_RESPONSES_FROM.get(api_key, _NEVER)
 
 
 def response_frame(api_key: int, api_version: int, correlation_id: int, body: Sequence[Buffer]) -> list[Buffer]:

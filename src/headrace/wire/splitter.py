@@ -5,14 +5,15 @@ is taken for bytes that have arrived, never for bytes that were announced; every
 
 Two ways in, one for each kind of asyncio protocol:
 
-- `feed(data)` takes what `data_received` brings;
-- `get_buffer()` and `buffer_updated(count)` serve a `BufferedProtocol`: small frames pass through one scratch buffer that all
-  connections of a thread share, and the body of a large frame is received straight into its final place.
+- `feed(data, frames)` takes what `data_received` brings;
+- `get_buffer()` and `buffer_updated(count, frames)` serve a `BufferedProtocol`: small frames pass through one scratch buffer that
+  all connections of a thread share, and the body of a large frame is received straight into its final place.
+
+Both add the frames that are complete to a list of the caller's: nothing is resumed and nothing made for each of them.
 """
 
 import struct
 import threading
-from collections.abc import Iterator
 from typing import Final
 
 from headrace.wire.errors import WireError
@@ -80,21 +81,18 @@ class FrameSplitter:
         assert self.partial is not None
         return min(self._missing, max(self._fill, _ROOM_BYTES_MIN)) if len(self.partial) == self._fill else 0
 
-    def feed(self, data: bytes) -> Iterator[Buffer]:
-        """The frames that these bytes complete.  Run the iterator to its end: it keeps the rest for the next call."""
+    def feed(self, data: bytes, frames: list[Buffer]) -> None:
+        """Add the frames that these bytes complete.  Raises WireError behind those that are sound."""
         position = 0
         if self.partial is not None:
             position = self._continue_partial(data)
             if self._missing:
                 return
-            yield self._take_partial()
+            frames.append(self._take_partial())
         if self._prefix:
             data = self._prefix + data[position:]
             position = 0
             self._prefix = b""
-        yield from self._split(data, position)
-
-    def _split(self, data: bytes, position: int) -> Iterator[Buffer]:
         size = len(data)
         while size - position >= _PREFIX_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
@@ -108,7 +106,7 @@ class FrameSplitter:
                 self._missing = end - size
                 self.begun += 1
                 return
-            yield data[position:end] if length < _VIEW_BYTES_MIN else memoryview(data)[position:end]
+            frames.append(data[position:end] if length < _VIEW_BYTES_MIN else memoryview(data)[position:end])
             position = end
         self._prefix = data[position:]
 
@@ -149,12 +147,12 @@ class FrameSplitter:
         self._view = memoryview(self.partial)[self._fill : self._fill + room]
         return self._view
 
-    def buffer_updated(self, count: int) -> Iterator[Buffer]:
-        """The frames that the `count` bytes put into the last buffer complete."""
+    def buffer_updated(self, count: int, frames: list[Buffer]) -> None:
+        """Add the frames that the `count` bytes put into the last buffer complete."""
         if self._missing < _VIEW_BYTES_MIN:
-            yield from self.feed(bytes(_scratch.buffer[:count]))
+            self.feed(bytes(_scratch.buffer[:count]), frames)
             return
         self._fill += count
         self._missing -= count
         if not self._missing:
-            yield self._take_partial()
+            frames.append(self._take_partial())

@@ -55,8 +55,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self._splitter.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
+        frames: list[Buffer] = []
         try:
-            for frame in self._splitter.buffer_updated(nbytes):
+            self._splitter.buffer_updated(nbytes, frames)
+            for frame in frames:
                 self._take(frame)
         except WireError:
             self.close()

@@ -37,7 +37,8 @@ class ApiFigures:
     def on_sent(self, arrived: float, started: float, worked: float, answered: float, sent: float) -> None:
         """A reply has left.  `arrived` is 0 for one that was started at once.
 
-        Written out, as this is done for every request: with a call for each phase it would take twice as long."""
+        Written out, as this is done for every request: with a call for each phase it would take twice as long.  What took no
+        time at all, as waiting for others mostly does, is among what is known without being counted."""
         self.sent += 1
         if arrived:
             self.queue.sum += (seconds := started - arrived)
@@ -46,9 +47,10 @@ class ApiFigures:
         self.work.sum += (seconds := worked - started)
         if seconds > SHORT_S:
             self.work.counts[int(seconds * MICROSECONDS).bit_length()] += 1
-        self.wait.sum += (seconds := answered - worked)
-        if seconds > SHORT_S:
-            self.wait.counts[int(seconds * MICROSECONDS).bit_length()] += 1
+        if answered > worked:
+            self.wait.sum += (seconds := answered - worked)
+            if seconds > SHORT_S:
+                self.wait.counts[int(seconds * MICROSECONDS).bit_length()] += 1
         self.send.sum += (seconds := sent - answered)
         if seconds > SHORT_S:
             self.send.counts[int(seconds * MICROSECONDS).bit_length()] += 1
@@ -83,12 +85,8 @@ class ConnectionFigures:
         self.sent_bytes = 0
         # What it calls itself, as of its last request.
         self.client_id = ""
-        # When each frame arrived that waits to be started.
+        # When each frame arrived that waits to be started, as far as that is known: the first of them.
         self.arrived: list[float] | None = None
-
-    def arrival(self) -> float:
-        """When the frame that is started now arrived; 0 where it did not wait."""
-        return self.arrived.pop(0) if self.arrived else 0.0
 
     def note_waiting(self, frames: int) -> None:
         """So many wait now; those that began to do so with this call have a time from here on."""

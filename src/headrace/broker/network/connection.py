@@ -163,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self.loop.time()
         self.figures.received_bytes += nbytes
         try:
-            self._frames.extend(self._splitter.buffer_updated(nbytes))
+            self._splitter.buffer_updated(nbytes, self._frames)
         except WireError as error:
             self._server.figures.unreadable += 1
             self.close(f"it sent a frame that cannot be: {error}")
@@ -294,14 +294,17 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests
 
     def _start_frames(self) -> None:
-        figures = self.figures
+        if not self._frames:
+            return
+        figures, start, monotonic = self.figures, self._server.start, self.figures.monotonic
+        now = monotonic()
         while self._frames and self._may_start():
             frame = self._frames.pop(0)
-            reply = PendingReply(self, figures.arrival() if figures.arrived else 0.0)
+            reply = PendingReply(self, figures.arrived.pop(0) if figures.arrived else 0.0, now)
             figures.requests += 1
             self._replies.append(reply)
             try:
-                self._server.start(frame, self, reply)
+                start(frame, self, reply)
             except NotSignedInError as error:
                 self.close(str(error))
             except WireError as error:
@@ -311,20 +314,18 @@ class Connection(asyncio.BufferedProtocol):
                 logger.exception("a request from %s failed", self.client_host)
                 self._server.figures.failed += 1
                 self.close(FAILED)
-            if reply.buffers is None:
-                reply.worked_at = figures.monotonic()
-            else:
-                reply.worked_at = reply.answered_at
+            reply.worked_at = reply.answered_at = now = monotonic()
 
     def _may_start(self) -> bool:
+        server = self._server
         return (
             self.is_open
             and not self._starting
             and not self._is_held_back
             and not self._write_paused
-            and len(self._replies) < self._server.requests_max
-            and self._held_bytes < self._server.reply_bytes_max
-            and (not self._server.memory.is_flooded or self._wait_to_start())
+            and len(self._replies) < server.requests_max
+            and self._held_bytes < server.reply_bytes_max
+            and (not server.memory.is_flooded or self._wait_to_start())
         )
 
     def _wait_to_start(self) -> bool:
@@ -429,15 +430,15 @@ class Connection(asyncio.BufferedProtocol):
         """Write the replies that are ready, up to and including the first large one."""
         parts: list[Buffer] = []
         total = 0
-        now = self.figures.monotonic()
-        while total <= JOIN_BYTES_MAX and self._replies and (buffers := self._replies[0].buffers) is not None:
-            reply = self._replies.pop(0)
+        replies, now = self._replies, self.figures.monotonic()
+        while total <= JOIN_BYTES_MAX and replies and (buffers := replies[0].buffers) is not None:
+            reply = replies.pop(0)
             size = reply.size
             # Whoever still knows the reply does not hold its bytes.
             reply.buffers = ()
             self._held_bytes -= size
-            if reply.figures is not None:
-                reply.figures.on_sent(reply.arrived_at, reply.started_at, reply.worked_at, reply.answered_at, now)
+            if (figures := reply.figures) is not None:
+                figures.on_sent(reply.arrived_at, reply.started_at, reply.worked_at, reply.answered_at, now)
             if buffers:  # a reply may be empty; none at all is for those who want none
                 parts.append(size.to_bytes(4, "big"))
                 parts.extend(buffers)

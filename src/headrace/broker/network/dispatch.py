@@ -153,15 +153,15 @@ class Dispatcher:
 
     def start(self, frame: Buffer, connection: Connection, reply: PendingReply) -> None:
         """Begin one request.  Raises WireError when its bytes are wrong, NotSignedInError when one has to sign in first."""
-        if connection.sign_in is not None and connection.sign_in.takes_bare_tokens:
-            self._start_token(frame, connection, connection.sign_in, reply)
+        sign_in = connection.sign_in
+        if sign_in is not None and sign_in.takes_bare_tokens:
+            self._start_token(frame, connection, sign_in, reply)
             return
-        header, position = read_request_header(frame)
-        key, version = header.api_key, header.api_version
-        connection.figures.client_id = header.client_id or ""
-        if connection.sign_in is not None:
-            _check_signed_in(connection.sign_in, key)
-        context = RequestContext(key, version, header.correlation_id, header.client_id, connection, self._guard)
+        (key, version, correlation_id, client_id), position = read_request_header(frame)
+        connection.figures.client_id = client_id or ""
+        if sign_in is not None:
+            _check_signed_in(sign_in, key)
+        context = RequestContext(key, version, correlation_id, client_id, connection, self._guard)
         route = self.routes.get(key)
         if route is None or version not in route.versions:
             self._refuse(context, reply)
@@ -170,6 +170,8 @@ class Dispatcher:
         figures.started += 1
         if self._quotas.active:
             self._start_timed(route, frame, position, context, reply)
+        elif route.direct is not None:
+            route.direct(frame, position, context, reply)
         else:
             self._start_on(route, frame, position, context, reply)
 
@@ -199,18 +201,15 @@ class Dispatcher:
         return self._throttling.with_wait(response, timed.seconds, context)
 
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
-        if route.direct is not None:
-            route.direct(frame, position, context, reply)
+        assert route.handler is not None
+        request = decode(route.request, frame, context.api_version, position, exact=False)
+        if self._guard.authorizer is not None and (refusal := self._refusal(request, context)) is not None:
+            self._answer(refusal, context, reply)
+        elif route.waits:
+            reply.keep(len(frame))
+            self._start_task(route.handler, request, context, reply)
         else:
-            assert route.handler is not None
-            request = decode(route.request, frame, context.api_version, position, exact=False)
-            if self._guard.authorizer is not None and (refusal := self._refusal(request, context)) is not None:
-                self._answer(refusal, context, reply)
-            elif route.waits:
-                reply.keep(len(frame))
-                self._start_task(route.handler, request, context, reply)
-            else:
-                self._answer(route.handler(request, context), context, reply)
+            self._answer(route.handler(request, context), context, reply)
 
     def _start_token(self, frame: Buffer, connection: Connection, sign_in: SignIn, reply: PendingReply) -> None:
         if sign_in.is_busy:

@@ -37,12 +37,14 @@ class PendingReply:
         "worked_at",
     )
 
-    def __init__(self, connection: "Connection", arrived_at: float = 0.0) -> None:
+    def __init__(self, connection: "Connection", arrived_at: float = 0.0, started_at: float = 0.0) -> None:
         """`arrived_at` is when its request had, where it was not started at once."""
         self.connection = connection
-        # What is known of its request's time, on the clock of figures: started, worked on for the first time, answered.
+        # What is known of its request's time, on the clock of figures: started, worked on for the first time, answered.  Whoever
+        # starts it looks at the clock afterwards, for this one's end and the next one's start at once.
         self.arrived_at = arrived_at
-        self.started_at = self.worked_at = self.answered_at = connection.figures.monotonic()
+        self.started_at = started_at
+        self.worked_at = self.answered_at = 0.0
         # Where it is counted, once it is known what was asked.
         self.figures: ApiFigures | None = None
         self.buffers: Sequence[Buffer] | None = None
@@ -59,7 +61,8 @@ class PendingReply:
         if self.buffers is None:
             self.buffers = buffers
             self.size = sum(map(len, buffers))
-            self.answered_at = self.connection.figures.monotonic()
+            if self.worked_at:
+                self.answered_at = self.connection.figures.monotonic()
             # What is called back refers to this reply: with such a circle, its bytes would stay until the collector comes.
             self.when_closed = None
             if self.kept:
