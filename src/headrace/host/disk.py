@@ -97,26 +97,20 @@ class SystemFile:
 
     def append(self, parts: Sequence[Buffer]) -> int:
         position = self._end
+        expected = sum(map(len, parts))
         try:
-            self._write_all(position, parts)
+            written = os.pwritev(self._fd, parts, position) if len(parts) <= IOV_MAX else 0
+            if written != expected:
+                # A short write is rare (a signal, a nearly full disk): all of it once more, piece by piece.
+                self._write_all(position, memoryview(b"".join(parts)))
         except OSError:
             # A batch half written would be served as torn bytes: cut it off, and let the caller decide what to do with the file.
             os.ftruncate(self._fd, position)
             raise
+        self._end = position + expected
         return position
 
-    def _write_all(self, position: int, parts: Sequence[Buffer]) -> None:
-        expected = sum(map(len, parts))
-        if len(parts) <= IOV_MAX:
-            written = os.pwritev(self._fd, parts, position)
-            if written == expected:
-                self._end = position + written
-                return
-        # A short write is rare (a signal, a nearly full disk): go on from where it stopped.
-        self._write_rest(position, memoryview(b"".join(parts)))
-        self._end = position + expected
-
-    def _write_rest(self, position: int, rest: memoryview) -> None:
+    def _write_all(self, position: int, rest: memoryview) -> None:
         while rest:
             written = os.pwrite(self._fd, rest, position)
             rest = rest[written:]

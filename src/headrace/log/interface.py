@@ -12,6 +12,7 @@ from headrace.log.indexes.time_search import TimeSearch
 from headrace.log.origin import Origin
 from headrace.log.producers.producer_state import TRUSTED, ProducerStates, VerificationGuard
 from headrace.log.results import AbortedTransaction, Appended, CorruptBatch, FoundOffset, Read, RemovedSegment
+from headrace.log.state import LogState
 from headrace.model.errors import StorageError
 from headrace.model.topic_settings import LogConfig
 
@@ -42,6 +43,8 @@ class ReadAhead(Protocol):
 class PartitionLog(Protocol):
     """The log of one partition."""
 
+    # Where it begins and ends, and its settings: `config`, `start_offset` and `end_offset` without a call, for the hot paths.
+    state: LogState
     epochs: EpochCache
     # Whoever moves the high watermark tells them.
     producers: ProducerStates

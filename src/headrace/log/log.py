@@ -39,7 +39,7 @@ class Log:
         self.producers = parts.producers
         self.segments = parts.segments
         self.truncation = parts.truncation
-        self._state = parts.state
+        self.state = parts.state
         self._durability = parts.durability
         self._small_files = parts.small_files
         # One sync at a time, and one checkpoint, which a sync does not wait for.
@@ -65,7 +65,7 @@ class Log:
         self.release = parts.segments.release
 
     def __repr__(self) -> str:
-        return f"<{self.directory.name}: {self._state}>"
+        return f"<{self.directory.name}: {self.state}>"
 
     @classmethod
     def open(
@@ -100,20 +100,20 @@ class Log:
 
     @property
     def config(self) -> LogConfig:
-        return self._state.config
+        return self.state.config
 
     def reconfigure(self, config: LogConfig) -> None:
-        self._state.config = config
+        self.state.config = config
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
 
     @property
     def start_offset(self) -> int:
-        return self._state.start_offset
+        return self.state.start_offset
 
     @property
     def end_offset(self) -> int:
-        return self._state.end_offset
+        return self.state.end_offset
 
     @property
     def flushed_offset(self) -> int:
@@ -122,11 +122,11 @@ class Log:
     @property
     def settled_end(self) -> int:
         """Up to where the log is and stays, though it may be about to be cut: no more may be written down of it."""
-        return min(self._state.end_offset, self._durability.limit)
+        return min(self.state.end_offset, self._durability.limit)
 
     @property
     def unflushed_messages(self) -> int:
-        return self._state.end_offset - self._durability.flushed_offset
+        return self.state.end_offset - self._durability.flushed_offset
 
     @property
     def size_bytes(self) -> int:
@@ -138,23 +138,23 @@ class Log:
 
     @property
     def failure(self) -> StorageError | None:
-        return self._state.failure
+        return self.state.failure
 
     @property
     def corruption_count(self) -> int:
         """Broken batches found in recovery and in reads since the log was opened."""
-        return self._state.corruption_count
+        return self.state.corruption_count
 
     @property
     def findings(self) -> list[str]:
         """What was found wrong in it, and mended, since it was opened."""
-        return self._state.findings
+        return self.state.findings
 
     # -- flushing
 
     def sync(self) -> int:
         """In any thread.  One at a time; appends go on meanwhile and are covered by the next."""
-        state, durability = self._state, self._durability
+        state, durability = self.state, self._durability
         with self._sync_lock:
             state.require_working()
             try:
@@ -167,7 +167,7 @@ class Log:
 
     def checkpoint(self) -> int:
         """In any thread: write down what spares the next start a scan; the offset it may then start from."""
-        state, durability = self._state, self._durability
+        state, durability = self.state, self._durability
         with self._checkpoint_lock:
             state.require_working()
             recovery_point = min(durability.flushed_offset, durability.limit)
@@ -185,20 +185,20 @@ class Log:
 
     def begin_at(self, offset: int) -> None:
         """The log begins here from now on."""
-        self._state.start_offset = offset
+        self.state.start_offset = offset
         self.epochs.truncate_from_start(offset)
 
     def delete_before(self, offset: int) -> list[RemovedSegment]:
-        self._state.require_working()
-        if offset > self._state.end_offset or offset < 0:
-            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is beyond the end, {self._state.end_offset}")
-        if offset <= self._state.start_offset:
+        self.state.require_working()
+        if offset > self.state.end_offset or offset < 0:
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is beyond the end, {self.state.end_offset}")
+        if offset <= self.state.start_offset:
             return []
         self.begin_at(offset)
         return remove_below(self, offset)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
-        self._state.require_working()
+        self.state.require_working()
         return apply_retention(self, now_ms, high_watermark)
 
     # -- the end
@@ -207,7 +207,7 @@ class Log:
         """Everything durable, producers and epochs written down, files let go.  A log that failed just lets go.
 
         Other logs may be closed at the same time in other threads."""
-        state, durability = self._state, self._durability
+        state, durability = self.state, self._durability
         self.segments.leave_the_pool()
         refused: StorageError | None = None
         if state.failure is None:
@@ -232,7 +232,7 @@ class Log:
             self.segments.largest_timestamp(active)
             active.seal()
             self._small_files.note_sealed(active, 0)
-        write_snapshot(self.disk, self.directory, self._state.end_offset, self.producers.snapshot())
+        write_snapshot(self.disk, self.directory, self.state.end_offset, self.producers.snapshot())
         # Only the log itself must be durable.  Whatever else a power failure takes now, the next start notices.
         self._small_files.write_all(self.segments.bases, durable=False)
 
@@ -242,4 +242,4 @@ class Log:
             self.disk.remove_tree(self.directory)
             self.disk.sync_directory(self.directory.parent)
         except OSError as error:
-            raise self._state.fail("deleting", self.directory, error) from error
+            raise self.state.fail("deleting", self.directory, error) from error

@@ -125,7 +125,8 @@ class BatchHeader(NamedTuple):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at a position, checked only for being there whole."""
     try:
-        return BatchHeader._make(_unpack_header(buffer, position))
+        # Past the functions of a named tuple, which take the fields one by one: a header is made of every batch that passes.
+        return tuple.__new__(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
         raise BatchError(f"a batch header needs {HEADER_BYTES} bytes, {len(buffer) - position} are there") from None
 

@@ -35,10 +35,10 @@ from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import AUDIT, INTERNAL_TOPICS
-from headrace.records.header import FRAME_BYTES, LOW_ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT, batch_bytes
+from headrace.records.header import FRAME, FRAME_BYTES, LOW_ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
 from headrace.security.authorization.permissions import check_of
 from headrace.wire.apis import ApiKey
-from headrace.wire.codec import decode, encode
+from headrace.wire.codec import decode_at, encode
 from headrace.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -52,6 +52,8 @@ from headrace.wire.messages.produce import (
 )
 
 logger = logging.getLogger(__name__)
+
+_unpack_frame = FRAME.unpack_from
 
 TOPIC_IDS_FROM = 13
 # The client's own tools may write to internal topics under this name, as Kafka has it.
@@ -75,7 +77,7 @@ class Producing:
 
     def start(self, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         """Begin a Produce request."""
-        request = decode(ProduceRequest, frame, context.api_version, position, exact=False)
+        request, _ = decode_at(ProduceRequest, frame, context.api_version, position)
         _Produce(self, request, context, reply).start(request.topic_data)
 
 
@@ -173,7 +175,12 @@ class _Produce:
                 self._parts.throttling.require_room(partition.identity.topic)
             if self._acks == -1:
                 partition.require_replicas()
-            if partition.appending.locked() or self._must_look_inside(partition, records):
+            verification = self._parts.verification
+            if (
+                partition.appending.locked()
+                or partition.log.state.config.needs_deep_validation
+                or verification.is_needed(partition, records, self._transactional_id)
+            ):
                 self._pending += 1
                 # What the producer hears when its time is over before anything was written.
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -205,11 +212,6 @@ class _Produce:
                 raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         elif self._context.client_id != ADMIN_CLIENT_ID:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {topic}.")
-
-    def _must_look_inside(self, partition: Partition, records: Buffer) -> bool:
-        return partition.log.config.needs_deep_validation or self._parts.verification.is_needed(
-            partition, records, self._transactional_id
-        )
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         verification = self._parts.verification
@@ -350,6 +352,6 @@ def _require_one_batch(records: Buffer | None) -> Buffer:
         raise RequestError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "Only record batches (format v2) are taken, not the older message sets."
         )
-    if len(records) >= FRAME_BYTES and batch_bytes(records) != len(records):
+    if len(records) >= FRAME_BYTES and _unpack_frame(records)[1] + FRAME_BYTES != len(records):
         raise RequestError(ErrorCode.INVALID_RECORD, "Produce takes exactly one whole batch per partition.")
     return records

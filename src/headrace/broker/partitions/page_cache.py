@@ -37,17 +37,23 @@ class WrittenLately:
         self._points = [_Point(start_offset, cache.bytes_written), _Point(end_offset, cache.bytes_written + size_bytes)]
         cache.bytes_written += size_bytes
         self._grown_at = cache.bytes_written
+        # Once more than this was written in all, the next growth begins at a point of its own.
+        self._point_at = self._points[-1].bytes_written + cache.grain
 
     def note(self, end_offset: int, size_bytes: int) -> None:
         """The partition has grown."""
         cache = self._cache
-        if cache.bytes_written - self._points[-1].bytes_written > cache.grain:
+        if cache.bytes_written > self._point_at:
             # When it last grew, and from when it grows again: others may have written much between.
             self._points += (_Point(self._end_offset, self._grown_at), _Point(self._end_offset, cache.bytes_written))
+            self._point_at = cache.bytes_written + cache.grain
             if len(self._points) > 4 * GRAINS:
                 self._forget()
-        cache.bytes_written += max(0, size_bytes - self._size)
-        self._end_offset, self._size, self._grown_at = end_offset, size_bytes, cache.bytes_written
+        if size_bytes > self._size:
+            cache.bytes_written += size_bytes - self._size
+        self._end_offset = end_offset
+        self._size = size_bytes
+        self._grown_at = cache.bytes_written
 
     def is_warm(self, offset: int) -> bool:
         """Whether what lies at an offset is likely to be in memory."""

@@ -221,20 +221,24 @@ class Partition:
             return appended
         size, count = len(records), appended.last_offset - appended.base_offset + 1
         self._space.left -= size
-        traffic, figures = self.traffic, self._figures
+        traffic, sizes, counts = self.traffic, self._figures.batch_bytes, self._figures.batch_records
         traffic.bytes_in += size
         traffic.records_in += count
-        figures.batch_bytes.observe(size)
-        figures.batch_records.observe(count)
+        # Observed in line, as every batch is.
+        sizes.counts[(size - 1).bit_length()] += 1
+        sizes.sum += size
+        counts.counts[(count - 1).bit_length()] += 1
+        counts.sum += count
         self.after_append(nobody_waits=nobody_waits)
         return appended
 
     def after_append(self, *, nobody_waits: bool = False) -> None:
         """The log has grown: flush as the topic says, and tell who waits."""
+        log = self.log
         if self.written_lately is not None:
-            self.written_lately.note(self.log.end_offset, self.log.size_bytes)
-        flush = self.log.config.flush
-        if flush == "ack" and self.log.unflushed_messages:
+            self.written_lately.note(log.state.end_offset, log.size_bytes)
+        flush = log.state.config.flush
+        if flush == "ack" and log.unflushed_messages:
             if nobody_waits:
                 self._flush_within(UNAWAITED_FLUSH_S)
             else:
@@ -243,7 +247,7 @@ class Partition:
             if flush == "interval":
                 self._flush_at_interval()
             self.advance()
-        if self.replica_readers:
+        if self.replica_readers.waiting:
             self.replica_readers.wake()
 
     @property
@@ -279,7 +283,7 @@ class Partition:
                 raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             queue = self.committed
         else:
-            acknowledged = True if self.log.config.flush != "ack" or offset <= self.log.flushed_offset else None
+            acknowledged = True if self.log.state.config.flush != "ack" or offset <= self.log.flushed_offset else None
             queue = self.flushed
         if acknowledged is None:
             queue.wait(offset, outcome)
@@ -422,8 +426,8 @@ class Partition:
     @property
     def safe_end(self) -> int:
         """How far this replica alone would let readers see: what survives what its topic wants it to survive."""
-        log = self.log
-        return log.flushed_offset if log.config.flush == "ack" else log.end_offset
+        state = self.log.state
+        return self.log.flushed_offset if state.config.flush == "ack" else state.end_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -450,13 +454,14 @@ class Partition:
     def _move_high_watermark(self, target: int) -> None:
         if target <= self.high_watermark:
             return
-        assert target <= self.log.end_offset, f"{self.identity}: high watermark {target} beyond the end {self.log.end_offset}"
+        log = self.log
+        assert target <= log.state.end_offset, f"{self.identity}: high watermark {target} beyond the end {log.end_offset}"
         self.high_watermark = target
-        self.log.producers.on_high_watermark(target)
-        if self.committed:
+        log.producers.on_high_watermark(target)
+        if self.committed.waiting:
             enough = self.leadership.is_acknowledged(target)
             self.committed.advance(target, ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        if self.readers:
+        if self.readers.waiting:
             self.readers.wake()
         for listener in self.on_high_watermark:
             listener()

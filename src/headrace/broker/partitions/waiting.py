@@ -15,14 +15,14 @@ Outcome = Callable[[ErrorCode], None]
 class OffsetQueue:
     """Waits for an offset to be passed.  Offsets arrive in rising order, as a log gives them out, so the head is always next."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Outcome]] = deque()
+        self.waiting: deque[tuple[int, Outcome]] = deque()
 
     def wait(self, offset: int, outcome: Outcome) -> None:
         """Call `outcome` when everything below `offset` is through."""
-        waiting = self._waiting
+        waiting = self.waiting
         if waiting and offset < waiting[-1][0]:
             # A duplicate waits for the offset of its first writing, which lies behind the tail of the queue.
             self._insert(offset, outcome)
@@ -30,32 +30,32 @@ class OffsetQueue:
             waiting.append((offset, outcome))
 
     def _insert(self, offset: int, outcome: Outcome) -> None:
-        position = len(self._waiting)
-        while position and self._waiting[position - 1][0] > offset:
+        position = len(self.waiting)
+        while position and self.waiting[position - 1][0] > offset:
             position -= 1
-        self._waiting.insert(position, (offset, outcome))
+        self.waiting.insert(position, (offset, outcome))
 
     def leave(self, outcome: Outcome) -> None:
         """Whoever waited for this no longer does.  Those whose time is over began early, so they are found near the head."""
-        for position, (_, waiting) in enumerate(self._waiting):
+        for position, (_, waiting) in enumerate(self.waiting):
             if waiting is outcome:
-                del self._waiting[position]
+                del self.waiting[position]
                 return
 
     def advance(self, reached: int, code: ErrorCode = ErrorCode.NONE) -> None:
         """Everything below `reached` is through: tell those who wait for that what it means for them."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] <= reached:
             waiting.popleft()[1](code)
 
     def fail(self, code: ErrorCode) -> None:
         """Nobody will ever be let through: tell them."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, outcome in waiting:
             outcome(code)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
 
 class Reader(Protocol):
@@ -69,20 +69,20 @@ class Reader(Protocol):
 class Readers:
     """Readers that wait for a partition to have something new."""
 
-    __slots__ = ("_readers",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._readers: dict[Reader, None] = {}
+        self.waiting: dict[Reader, None] = {}
 
     def add(self, reader: Reader) -> None:
-        self._readers[reader] = None
+        self.waiting[reader] = None
 
     def discard(self, reader: Reader) -> None:
-        self._readers.pop(reader, None)
+        self.waiting.pop(reader, None)
 
     def wake(self) -> None:
-        for reader in list(self._readers):
+        for reader in list(self.waiting):
             reader.wake()
 
     def __bool__(self) -> bool:
-        return bool(self._readers)
+        return bool(self.waiting)

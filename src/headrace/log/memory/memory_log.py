@@ -27,7 +27,7 @@ class MemoryLog:
         self.epochs = EpochCache(lambda: state.end_offset)
         self.producers = ProducerStates(clock.monotonic)
         self.batches = HeldBatches(state)
-        self._state = state
+        self.state = state
         # Below `looked_to` it is known of each batch when its first record expires, and when the first of all does.
         self.looked_to = 0
         self.next_expiry_ms: int | None = None
@@ -44,29 +44,29 @@ class MemoryLog:
         self.aborted_transactions = reader.aborted_transactions
 
     def __repr__(self) -> str:
-        return f"<{self._state}, {self.batches}>"
+        return f"<{self.state}, {self.batches}>"
 
     # -- what it is
 
     @property
     def config(self) -> LogConfig:
-        return self._state.config
+        return self.state.config
 
     def reconfigure(self, config: LogConfig) -> None:
-        self._state.config = config
+        self.state.config = config
 
     @property
     def start_offset(self) -> int:
-        return self._state.start_offset
+        return self.state.start_offset
 
     @property
     def end_offset(self) -> int:
-        return self._state.end_offset
+        return self.state.end_offset
 
     @property
     def flushed_offset(self) -> int:
         """Nothing is ever safer than it is at once."""
-        return self._state.end_offset
+        return self.state.end_offset
 
     @property
     def unflushed_messages(self) -> int:
@@ -82,7 +82,7 @@ class MemoryLog:
 
     @property
     def failure(self) -> StorageError | None:
-        return self._state.failure
+        return self.state.failure
 
     def ahead_of_read(self, offset: int, size: int) -> None:
         return None
@@ -91,7 +91,7 @@ class MemoryLog:
         return MemorySearch(self, timestamp, up_to)
 
     def sync(self) -> int:
-        return self._state.end_offset
+        return self.state.end_offset
 
     def roll(self) -> None:
         return
@@ -106,7 +106,7 @@ class MemoryLog:
     # -- less of it
 
     def delete_before(self, offset: int) -> list[RemovedSegment]:
-        state = self._state
+        state = self.state
         if offset > state.end_offset or offset < 0:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is beyond the end, {state.end_offset}")
         self.batches.drop_below(offset)
@@ -116,8 +116,8 @@ class MemoryLog:
 
     def forget_below_start(self) -> None:
         """Epochs and aborted transactions that ended before the log begins."""
-        self.epochs.truncate_from_start(self._state.start_offset)
-        self.batches.forget_aborted_below(self._state.start_offset)
+        self.epochs.truncate_from_start(self.state.start_offset)
+        self.batches.forget_aborted_below(self.state.start_offset)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
         finish(self.retention_steps(now_ms, high_watermark))
@@ -132,14 +132,14 @@ class MemoryLog:
         if not self.config.message_ttl_enable:
             return False
         due = self.next_expiry_ms is not None and self.next_expiry_ms < now_ms
-        return due or self.looked_to < min(high_watermark, self._state.end_offset)
+        return due or self.looked_to < min(high_watermark, self.state.end_offset)
 
     def expiry_steps(self, now_ms: int, high_watermark: int) -> Steps[None]:
         """Only records whose time to live is over, in short steps."""
         return MemoryCleaning(self, now_ms, high_watermark).expiry_steps()
 
     def truncate_to(self, offset: int) -> list[RemovedSegment]:
-        state = self._state
+        state = self.state
         if offset >= state.end_offset:
             return []
         if offset < state.start_offset:
@@ -165,7 +165,7 @@ class MemoryLog:
     def truncate_fully_and_start_at(self, offset: int) -> list[RemovedSegment]:
         self.delete()
         self.next_expiry_ms = None
-        self._state.start_offset = self._state.end_offset = self.looked_to = self.batches.compacted_to = offset
+        self.state.start_offset = self.state.end_offset = self.looked_to = self.batches.compacted_to = offset
         self.epochs.clear()
         self.producers.clear()
         return []

@@ -209,17 +209,14 @@ class Segment:
         self._learn_timestamps()
         self.bytes_since_entry = position - self.last_indexed()
 
-    def is_full(self, incoming_bytes: int, segment_bytes: int, index_bytes: int) -> bool:
-        if self.size + incoming_bytes > segment_bytes:
+    def is_full(self, incoming_bytes: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
+        """Whether so many bytes up to an offset do not fit; the offset must be told relative to the base, in 31 bits."""
+        if self.size + incoming_bytes > segment_bytes or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return True
         # Only a batch that would get an entry can make an index too long.
         return self.bytes_since_entry > self.index_interval_bytes and (
             self.offsets.size_bytes + 8 > index_bytes or self.times.size_bytes + 12 > index_bytes
         )
-
-    def can_hold(self, last_offset: int) -> bool:
-        """Whether an offset can be told relative to the base in 31 bits."""
-        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     # -- finding
 

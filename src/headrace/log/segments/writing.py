@@ -66,7 +66,7 @@ class SegmentWriter:
 
     def _must_roll(self, segment: Segment, size: int, timestamp: int, last_offset: int, now_ms: int) -> bool:
         config = self._state.config
-        if segment.is_full(size, config.segment_bytes, config.segment_index_bytes) or not segment.can_hold(last_offset):
+        if segment.is_full(size, last_offset, config.segment_bytes, config.segment_index_bytes):
             return True
         began = segment.first_timestamp
         if began is None:
