@@ -19,6 +19,9 @@ ARGS   ?=
 PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SOURCES := src tests benchmarks simulation
 
+# Some images set it.  Tests start hundreds of Pythons, and each would compile every module anew: half a second and more of a core.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check coverage lint torture bench bench-cluster bench-spark bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
 
