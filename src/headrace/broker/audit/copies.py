@@ -54,8 +54,10 @@ class FileSink:
 
     def write(self, lines: Sequence[bytes]) -> None:
         if not self._is_in_place():
+            # The new one first: where it cannot be opened, the number of a closed one might be somebody else's by the next time.
+            opened = self._open()
             os.close(self._file)
-            self._file = self._open()
+            self._file = opened
         left = memoryview(b"".join(line + b"\n" for line in lines))
         while left:
             left = left[os.write(self._file, left) :]
