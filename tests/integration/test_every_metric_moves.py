@@ -11,11 +11,14 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from headrace.broker.audit import trail
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
@@ -374,6 +377,21 @@ def test_sign_ins_denials_and_certificates() -> None:
         until(lambda: gc.collect() >= 0 and watch.moved("headrace_tls_handshake_failures_total") >= 1)
 
 
+def test_events_of_the_audit_trail_that_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    settings = {**AT_ANY_PORT, "authorizer": "acl", "headrace.audit.file": str(folder / "audit.jsonl")}
+    with Broker(settings=settings) as broker:
+        watch = Watch(broker)
+        rmtree(folder)
+        monkeypatch.setattr(trail, "WAITING_MAX", 0)
+        with RawClient(broker.bootstrap) as client:
+            client.call(produce("forbidden", batch(b"one")), PRODUCE_VERSION)
+
+        until(lambda: watch.moved("headrace_audit_lost_events_total", of="topic") >= 1)
+        until(lambda: watch.moved("headrace_audit_lost_events_total", of="copies") >= 1)
+
+
 PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
     test_records_that_go_in_and_out: (
         "headrace_produced_records_total",
@@ -522,6 +540,7 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
         "headrace_certificate_expiry_seconds",
         "headrace_tls_handshake_failures_total",
     ),
+    test_events_of_the_audit_trail_that_are_lost: ("headrace_audit_lost_events_total",),
     test_a_loop_that_is_late: ("headrace_loop_delay_seconds",),
 }
 

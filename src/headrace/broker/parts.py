@@ -367,7 +367,7 @@ class Parts:
             CoordinatorsCollector(
                 figures.coordinators, self.groups, self.transactions.shards, self.replicas, self.clock, self.host.disk
             ),
-            SecurityCollector(figures.security, tls),
+            SecurityCollector(figures.security, tls, self.audit),
         ]
 
     def _make_network(self) -> None:

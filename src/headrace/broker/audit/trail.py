@@ -75,6 +75,16 @@ class AuditTrail:
         self._dropped = 0
         self._dropped_reported = 0
 
+    @property
+    def dropped(self) -> int:
+        """How many events found no room, for a metric."""
+        return self._dropped + self._collected.dropped
+
+    @property
+    def copies_lost(self) -> int:
+        """How many events were not copied, for a metric."""
+        return self._copies.lost
+
     # -- acts
 
     async def require_writable(self) -> None:

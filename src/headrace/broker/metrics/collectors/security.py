@@ -1,5 +1,6 @@
-"""Who came in and who was told no, and until when certificates hold."""
+"""Who came in and who was told no, until when certificates hold, and what the audit trail lost."""
 
+from headrace.broker.audit.trail import AuditTrail
 from headrace.broker.metrics.collecting import Collecting, Page
 from headrace.broker.metrics.figures import SecurityFigures
 from headrace.broker.tls.tls import Tls
@@ -16,14 +17,21 @@ HANDSHAKES = counter("headrace_tls_handshake_failures_total", "TLS handshakes th
 EXPIRY = gauge(
     "headrace_certificate_expiry_seconds", "When the certificate of a listener expires, in seconds since 1970.", "listener"
 )
+AUDIT_LOST = counter(
+    "headrace_audit_lost_events_total",
+    "Events of the audit trail that found no room: of the `topic`, or of its `copies` in a file or a syslog, which also count"
+    " what could not be written.",
+    "of",
+)
 
 
 class SecurityCollector:
     """What was counted at the doors."""
 
-    def __init__(self, figures: SecurityFigures, tls: Tls | None) -> None:
+    def __init__(self, figures: SecurityFigures, tls: Tls | None, audit: AuditTrail | None) -> None:
         self._figures = figures
         self._tls = tls
+        self._audit = audit
 
     def collect(self, scrape: Scrape, page: Page) -> Collecting:
         if page is not Page.SUMMARY:
@@ -31,6 +39,9 @@ class SecurityCollector:
         scrape.rows(SIGN_INS).extend((key, (count,)) for key, count in self._figures.sign_ins.items())
         scrape.rows(DENIALS).extend((key, (count,)) for key, count in self._figures.denials.items())
         scrape.add(HANDSHAKES, 0 if self._tls is None else self._tls.handshakes.failed)
+        if self._audit is not None:
+            lost = (("topic", self._audit.dropped), ("copies", self._audit.copies_lost))
+            scrape.rows(AUDIT_LOST).extend(((of,), (count,)) for of, count in lost)
         rows = scrape.rows(EXPIRY)
         for listener, each in self._tls.by_listener.items() if self._tls is not None else ():
             if each.expires_at is not None:
