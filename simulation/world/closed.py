@@ -81,4 +81,5 @@ def _password_files() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in (BROKER, ROOT, CLIENT):
         (folder / name).write_text(_password(name))
+        (folder / name).chmod(0o600)
     return folder

@@ -23,8 +23,8 @@ MAY_IMPORT = {
     "metadata": {"model", "host", "controller"},
     "security": {"model", "wire", "controller"},
     "broker": NODE,
-    # From here on: the wire protocol and an address.  Compatibility cannot be faked by sharing code with the broker.
-    "client": {"model", "records", "wire"},
+    # From here on: the wire protocol, an address and the machine.  Compatibility cannot be faked by sharing code with the broker.
+    "client": {"model", "host", "records", "wire"},
     "spark": {"model", "host", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
     "cli": {"model", "host", "records", "client", "spark"},

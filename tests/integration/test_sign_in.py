@@ -21,10 +21,12 @@ from kafka import KafkaConsumer
 
 from headrace.broker.cluster.peers import PeerUnreachable
 from headrace.broker.sign_in import credentials, sign_in
+from headrace.broker.sign_in.peer import PeerSignIn
 from headrace.controller.access.entries import encode_credential, scram_key
 from headrace.controller.entries import Put
 from headrace.model.access.scram import ScramCredential, credential_of, password_matches, salted_password
 from headrace.model.access.scram import ScramMechanism as Mechanism
+from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
 from headrace.model.settings import SettingError
 from headrace.testing import Broker
@@ -434,7 +436,8 @@ def stored_user(name: str, password: str) -> Put:
 
 @pytest.mark.parametrize("password", ["right", "wrong"])
 def test_brokers_sign_in_at_each_other(tmp_path: Path, password: str) -> None:
-    (tmp_path / "password").write_text(f"{password}\n")
+    (tmp_path / "password").write_text(f"{password}\nand what else somebody wrote there\n")
+    (tmp_path / "password").chmod(0o600)
     given = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
@@ -454,3 +457,13 @@ def test_brokers_sign_in_at_each_other(tmp_path: Path, password: str) -> None:
                     await asking
 
     play(call)
+
+
+def test_a_password_of_a_broker_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("right\n")
+    file.chmod(0o644)
+    given = {"headrace.sasl.inter.broker.user": "broker", "headrace.sasl.inter.broker.password.file": str(file)}
+
+    with pytest.raises(SettingError, match=f"password.file {file} holds a secret, and others may read it; run: chmod 600"):
+        PeerSignIn(BrokerConfig(given))

@@ -271,6 +271,7 @@ def test_an_encrypted_key_needs_its_password(authority: Authority, tmp_path: Pat
     )
     path = tmp_path / "encrypted.pem"
     path.write_bytes(encrypted + whole[whole.index(b"-----BEGIN CERTIFICATE") :])
+    path.chmod(0o600)
     given = {**settings_of(authority), "ssl.keystore.location": str(path)}
 
     with Broker(settings={**given, "ssl.key.password": "secret"}) as broker:
@@ -298,6 +299,20 @@ def test_a_broker_whose_tls_cannot_work_does_not_start(authority: Authority, giv
         Broker(settings=settings).start()
 
     assert complaint in str(caught.value)
+
+
+def test_a_key_that_everybody_may_read_is_refused_with_what_to_do_and_one_for_a_group_is_not(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    given = settings_of(authority)
+    keystore = Path(given["ssl.keystore.location"])
+    keystore.chmod(0o644)
+
+    with pytest.raises(SettingError, match=f"ssl.keystore.location {keystore} holds a secret, .*; run: chmod 640 {keystore}"):
+        Broker(settings=given).start()
+
+    keystore.chmod(0o640)
+    with Broker(settings=given) as broker:
+        assert not is_refused(broker.bootstraps["SSL"], authority.context())
 
 
 @pytest.mark.parametrize("checks_hosts", ["https", ""])

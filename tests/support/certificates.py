@@ -24,21 +24,18 @@ class Authority:
         """A file with a key and the certificate of localhost."""
         path = self.folder / f"{name}.pem"
         certificate = self._authority.issue_cert("localhost", "127.0.0.1", not_after=not_after)
-        certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
-        return path
+        return _written(certificate, path)
 
     def of_host(self, host: str) -> Path:
         """A file with a key and the certificate of a host."""
         path = self.folder / f"{host.replace('*', 'all')}.pem"
-        self._authority.issue_cert(host).private_key_and_cert_chain_pem.write_to_path(str(path))
-        return path
+        return _written(self._authority.issue_cert(host), path)
 
     def of_client(self, common_name: str, name: str = "client", not_after: datetime | None = None) -> Path:
         """A file with a key and a client's certificate."""
         path = self.folder / f"{name}.pem"
         certificate = self._authority.issue_cert("client.example", common_name=common_name, not_after=not_after)
-        certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
-        return path
+        return _written(certificate, path)
 
     def context(self, client: Path | None = None) -> ssl.SSLContext:
         """How a client that trusts this authority speaks TLS."""
@@ -46,3 +43,10 @@ class Authority:
         if client is not None:
             context.load_cert_chain(client)
         return context
+
+
+def _written(certificate: trustme.LeafCert, path: Path) -> Path:
+    """A key is its owner's alone, or else it is refused."""
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
+    path.chmod(0o600)
+    return path

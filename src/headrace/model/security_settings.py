@@ -118,7 +118,10 @@ SASL_SETTINGS = (
     ),
     _fixed("headrace.sasl.inter.broker.user", Kind.STRING, None, "The user as whom a broker signs in at others."),
     _fixed(
-        "headrace.sasl.inter.broker.password.file", Kind.STRING, None, "The file with that user's password, and nothing else."
+        "headrace.sasl.inter.broker.password.file",
+        Kind.STRING,
+        None,
+        "The file with that user's password in its first line, which only the broker may read.",
     ),
     _fixed(
         "sasl.oauthbearer.jwks.endpoint.url",

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.host.secret_files import SecretFileError, first_line
 from headrace.model.access.scram import ScramMechanism, salted_password
 from headrace.model.access.scram_client import NotTheirAnswer, ScramClient
 from headrace.model.broker_settings import BrokerConfig
@@ -37,9 +38,9 @@ class PeerSignIn:
                 raise SettingError(f"{name} is not set; brokers sign in at the listener that they use among themselves")
         self._user: str = config[USER]
         try:
-            self._password = Path(config[PASSWORD_FILE]).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingError(f"{PASSWORD_FILE}={config[PASSWORD_FILE]} cannot be read: {error}") from None
+            self._password = first_line(Path(config[PASSWORD_FILE]), PASSWORD_FILE)
+        except SecretFileError as error:
+            raise SettingError(str(error)) from None
         self._salted: dict[tuple[bytes, int], bytes] = {}
 
     async def __call__(self, connection: "PeerConnection", client_id: str) -> float | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from headrace.host.secret_files import SecretFileError, require_private
 from headrace.model.access.principals import ANONYMOUS, Principal, user
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.settings import SettingError
@@ -91,12 +92,16 @@ def _prepare(context: ssl.SSLContext, config: BrokerConfig, location: str) -> No
     if not versions:
         raise SettingError("ssl.enabled.protocols names no version of TLS")
     context.minimum_version, context.maximum_version = min(versions), max(versions)
+    name = "ssl.keystore.location" if location == config["ssl.keystore.location"] else "headrace.ssl.sni.keystore.locations"
     password = config["ssl.key.password"]
     try:
         # Without a password of ours, OpenSSL would ask for one at the terminal.
         context.load_cert_chain(location, password=lambda: password or "")
+        # A group that reads it is how certificates are often handed out; everybody is a mistake.
+        require_private(Path(location), name, from_group=False)
+    except SecretFileError as error:
+        raise SettingError(str(error)) from None
     except (OSError, ValueError) as error:
-        name = "ssl.keystore.location" if location == config["ssl.keystore.location"] else "headrace.ssl.sni.keystore.locations"
         raise SettingError(f"{name}={location} cannot be used: {_cause(error)}") from None
 
 

@@ -1,44 +1,28 @@
-"""Files with secrets: read only where nobody else can read them."""
+"""Files with secrets, as a client's arguments: what is wrong with one is the caller's to mend."""
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
-from typing import Final
 
 from headrace.client.errors import InvalidArgument
-
-SECRET_BYTES_MAX: Final = 1 << 20
-_ROOT: Final = 0
+from headrace.host import secret_files
+from headrace.host.secret_files import SecretFileError
 
 
 def require_private(path: Path, what: str) -> None:
     """Raises InvalidArgument when others may read the file."""
     try:
-        found = path.stat()
-    except OSError as error:
-        raise InvalidArgument(f"{what} {path} cannot be read: {error.strerror}") from None
-    # What comes out of a pipe is nobody else's.
-    if not stat.S_ISREG(found.st_mode):
-        return
-    # A file of root's that a group may read is how secrets are handed to services that do not run as root.
-    is_handed_over = found.st_uid == _ROOT != os.geteuid()
-    if found.st_mode & (0o007 if is_handed_over else 0o077):
-        raise InvalidArgument(f"{what} {path} holds a secret, and others may read it; run: chmod 600 {path}")
+        secret_files.require_private(path, what)
+    except SecretFileError as error:
+        raise InvalidArgument(str(error)) from None
 
 
 def first_line(path: Path, what: str) -> str:
     """The secret in a file's first line."""
-    require_private(path, what)
     try:
-        with path.open(encoding="utf-8") as file:
-            secret = file.read(SECRET_BYTES_MAX).partition("\n")[0].strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{what} {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not secret:
-        raise InvalidArgument(f"{what} {path} has nothing in its first line")
-    return secret
+        return secret_files.first_line(path, what)
+    except SecretFileError as error:
+        raise InvalidArgument(str(error)) from None
 
 
 def has_private_key(path: Path) -> bool:
