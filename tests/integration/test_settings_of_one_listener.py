@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.tls import tls
+from headrace.broker.tls.contexts import Contexts, load
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
 from headrace.model.settings import SettingError
@@ -142,6 +144,24 @@ def test_a_running_broker_takes_another_keystore_for_a_listener_if_it_can_be_use
 
     assert (shown.value, shown.is_sensitive, shown.read_only) == (str(new), False, False)
     until(lambda: is_for(broker.bootstraps["OUTSIDE"], authority, "new.example"), "the new certificate is shown", seconds=10)
+
+
+def test_the_files_of_a_listener_are_tried_beside_the_loop(
+    broker: Broker, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def noted(config: BrokerConfig, client_auth: str) -> Contexts:
+        threads.append(threading.get_ident())
+        return load(config, client_auth)
+
+    monkeypatch.setattr(tls, "load", noted)
+    with RawClient(broker.bootstraps["PLAINTEXT"]) as client:
+        name = "listener.name.known.ssl.keystore.location"
+        assert alter(client, name, str(authority.of_host("known.example"))).error_code == 0
+
+    assert threads
+    assert broker.run(lambda real: threading.get_ident()) not in threads
 
 
 def is_for(bootstrap: str, authority: Authority, host: str) -> bool:

@@ -163,10 +163,10 @@ class Parts:
         settings = self.config.now
         return listener.has_sasl and (settings["headrace.metadata"] != "embedded" or settings[USER] is not None)
 
-    def _check_tls(self, listener: str, settings: BrokerConfig) -> None:
+    async def _check_tls(self, listener: str, settings: BrokerConfig) -> None:
         if self.tls is None:
             raise SettingError(f"there is no listener {listener} with TLS")
-        self.tls.check(listener, settings)
+        await self.tls.check(listener, settings)
 
     def reasons(self) -> tuple[str, ...]:
         """What is not as it should be with this broker, in words for people."""

@@ -1,7 +1,7 @@
 """Changes of settings, whatever they belong to, and the checks that reading and writing them share."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 
 from headrace.broker.administration.group_configs import alter_group
@@ -69,7 +69,7 @@ class ConfigChanges:
         settled: Settled,
         config: LiveConfig,
         broker_id: int,
-        check_tls: Callable[[str, BrokerConfig], None],
+        check_tls: Callable[[str, BrokerConfig], Awaitable[None]],
     ) -> None:
         """`check_tls` raises SettingError where a listener could not work with settings."""
         self._check_tls = check_tls
@@ -101,7 +101,7 @@ class ConfigChanges:
                 if texts.get(name) == text:
                     continue
                 if listener_of(name) is not None and broker_id is not None:
-                    self._check_of_listener(name, after)
+                    _check_of_listener(name, text)
                     continue
                 if name not in BROKER_SETTINGS:
                     if (why := why_refused(name, of_all_brokers=broker_id is None)) is not None:
@@ -117,25 +117,33 @@ class ConfigChanges:
                     raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
             return after
 
-        checked(before)
+        after = checked(before)
+        if broker_id is not None:
+            await self._try_listeners({listener_of(name) for name in after if before.get(name) != after[name]}, after)
         if not validate_only:
             await self._cluster.alter_broker_configs(broker_id, checked)
             _say_what_has_no_effect(change(before).keys() - before.keys())
             await self._settled()
 
-    def _check_of_listener(self, name: str, after: Mapping[str, str]) -> None:
-        """A listener's own setting: whether it could work with it is found out before anybody relies on it."""
-        listener = listener_of(name)
-        assert listener is not None
+    async def _try_listeners(self, listeners: set[str | None], after: Mapping[str, str]) -> None:
+        """Whether each could work with settings of its own is found out before anybody relies on them."""
+        settings = self._config.now.with_altered({**self._config.now.altered, **after})
         try:
-            setting = setting_named(name)
-            setting.parse(after[name])
-            if setting.dynamic:
-                self._check_tls(listener, self._config.now.with_altered({**self._config.now.altered, **after}))
+            for listener in sorted(filter(None, listeners)):
+                await self._check_tls(listener, settings)
         except SettingError as error:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
-        if not setting.dynamic:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
+
+
+def _check_of_listener(name: str, text: str) -> None:
+    """A listener's own setting."""
+    try:
+        setting = setting_named(name)
+        setting.parse(text)
+    except SettingError as error:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{error}.") from None
+    if not setting.dynamic:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{name} is read when the broker starts; set it there.")
 
 
 def _say_what_has_no_effect(names: Iterable[str]) -> None:

@@ -116,12 +116,12 @@ class Tls:
             Origin(subject=Subject(address=address), listener=listener), TLS, str(error)
         )
 
-    def check(self, listener: str, config: BrokerConfig) -> None:
+    async def check(self, listener: str, config: BrokerConfig) -> None:
         """Whether a listener could work with these settings.  Raises SettingError."""
         found = self.by_listener.get(listener)
         if found is None:
             raise SettingError(f"there is no listener {listener} with TLS")
-        found.loaded(config)
+        await self._loop.run_in_executor(None, found.loaded, config)
 
     def reasons(self) -> tuple[str, ...]:
         """What is not as it should be, in words for people."""
