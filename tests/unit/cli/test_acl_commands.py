@@ -64,6 +64,50 @@ def test_check_says_yes_or_no_and_by_which_rule(acl: Command) -> None:
     assert "alter cluster: yes: a super user may do everything" in root.output
 
 
+def test_check_lists_the_rules_that_depend_on_the_address(acl: Command) -> None:
+    acl("allow", "--user", "ann", "--write", "orders")
+    acl("deny", "--user", "ann", "--write", "orders", "--host", "10.0.0.0/8")
+    acl("allow", "--user", "bob", "--write", "orders", "--host", "10.1.0.0/16")
+
+    ann, bob = (acl("check", "--user", name, "--write", "orders") for name in ("ann", "bob"))
+    near, far = (acl("check", "--user", "ann", "--write", "orders", "--host", each) for each in ("10.0.0.1", "11.0.0.1"))
+    network = acl("check", "--user", "ann", "--write", "orders", "--host", "10.0.0.0/8")
+
+    assert (ann.code, bob.code, near.code, far.code, network.code) == (0, 1, 1, 0, 2)
+    assert "from some addresses it is otherwise" in ann.output
+    assert "deny User:ann to WRITE TOPIC 'orders' from 10.0.0.0/8" in ann.output
+    assert "allow User:bob to WRITE TOPIC 'orders' from 10.1.0.0/16" in bob.output
+    assert "otherwise" not in near.output + far.output
+    assert "ask about one" in " ".join(network.remarks.split())
+
+
+def test_check_knows_the_rules_of_groups(acl: Command) -> None:
+    acl("allow", "--user", "Group:ops", "--alter", "cluster")
+
+    alone = acl("check", "--user", "ann", "--alter", "cluster")
+    members = [acl("check", "--user", "ann", "--group-of", name, "--alter", "cluster") for name in ("ops", "Group:ops")]
+    itself = acl("check", "--user", "Group:ops", "--alter", "cluster")
+
+    assert alone.code == 1
+    assert [each.code for each in (*members, itself)] == [0, 0, 0]
+    assert "by rule: allow Group:ops to ALTER" in members[0].output
+
+
+def test_a_template_names_no_more_than_it_was_given(client: Command) -> None:
+    for kind in ("producer", "consumer", "transactional", "spark"):
+        refused = client("acl", "template", kind, "--user", "ann")
+        assert (refused.code, refused.output) == (2, "")
+        assert "needs --topic" in " ".join(refused.remarks.replace("│", " ").split())
+    refused = client("acl", "template", "transactional", "--user", "ann", "--topic", "orders", "--group", "readers")
+    assert (refused.code, refused.output) == (2, "")
+    alone = client("acl", "template", "consumer", "--user", "ann", "--topic", "orders").output.splitlines()
+
+    assert alone == [
+        "headrace acl allow --user ann --read orders  # to read, and to commit offsets",
+        "# without --group: no right to be in the group",
+    ]
+
+
 def test_rules_are_removed_one_by_one_or_all_of_a_user(acl: Command) -> None:
     acl("allow", "--user", "ann", "--write", "orders", "--read", "orders", "--read", "bills")
     one = acl("remove", "--user", "ann", "--write", "orders")

@@ -24,6 +24,7 @@ from headrace.model.access.acls import (
     Permission,
     ResourceType,
     check_rule,
+    read_address,
 )
 from headrace.model.access.principals import ANONYMOUS, USER, Principal, PrincipalError, parse_principal, user
 from headrace.model.errors import RequestError
@@ -112,6 +113,11 @@ def read_principal(text: str) -> Principal:
         return parse_principal(text) if text.startswith(("User:", "Group:")) else user(text)
     except PrincipalError as error:
         raise typer.BadParameter(f"{error}.") from None
+
+
+def read_group(text: str) -> Principal:
+    """A group by its name, with `Group:` before it or without."""
+    return read_principal(text if text.startswith("Group:") else f"Group:{text}")
 
 
 def with_rights(command: Callable[..., None]) -> Callable[..., None]:
@@ -318,11 +324,18 @@ def remove(
 def check(
     user: User,
     rights: list[Right],
-    host: Host = ANY_HOST,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="From where: one address, * for any.")] = ANY_HOST,
+    group_of: Annotated[
+        list[str] | None,
+        typer.Option("--group-of", metavar="GROUP", help="A group that the user is in, as a token would say; can be repeated."),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     properties: Properties = None,
 ) -> None:
-    """Say whether somebody may do something, and by which rule.  Exits with 1 where the answer is no."""
+    """Say whether somebody may do something, and by which rule.  Exits with 1 where the answer is no.
+
+    Without --host the answer is for any address, and rules that hold for some addresses only are listed below it.
+    """
     from headrace.model.access.principals import Subject, parse_super_users
     from headrace.security.authorization.authorizer import Authorizer
     from headrace.security.authorization.index import AclIndex
@@ -331,7 +344,9 @@ def check(
         raise typer.BadParameter(f"Say what: --write orders, for example. {RESOURCE_HELP}")
     if patterns := [right.resource for right in rights if right.resource.endswith("*")]:
         raise typer.BadParameter(f"{patterns[0]} is many; ask about one.")
-    subject = Subject(read_principal(user), address="" if host == ANY_HOST else host)
+    if host != ANY_HOST and read_address(host) is None:
+        raise typer.BadParameter(f"--host {host} is not an address; ask about one, such as 10.0.0.1.")
+    subject = Subject(read_principal(user), [read_group(name) for name in group_of or ()], "" if host == ANY_HOST else host)
     admin = _admin(bootstrap, properties)
     settings = _require_authorizer(admin)
     rules = admin.find(AclFilter())
@@ -343,6 +358,11 @@ def check(
     decisions = [(right, authorizer.decide(subject, right.operation, right.resource_type, right.name)) for right in rights]
     for right, decision in decisions:
         typer.echo(f"{right.operation.name.lower()} {right.resource}: {decision}")
+        others = authorizer.depending_on_address(subject, right.operation, right.resource_type, right.name)
+        if host == ANY_HOST and others:
+            typer.echo("  from some addresses it is otherwise, by these rules; --host asks about one address:")
+            for rule in others:
+                typer.echo(f"  {rule}")
     if not all(decision.allowed for _, decision in decisions):
         raise typer.Exit(1)
 
@@ -402,12 +422,26 @@ TEMPLATES: dict[ClientKind, tuple[tuple[str, str, str], ...]] = {
 def template(
     kind: Annotated[ClientKind, typer.Argument(help="What kind of client it is.")],
     user: User,
-    topic: Annotated[str, typer.Option("--topic", help="Its topic; NAME* matches a prefix.")] = "*",
-    group: Annotated[str, typer.Option("--group", help="Its group.")] = "*",
-    transactional_id: Annotated[str, typer.Option("--transactional-id", help="Its transactional id.")] = "*",
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Its topic; NAME* matches a prefix, * all. Every kind but admin needs it.")
+    ] = None,
+    group: Annotated[str | None, typer.Option("--group", help="Its group, if it is in one.")] = None,
+    transactional_id: Annotated[
+        str | None, typer.Option("--transactional-id", help="Its transactional id; the kind transactional needs it.")
+    ] = None,
 ) -> None:
     """Print the commands that allow a client of some kind what it needs, with the reasons.  Nothing is changed."""
     read_principal(user)
+    given = {"topic": topic, "group": group, "id": transactional_id}
+    needed = {"topic": "--topic", "id": "--transactional-id"}
+    lines = []
     for option, resource, reason in TEMPLATES[kind]:
-        filled = resource.format(topic=topic, group=group, id=transactional_id).replace("**", "*")
-        typer.echo(f"headrace acl allow --user {shlex.quote(user)} {option} {shlex.quote(filled)}  # {reason}")
+        lacking = next((name for name, value in given.items() if value is None and f"{{{name}}}" in resource), None)
+        if lacking in needed:
+            raise typer.BadParameter(f"a {kind} needs {needed[lacking]}; give a name, NAME* for a prefix, or * for all.")
+        if lacking is not None:
+            lines.append(f"# without --group: no right {reason}")
+            continue
+        filled = resource.format(**given).replace("**", "*")
+        lines.append(f"headrace acl allow --user {shlex.quote(user)} {option} {shlex.quote(filled)}  # {reason}")
+    typer.echo("\n".join(lines))

@@ -85,6 +85,24 @@ class Authorizer:
                 self._remembered[key] = decision
         return decision
 
+    def depending_on_address(
+        self, subject: Subject, operation: Operation, resource_type: ResourceType, name: str
+    ) -> list[AclRule]:
+        """Of somebody whose address is not known: the rules that would decide otherwise for some addresses."""
+        decision = self._decide(subject, operation, resource_type, name)
+        if decision.reason is Reason.SUPER_USER or (decision.rule is not None and not decision.allowed):
+            return []
+        found = [
+            entry
+            for entries in self._index.about(resource_type, name)
+            for principal in principals_of(subject)
+            for entry in entries.get(principal, ())
+            if entry.network is not None and operation in entry.operations
+        ]
+        # Where nothing allows it for all, what denies it to some matters as soon as something allows it to them.
+        matters = decision.allowed or any(not entry.denies for entry in found)
+        return [entry.rule for entry in found if matters and (entry.denies or not decision.allowed)]
+
     def allows_some(self, subject: Subject, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there is a name, of a resource that may not exist yet, with which they may do this."""
         return self.decide_some(subject, operation, resource_type).allowed
