@@ -8,7 +8,7 @@ from headrace.cli.main import run
 from headrace.testing import Broker
 
 
-def test_reading_alone_needs_no_right_on_groups(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_reading_alone_needs_no_right_on_groups_and_is_denied_nothing(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     settings = {"authorizer": "acl", "super.users": "User:root"}
     with Broker(users={"root": "secret", "ann": "hidden"}, settings=settings) as broker:
         producer = Producer(broker.client_config("root"))
@@ -22,3 +22,6 @@ def test_reading_alone_needs_no_right_on_groups(capfdbinary: pytest.CaptureFixtu
         capfdbinary.readouterr()
         assert run(["consume", "orders", "--profile", str(broker.profile("ann"))]) == 0
         assert capfdbinary.readouterr().out == b"0\n1\n2\n"
+        denied = broker.run(lambda real: dict(real.parts.figures.security.denials))
+
+        assert {kind for _, kind in denied} <= {"CLUSTER"}, "nobody asked for a group"

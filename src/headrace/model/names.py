@@ -1,4 +1,4 @@
-"""Which names topics may have, and which of them are the broker's own."""
+"""Which names topics may have, and which of them are the broker's own; and a group's that is none."""
 
 import re
 
@@ -7,6 +7,8 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 AUDIT = "__audit"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, AUDIT})
+# What our clients call the group of somebody who reads without one: librdkafka insists on a name, and asks for its coordinator.
+UNGROUPED = "headrace-ungrouped"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -10,14 +10,15 @@ from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.placement import partition_for
 from headrace.broker.coordinators.shards import Shards
 from headrace.broker.coordinators.transactions.requests import TransactionShards
-from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.network.dispatch import RequestContext, denied
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.partitions.replica_changes import Settled
 from headrace.controller.image import CurrentImage
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
-from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE, UNGROUPED
+from headrace.security.authorization.permissions import check_of
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
@@ -73,7 +74,7 @@ class _Search:
     async def _coordinator(self, key: str, key_type: int) -> Coordinator:
         if key_type not in TOPICS:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
-        self.context.require(Operation.DESCRIBE, KINDS[key_type], key)
+        self._require_right(KINDS[key_type], key)
         try:
             topic = await self.topics.ensure(TOPICS[key_type])
         except RequestError as error:
@@ -98,6 +99,14 @@ class _Search:
             error_code=ErrorCode.NONE,
             error_message=None,
         )
+
+    def _require_right(self, kind: ResourceType, key: str) -> None:
+        """Whoever reads without a group asks all the same, and goes on without an answer: that no is no denial."""
+        if kind is ResourceType.GROUP and key == UNGROUPED:
+            if not self.context.listed(Operation.DESCRIBE, kind, [key]):
+                raise denied(self.context.subject, check_of(self.context.api_key, Operation.DESCRIBE, kind))
+        else:
+            self.context.require(Operation.DESCRIBE, kind, key)
 
 
 async def _loaded(shards: Shards[Any], index: int) -> None:

@@ -26,6 +26,7 @@ from headrace.cli.connection import (
 )
 from headrace.cli.failure import Failure
 from headrace.cli.topics.record_format import Line, line_format
+from headrace.model.names import UNGROUPED
 from headrace.model.time_to_live import is_expired
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def consume(
     admin = open_admin(bootstrap, property)
     found = existing_topic(admin, topic)
     settings: dict[str, Any] = {
-        "group_id": group or f"headrace-consume-{os.getpid()}",
+        "group_id": group or UNGROUPED,
         "client_id": name,
         "enable_auto_commit": False,
         "enable_auto_offset_store": False,

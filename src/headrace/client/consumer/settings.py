@@ -9,11 +9,11 @@ from typing import Any
 from headrace.client.arguments import Config, choice, label, merged, milliseconds, topic_name
 from headrace.client.errors import InvalidArgument
 from headrace.model.identity import TopicPartition
+from headrace.model.names import UNGROUPED
 
 DELIVERIES = ("at_most_once", "at_least_once", "exactly_once")
 COOPERATIVE = "cooperative-sticky"
 ASSIGNORS = (COOPERATIVE, "range", "roundrobin")
-UNGROUPED = "headrace-ungrouped"
 Start = str | int | datetime
 
 
