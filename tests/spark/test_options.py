@@ -55,6 +55,18 @@ def test_client_properties_pass_through_under_librdkafkas_names() -> None:
     assert "max.poll.records" not in options.client
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("kafka.sasl.jaas.config", "kafka.sasl.username"), ("kafka.ssl.truststore.location", "kafka.ssl.ca.location")],
+)
+def test_how_java_signs_in_is_refused_with_the_options_to_use_instead(name: str, instead: str) -> None:
+    jaas = 'ScramLoginModule required username="ann" password="hidden";'
+
+    with pytest.raises(OptionError, match=f"option '{name}' cannot be set: it is the Java client's; set {instead}") as refused:
+        source_options(BROKER | {"subscribe": "orders", name: jaas}, streaming=False)
+    assert "hidden" not in str(refused.value)
+
+
 def test_uncommitted_records_are_read_unless_the_isolation_level_says_otherwise() -> None:
     assert not source().read_committed
     assert source(kafka__isolation__level="read_committed").read_committed

@@ -68,6 +68,8 @@ RESERVED_CLIENT_PROPERTIES = {
     "value.serializer": "values are always bytes or strings, cast them in the query",
     "enable.auto.commit": "the position is committed after each batch when group.id is given",
     "enable.partition.eof": "it is how the end of a range is found",
+    "sasl.jaas.config": "it is the Java client's; set kafka.sasl.username and kafka.sasl.password, or profile",
+    "ssl.truststore.location": "it is the Java client's; set kafka.ssl.ca.location to the authority in PEM, or profile",
     "interceptor.classes": "interceptors are a feature of the Java client",
     "transactional.id": "set delivery to exactly-once, the id is made from the query",
 }
