@@ -92,6 +92,7 @@ class BatchFailed(DeliveryFailed):
         super().__init__(
             f"{len(failures)} of {count} records for topic '{topic}' were not acknowledged; the first: {failures[0]}", topic=topic
         )
+        self.__cause__ = failures[0].__cause__
         self.delivered = list(delivered)
         self.failures = list(failures)
 

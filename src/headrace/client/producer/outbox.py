@@ -320,7 +320,9 @@ class Outbox:
             if self._contact.why is not None and not self._contact.made:
                 sentence = f"a record for topic '{topic}' was not written: {self._contact.why}"
                 if self._contact.refusal is not None:
-                    return DeliveryFailed(sentence, topic=topic, name=error.name())
+                    failure = DeliveryFailed(sentence, topic=topic, name=error.name())
+                    failure.__cause__ = self._contact.refusal
+                    return failure
                 return DeliveryTimeout(sentence, topic=topic, name=error.name(), retriable=True)
             closed = f"when the producer closed before {self._bootstrap} acknowledged it"
             sentence = (
