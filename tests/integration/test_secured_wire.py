@@ -113,10 +113,10 @@ def test_a_mechanism_that_is_not_taken_is_named_with_those_that_are() -> None:
 @pytest.mark.parametrize(
     ("listener", "protocol", "kind", "said"),
     [
-        ("SSL", "PLAINTEXT", (SecurityFailed, BrokerTimeout), "TLS"),
-        ("SASL_SSL", "SASL_PLAINTEXT", (SecurityFailed, BrokerTimeout), "TLS"),
-        ("PLAINTEXT", "SSL", BrokerTimeout, "there is no TLS listener"),
-        ("SASL_PLAINTEXT", "SASL_SSL", BrokerTimeout, "there is no TLS listener"),
+        ("SSL", "PLAINTEXT", SecurityFailed, "speaks TLS, and this client plain text; set security_protocol to SSL or SASL_SSL"),
+        ("SASL_SSL", "SASL_PLAINTEXT", SecurityFailed, "speaks TLS, and this client plain text"),
+        ("PLAINTEXT", "SSL", SecurityFailed, "does not speak TLS; use a TLS listener, or security_protocol PLAINTEXT"),
+        ("SASL_PLAINTEXT", "SASL_SSL", SecurityFailed, "does not speak TLS"),
         ("SASL_PLAINTEXT", "PLAINTEXT", BrokerTimeout, "it may want its clients to sign in"),
         ("PLAINTEXT", "SASL_PLAINTEXT", SecurityFailed, "does not use SASL"),
     ],
@@ -126,6 +126,18 @@ def test_the_wrong_protocol_is_named(
 ) -> None:
     with pytest.raises(kind, match=said):
         brokers_by(broker, listener, config_of(authority, protocol))
+
+
+@pytest.mark.parametrize(
+    ("listener", "protocol", "said"),
+    [("SASL_SSL", "PLAINTEXT", "speaks TLS, and this client plain text"), ("PLAINTEXT", "SSL", "does not speak TLS")],
+)
+def test_the_sdk_says_at_once_that_one_side_speaks_tls_only(
+    broker: Broker, authority: Authority, listener: str, protocol: str, said: str
+) -> None:
+    config = config_of(authority, protocol)
+    with Admin(broker.bootstraps[listener], librdkafka=config) as admin, pytest.raises(SecurityFailed, match=said):
+        admin.topics()
 
 
 def test_an_authority_that_is_not_known_is_not_trusted(broker: Broker, authority: Authority) -> None:
@@ -166,7 +178,8 @@ def test_the_sdk_says_at_once_that_a_password_is_wrong(broker: Broker, authority
     with Admin(bootstrap, librdkafka=wrong) as admin, pytest.raises(SecurityFailed, match=said):
         admin.topics()
     producer = Producer(bootstrap, librdkafka=wrong)
-    with pytest.raises(DeliveryFailed, match=said):
+    with pytest.raises(DeliveryFailed, match=said) as failed:
         producer.send("t", "one").result(20)
+    assert isinstance(failed.value.__cause__, SecurityFailed)
     producer.close(timeout=0)
     assert time.monotonic() - began < 15

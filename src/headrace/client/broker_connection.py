@@ -13,8 +13,9 @@ from typing import Any, Final, TypeVar
 
 from headrace.client.errors import BrokerError, BrokerTimeout, SecurityFailed
 from headrace.client.logs import log
+from headrace.client.security.probes import TLS_ALERT, begins_tls, is_plain_broker
 from headrace.client.security.sasl import SIGNED_IN, is_foreign, mechanism_of, messages_of
-from headrace.client.security.tls import FOREIGN, NoAnswer, context_of, encrypted, protocol_of, tls_failure
+from headrace.client.security.tls import FOREIGN, HungUp, NoAnswer, context_of, encrypted, protocol_of, speaks_no_tls, tls_failure
 from headrace.model.access.scram_client import NotTheirAnswer
 from headrace.model.errors import ErrorCode
 from headrace.wire.apis import ApiKey
@@ -34,7 +35,6 @@ AUTHENTICATE_VERSION: Final = 1
 # Of a session's life, the part after which the connection is not used any more.
 LIFE_USED: Final = 0.8
 _LENGTH: Final = struct.Struct(">i")
-TLS_ALERT: Final = b"\x15\x03"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class BrokerConnection:
         self.endpoint = endpoint
         self._config = config or {}
         self._client_id = client_id
+        self._timeout_s = timeout_s
         self._correlation_id = 0
         self._good_until: float | None = None  # where we signed in for a while only
         self._was_answered = False
@@ -81,10 +82,18 @@ class BrokerConnection:
 
     def _introduce(self, context: ssl.SSLContext | None) -> None:
         if context is not None:
-            self._socket = encrypted(self._socket, context, self.endpoint.host, str(self.endpoint))
+            self._encrypt(context)
         self._versions = self._negotiate()
         if protocol_of(self._config) in SIGNED_IN:
             self._sign_in()
+
+    def _encrypt(self, context: ssl.SSLContext) -> None:
+        try:
+            self._socket = encrypted(self._socket, context, self.endpoint.host, str(self.endpoint))
+        except HungUp:
+            if is_plain_broker(self.endpoint.host, self.endpoint.port, self._timeout_s):
+                raise SecurityFailed(speaks_no_tls(str(self.endpoint))) from None
+            raise
 
     def _negotiate(self) -> dict[int, tuple[int, int]]:
         request = ApiVersionsRequest(client_software_name="headrace", client_software_version="0")
@@ -178,9 +187,17 @@ class BrokerConnection:
             if isinstance(error, SecurityFailed):
                 raise
             asked = ApiKey(request.api.key).name
-            hint = self._hint(request) if isinstance(error, ConnectionError) else ""
+            has_hung_up = isinstance(error, ConnectionError)
+            if has_hung_up and request.api.key == ApiKey.API_VERSIONS and "ssl" not in protocol_of(self._config):
+                self._require_plain_text()
+            hint = self._hint(request) if has_hung_up else ""
             kind = NoAnswer if isinstance(error, TimeoutError) else BrokerTimeout
             raise kind(f"the broker at {self.endpoint} did not answer {asked}: {error}{hint}") from None
+
+    def _require_plain_text(self) -> None:
+        """Raises SecurityFailed where it is TLS that the other side speaks."""
+        if begins_tls(self.endpoint.host, self.endpoint.port, self._timeout_s):
+            raise SecurityFailed(speaks_tls(str(self.endpoint))) from None
 
     def _announced(self) -> int:
         """How long the reply is that comes."""

@@ -10,29 +10,19 @@ from __future__ import annotations
 
 import re
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
-from headrace.client.broker_connection import (
-    TLS_ALERT,
-    BrokerConnection,
-    Endpoint,
-    Unreachable,
-    is_for_librdkafka_only,
-    speaks_tls,
-)
+from headrace.client.broker_connection import BrokerConnection, Endpoint, Unreachable, is_for_librdkafka_only, speaks_tls
 from headrace.client.errors import BrokerTimeout, HeadraceError, SecurityFailed
 from headrace.client.logs import log
+from headrace.client.security.probes import ANSWER_BYTES, TLS_ALERT, begins_tls, first_bytes, greeting, is_of_broker
 from headrace.client.security.tls import NoAnswer, protocol_of
-from headrace.wire.codec import encode
-from headrace.wire.framing import RequestHeader, request_frame
-from headrace.wire.messages.api_versions import ApiVersionsRequest
 
 ATTEMPT_S = 1.0
-SIGN_IN_S = 5.0  # a wrong password is answered late
+SIGN_IN_S = 8.0  # a wrong password is answered late, and where many failed each waits before
 SLOW_ATTEMPT_S = 3.0
 AGAIN_S = 0.1
 LAST_WORD_S = 0.3
@@ -40,9 +30,6 @@ SILENCE_S_MAX = 10.0  # who accepts connections may only be slow, and has longer
 DEFAULT_PORT = 9092
 SILENT = "it accepts connections and does not answer"
 _PROTOCOL = re.compile(r"^[A-Za-z_]+://")
-_GREETING_ID = 0x68656164
-_ANSWER = struct.Struct(">ii")
-_ANSWER_BYTES_MAX = 1 << 20
 
 
 class Found(NamedTuple):
@@ -103,36 +90,29 @@ def _connect(endpoint: Endpoint, config: Mapping[str, Any], timeout: float) -> B
 def _greet(endpoint: Endpoint, timeout: float) -> str | None:
     """None when a broker answers; else what is there instead."""
     with socket.create_connection((endpoint.host, endpoint.port), timeout=timeout) as connection:
-        greeting = ApiVersionsRequest(client_software_name="headrace", client_software_version="0")
-        header = RequestHeader(greeting.api.key, 0, _GREETING_ID, "headrace")
-        connection.sendall(b"".join(request_frame(header, [encode(greeting, 0)])))
+        connection.sendall(greeting())
         answer: bytes | None = None
         try:
-            answer = _first_bytes(connection)
+            answer = first_bytes(connection)
         except TimeoutError:
             # A server of lines has been waiting for the end of one; a slow broker takes this for the end, and just leaves.
             connection.shutdown(socket.SHUT_WR)
             connection.settimeout(LAST_WORD_S)
             with suppress(TimeoutError):
-                answer = _first_bytes(connection) or None
+                answer = first_bytes(connection) or None
     if answer is None:
         return SILENT
     if answer.startswith(b"HTTP"):
         return "an HTTP server answers there, not a broker"
     if answer.startswith(TLS_ALERT):
         raise SecurityFailed(speaks_tls(str(endpoint)))
-    if len(answer) < _ANSWER.size:
-        return "the connection is closed without an answer: there is no broker, or one that wants TLS (security.protocol)"
-    length, greeting_id = _ANSWER.unpack(answer)
-    return None if greeting_id == _GREETING_ID and 0 < length < _ANSWER_BYTES_MAX else "what answers there is no broker"
-
-
-def _first_bytes(connection: socket.socket) -> bytes:
-    answer = b""
-    with suppress(ConnectionError):
-        while len(answer) < _ANSWER.size and (piece := connection.recv(_ANSWER.size - len(answer))):
-            answer += piece
-    return answer
+    if is_of_broker(answer):
+        return None
+    if len(answer) == ANSWER_BYTES:
+        return "what answers there is no broker"
+    if begins_tls(endpoint.host, endpoint.port, timeout):
+        raise SecurityFailed(speaks_tls(str(endpoint)))
+    return "the connection is closed without an answer: there is no broker, or one that wants TLS (security_protocol)"
 
 
 class FirstContact:

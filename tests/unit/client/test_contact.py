@@ -13,8 +13,9 @@ import pytest
 from headrace import Admin, BrokerTimeout, SecurityFailed
 from headrace.cli.connection import require_reachable
 from headrace.cli.failure import Failure
-from headrace.client.broker_connection import TLS_ALERT, BrokerConnection, Endpoint
+from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.contact import SILENT, FirstContact, look_for_broker
+from headrace.client.security.probes import TLS_ALERT
 
 TLS_HANDSHAKE = b"\x16"
 Serve = Callable[[socket.socket], object]

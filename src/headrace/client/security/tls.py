@@ -29,6 +29,10 @@ class NoAnswer(BrokerTimeout):
     """Somebody accepted the connection, and says nothing."""
 
 
+class HungUp(BrokerTimeout):
+    """Somebody accepted the connection, and closed it when TLS was to begin."""
+
+
 def protocol_of(config: Mapping[str, Any]) -> str:
     return str(config.get("security.protocol", "plaintext")).lower()
 
@@ -92,12 +96,16 @@ def encrypted(plain: socket.socket, context: ssl.SSLContext, host: str, address:
     except TimeoutError:
         raise NoAnswer(f"{address} accepts connections and does not begin TLS") from None
     except (ConnectionResetError, BrokenPipeError):
-        raise BrokerTimeout(f"{address} {_HUNG_UP}") from None
+        raise HungUp(f"{address} {_HUNG_UP}") from None
 
 
 _HUNG_UP: Final = (
     "closed the connection when TLS was to begin: there is no TLS listener (security_protocol), or one that takes no such client"
 )
+
+
+def speaks_no_tls(address: str) -> str:
+    return f"{address} does not speak TLS; use a TLS listener, or security_protocol PLAINTEXT or SASL_PLAINTEXT"
 
 
 def tls_failure(error: ssl.SSLError, address: str) -> HeadraceError:
@@ -106,11 +114,9 @@ def tls_failure(error: ssl.SSLError, address: str) -> HeadraceError:
         return SecurityFailed(_distrust(error, address))
     reason = error.reason or ""
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or "UNEXPECTED_EOF" in reason:
-        return BrokerTimeout(f"{address} {_HUNG_UP}")
+        return HungUp(f"{address} {_HUNG_UP}")
     if reason in _NOT_TLS:
-        return SecurityFailed(
-            f"{address} does not speak TLS; use a TLS listener, or security_protocol PLAINTEXT or SASL_PLAINTEXT"
-        )
+        return SecurityFailed(speaks_no_tls(address))
     if "CERTIFICATE_REQUIRED" in reason or reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
         return SecurityFailed(
             f"{address} wants a certificate of its clients; give one with certificate_file (ssl.certificate.location)"
