@@ -21,11 +21,18 @@ WAIT_S = 60
 
 def let_in(cluster: ProcessCluster, user: str = USER, password: str = PASSWORD) -> dict[str, str]:
     """Make a user who may write and read everything, and nothing more; what its clients need."""
+    config = let_in_without_rights(cluster, user, password)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for made in admin.create_acls([rule_for(user, AclOperation.WRITE), rule_for(user, AclOperation.READ)]).values():
+        made.result(WAIT_S)
+    return config
+
+
+def let_in_without_rights(cluster: ProcessCluster, user: str, password: str) -> dict[str, str]:
+    """Make a user who may sign in, and nothing more; what its clients need."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, credential, password.encode())])[user].result(WAIT_S)
-    for made in admin.create_acls([_rule(user, AclOperation.WRITE), _rule(user, AclOperation.READ)]).values():
-        made.result(WAIT_S)
     return cluster.client_config(user, password)
 
 
@@ -38,7 +45,7 @@ def let_write_no_more(cluster: ProcessCluster, user: str) -> None:
         assert len(removed.result(WAIT_S)) == 1
 
 
-def _rule(user: str, operation: AclOperation) -> AclBinding:
+def rule_for(user: str, operation: AclOperation) -> AclBinding:
     return AclBinding(
         ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
     )
