@@ -214,7 +214,7 @@ def test_a_success_of_ones_own_does_not_pay_for_guesses_at_others(broker: Broker
         for password, code in (("secret", ErrorCode.NONE), ("guess", ErrorCode.SASL_AUTHENTICATION_FAILED)):
             with RawClient(broker.bootstraps["SASL_PLAINTEXT"]) as client:
                 assert scram(client, "ann", password)[0].error_code == code
-    recent = broker.run(lambda real: real.sign_ins._failures.recent("127.0.0.1", real.loop.time()) if real.sign_ins else 0)
+    recent = broker.run(lambda real: real.sign_ins.failures.recent("127.0.0.1", real.loop.time()) if real.sign_ins else 0)
 
     assert recent >= 3
 

@@ -360,6 +360,21 @@ def test_a_failed_sign_in_costs_the_time_that_is_set(authority: Authority, issue
         assert time.monotonic() - began >= 0.3
 
 
+def test_where_many_failed_everybody_waits_a_moment_and_nobody_is_locked_out(authority: Authority, issuer: Issuer) -> None:
+    given = {**settings_of(authority, issuer), "connection.failed.authentication.delay.ms": 5}
+    with Broker(settings=given) as broker:
+        add_user(broker, "ann", "secret")
+        broker.run(lambda real: [real.sign_ins.failures.on_failure("127.0.0.1", real.loop.time()) for _ in range(12)])
+        took = []
+        for _ in range(2):
+            with RawClient(broker.bootstraps["SASL_PLAINTEXT"]) as client:
+                began = time.monotonic()
+                assert scram(client, "ann", "secret")[0].error_code == 0
+                took.append(time.monotonic() - began)
+
+        assert took[1] >= 0.3, "the turn of the first lasts 0.64 s"
+
+
 def test_plain_without_tls_is_for_those_who_ask_for_it(
     authority: Authority, issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.model.access.principals import Principal, user
 from headrace.model.errors import ErrorCode
 from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError
-from headrace.security.authentication.failures import ADDRESSES_MAX, DELAY_S_MAX, FailedSignIns
+from headrace.security.authentication.failures import ADDRESSES_MAX, DELAY_S_MAX, FREE, WAIT_S_MAX, FailedSignIns
 from headrace.security.authentication.session import SaslSession, State
 
 
@@ -226,6 +226,28 @@ def test_addresses_that_are_remembered_have_a_bound() -> None:
     for number in range(ADDRESSES_MAX + 10):
         failed.on_failure(str(number), 0.0)
 
-    assert len(failed._failures) == ADDRESSES_MAX
+    assert len(failed._addresses) == ADDRESSES_MAX
     assert failed.recent("9", 0.0) == 0
     assert failed.recent("10", 0.0) == 1
+
+
+def test_whoever_comes_from_where_many_failed_waits_a_short_time_however_many_come_at_once() -> None:
+    failed = FailedSignIns()
+    for _ in range(20):
+        failed.on_failure("10.0.0.1", 0)
+
+    waits = [failed.wait("10.0.0.1", 1) for _ in range(50)]
+
+    assert waits[0] == 0
+    assert waits[1:] == [WAIT_S_MAX] * 49
+    assert failed.wait("10.0.0.1", 1 + WAIT_S_MAX) == 0, "it is over as soon as they stop"
+    assert failed.wait("10.0.0.2", 1) == 0
+    assert failed.wait("10.0.0.1", 100) == 0
+
+
+def test_a_few_failures_let_nobody_wait_beforehand() -> None:
+    failed = FailedSignIns()
+    for _ in range(FREE):
+        failed.on_failure("10.0.0.1", 0)
+
+    assert [failed.wait("10.0.0.1", 1) for _ in range(10)] == [0] * 10

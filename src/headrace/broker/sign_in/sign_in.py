@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
 from headrace.broker.sign_in.credentials import Credentials
+from headrace.broker.sign_in.fair_threads import FairThreads
 from headrace.broker.sign_in.token_keys import TokenKeys
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
@@ -55,13 +55,13 @@ class SignIns:
         self._config = config
         enabled = [config.of_listener(each.name)[MECHANISMS] for each in read_listeners(config).each if each.has_sasl]
         self.token_keys = TokenKeys(config, clock, loop) if any(OAUTHBEARER in each for each in enabled) else None
-        self._failures = FailedSignIns(config["connection.failed.authentication.delay.ms"] / 1000)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sign-in")
+        self.failures = FailedSignIns(config["connection.failed.authentication.delay.ms"] / 1000)
+        self._threads = FairThreads(loop, THREADS)
         # Hears where somebody who failed came from, by which mechanism, and why.
         self.on_failed: Callable[[Origin, str, str], None] = lambda origin, mechanism, reason: None
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     def at(self, listener: Listener) -> Callable[[], "SignIn"]:
         """What makes the state of each connection at this listener."""
@@ -87,18 +87,23 @@ class SignIns:
             )
         return found
 
-    async def computed(self, session: SaslSession, token: bytes) -> TokenReply:
+    async def computed(self, session: SaslSession, token: bytes, address: str) -> TokenReply:
         """What the session answers."""
         if session.mechanism in SLOW:
-            return await self.loop.run_in_executor(self._threads, session.on_token, token, self.clock.wall_ms())
+            return await self._threads.run(address, lambda: session.on_token(token, self.clock.wall_ms()))
         return session.on_token(token, self.clock.wall_ms())
+
+    async def wait_for_turn(self, address: str) -> None:
+        """Return when somebody from an address may sign in: at once, unless others from there failed often."""
+        if (seconds := self.failures.wait(address, self.loop.time())) > 0:
+            await asyncio.sleep(seconds)
 
     async def punish(self, refused: Refused, origin: Origin, mechanism: str | None) -> None:
         """Return after a while, for a sign-in that failed."""
         now, address = self.loop.time(), origin.subject.address
         self.on_failed(_as_claimed(origin, refused.claimed), mechanism or "", refused.reason)
-        seconds = self._failures.on_failure(address, now)
-        count = self._failures.recent(address, now)
+        seconds = self.failures.on_failure(address, now)
+        count = self.failures.recent(address, now)
         logger.warning(
             "a sign-in from %s by %s failed (%d %s from this address in the last minute): %s",
             address,
@@ -119,13 +124,14 @@ def _as_claimed(origin: Origin, name: str) -> Origin:
 class SignIn:
     """One connection's."""
 
-    __slots__ = ("_began_at", "_common", "frame_bytes_max", "is_busy", "session")
+    __slots__ = ("_began_at", "_common", "_has_turn", "frame_bytes_max", "is_busy", "session")
 
     def __init__(self, common: SignIns, session: SaslSession, frame_bytes_max: int) -> None:
         self._common = common
         self.frame_bytes_max = frame_bytes_max  # how much is read of somebody unknown
         self.session = session
         self.is_busy = False
+        self._has_turn = False
         self._began_at = common.loop.time()
 
     @property
@@ -154,11 +160,15 @@ class SignIn:
         return reply
 
     async def on_token(self, token: bytes, origin: Origin) -> TokenReply:
-        """Answer one message.  A reply that refuses comes late."""
+        """Answer one message.  A reply that refuses comes late; who comes from where many failed waits for the first one, too."""
         # Whoever sends anything meanwhile is cut off.
         self.is_busy = True
         try:
-            reply = await self._common.computed(self.session, token)
+            address = origin.subject.address
+            if not self._has_turn:
+                self._has_turn = True  # for as long as the connection lasts
+                await self._common.wait_for_turn(address)
+            reply = await self._common.computed(self.session, token, address)
             if reply.refused is not None:
                 self._common.count(self.session.mechanism or "", False)
                 await self._common.punish(reply.refused, origin, self.session.mechanism)
