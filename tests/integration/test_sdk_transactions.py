@@ -36,6 +36,21 @@ def test_a_transaction_is_seen_whole_or_not_at_all(bootstrap: str, topic: str) -
     assert committed_values(bootstrap, f"{topic}-other") == ["b"]
 
 
+def test_a_reader_may_ask_for_the_end_of_a_transactional_topic_again_and_again(bootstrap: str, topic: str) -> None:
+    """The mark that ends a transaction is no record: the end lies behind it, and librdkafka says only once that it is there."""
+    with (
+        Producer(bootstrap, transactional_id=topic) as producer,
+        Consumer[str, str](topic, bootstrap=bootstrap, values=str, missing_topics="wait") as consumer,
+    ):
+        seen = []
+        for value in ("a", "b"):
+            with producer.transaction() as transaction:
+                transaction.send(topic, value)
+            seen += [[record.value for record in consumer.to_end()] for _ in range(2)]
+
+    assert seen == [["a"], [], ["b"], []]
+
+
 def test_consumed_offsets_are_part_of_the_transaction(bootstrap: str, topic: str) -> None:
     source, target = f"{topic}-in", f"{topic}-out"
     with Producer(bootstrap) as producer:

@@ -248,7 +248,10 @@ class Consumer(Generic[K, V]):
                 nothing = low == high or committed.get(place, -1) >= high
                 ends[place] = -1 if nothing else high
         positions = self._offsets.positions()
-        return all(place in self._reader.at_end or positions.get(place, -1) >= ends[place] for place in places)
+        met = self._reader.ends_met
+        return all(
+            place in self._reader.at_end or max(positions.get(place, -1), met.get(place, -1)) >= ends[place] for place in places
+        )
 
     def poll(self, timeout: Duration = 1.0) -> Record[K, V] | None:
         """The next record, or None when there is none within `timeout`."""

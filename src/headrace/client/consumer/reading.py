@@ -77,6 +77,7 @@ class Reader:
         self.starting_point = starting_point
         self.ready: deque[Message] = deque()  # fetched, known to be records, not yet handed out
         self.at_end: set[TopicPartition] = set()  # partitions of which everything has been fetched
+        self.ends_met: Positions = {}  # where they ended then; librdkafka says it once, however often one asks
         # A database that keeps the offsets beside its data says here where to read on (see exactly_once).
         self.offset_source: OffsetSource | None = None
         self.stopping = False
@@ -344,6 +345,7 @@ class Reader:
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
             self.at_end.add(place_of(message))
+            self.ends_met[place_of(message)] = message.offset() or 0
             self.membership.suspicious_since = None
         elif self._group is None and error.name() == GROUP_REFUSED:
             return
@@ -371,6 +373,7 @@ class Reader:
         while taken_away:
             gone = taken_away.popleft()
             self.at_end -= gone
+            self.ends_met = {place: end for place, end in self.ends_met.items() if place not in gone}
             self._drop_ready(gone)
 
     def _drop_ready(self, gone: frozenset[TopicPartition]) -> None:
@@ -404,6 +407,7 @@ class Reader:
         for place, offset in positions.items():
             self._seek(ClientPartition(*place, offset), deadline)
             self.at_end.discard(place)
+            self.ends_met.pop(place, None)
             if offset >= 0 and counts:
                 self.membership.offsets.move(place, offset)
             elif counts:
