@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaConsumer
 
+from headrace.broker.app import Broker as RealBroker
 from headrace.broker.cluster.peers import PeerUnreachable
 from headrace.broker.sign_in import credentials, sign_in
 from headrace.broker.sign_in.peer import PeerSignIn
@@ -364,7 +365,13 @@ def test_where_many_failed_everybody_waits_a_moment_and_nobody_is_locked_out(aut
     given = {**settings_of(authority, issuer), "connection.failed.authentication.delay.ms": 5}
     with Broker(settings=given) as broker:
         add_user(broker, "ann", "secret")
-        broker.run(lambda real: [real.sign_ins.failures.on_failure("127.0.0.1", real.loop.time()) for _ in range(12)])
+
+        def fail(real: RealBroker) -> None:
+            assert real.sign_ins is not None
+            for _ in range(12):
+                real.sign_ins.failures.on_failure("127.0.0.1", real.loop.time())
+
+        broker.run(fail)
         took = []
         for _ in range(2):
             with RawClient(broker.bootstraps["SASL_PLAINTEXT"]) as client:

@@ -37,7 +37,7 @@ def is_of_broker(answer: bytes) -> bool:
     if len(answer) < ANSWER_BYTES:
         return False
     length, greeting_id = _ANSWER.unpack(answer)
-    return greeting_id == _GREETING_ID and 0 < length < _ANSWER_BYTES_MAX
+    return bool(greeting_id == _GREETING_ID and 0 < length < _ANSWER_BYTES_MAX)
 
 
 def first_bytes(connection: socket.socket, count: int = ANSWER_BYTES) -> bytes:
