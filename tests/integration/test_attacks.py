@@ -398,22 +398,52 @@ def test_nobody_is_let_down_to_plain_text(broker: Broker, listener: str) -> None
 # -- those who speak as a broker
 
 
-@pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
-def test_somebody_who_fetches_as_a_broker_gets_nothing(broker: Broker, version: int) -> None:
+def fetch_as_a_broker() -> FetchRequest:
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    request = FetchRequest(
+    return FetchRequest(
         replica_id=1,
         replica_state=ReplicaState(replica_id=1, replica_epoch=1),
         max_wait_ms=0,
         min_bytes=0,
         topics=(FetchTopic(topic="t", partitions=(wanted,)),),
     )
+
+
+@pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
+def test_somebody_who_fetches_as_a_broker_gets_nothing(broker: Broker, version: int) -> None:
     with RawClient(broker.bootstraps["SASL_PLAINTEXT"], client_id="broker-1") as client:
         scram(client, "ann", "secret")
-        reply = client.call(request, version)
+        reply = client.call(fetch_as_a_broker(), version)
 
     codes = {part.error_code for topic in reply.responses for part in topic.partitions} | {reply.error_code}
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
+
+
+def test_without_rules_what_brokers_ask_of_each_other_is_answered_at_their_own_listener_only() -> None:
+    given = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,OWN://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OWN:PLAINTEXT",
+        "inter.broker.listener.name": "OWN",
+    }
+    with Broker(settings=given) as broker:
+        refused = {}
+        for listener, bootstrap in broker.bootstraps.items():
+            with RawClient(bootstrap, client_id="broker-2") as client:
+                for key in (ApiKey.ALTER_PARTITION, ApiKey.ADD_PARTITIONS_TO_TXN):
+                    version = APIS[key].versions.stop - 1
+                    refused[listener, key] = NOT_FOR_THEM in set(error_codes(client.call(filled(key, version, {}), version)))
+                (topic,) = client.call(fetch_as_a_broker(), 12).responses
+                code = topic.partitions[0].error_code
+                refused[listener, ApiKey.FETCH] = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                markers = client.call(filled(ApiKey.WRITE_TXN_MARKERS, 1, {}), 1)
+                refused[listener, ApiKey.WRITE_TXN_MARKERS] = NOT_FOR_THEM in set(error_codes(markers))
+
+    assert refused.pop(("PLAINTEXT", ApiKey.WRITE_TXN_MARKERS)) is False, "that is how transactions are ended by hand"
+    assert {each for each, is_refused in refused.items() if is_refused} == {
+        ("PLAINTEXT", ApiKey.ALTER_PARTITION),
+        ("PLAINTEXT", ApiKey.ADD_PARTITIONS_TO_TXN),
+        ("PLAINTEXT", ApiKey.FETCH),
+    }
 
 
 @pytest.mark.parametrize(

@@ -373,13 +373,15 @@ class Parts:
     def _make_network(self) -> None:
         self.quotas = Quotas(lambda: self.image().quotas, lambda: len(self.image().brokers))
         self.topic_sizes = TopicSizes(self.replicas, self.image, self.peers, self.spawn, self.loop.time, self.broker_id)
+        known_brokers = KnownBrokers(self.broker_id, self._listeners.inter_broker, self._open_listeners(), self.image)
+        self.access_rules.guard.is_of_brokers = known_brokers.use
         self.throttling = Throttling(
             self.quotas,
             self.image,
             self.loop.time,
             self.topic_sizes.size_of,
             self.figures.network.throttled,
-            KnownBrokers(self.broker_id, self._listeners.inter_broker, self._open_listeners(), self.image).have,
+            known_brokers.have,
         )
         self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
         self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)

@@ -68,7 +68,7 @@ class Fetches:
         version = context.api_version
         replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
         is_guarded = context.guard.authorizer is not None
-        if replica_id >= 0 and is_guarded and not context.guard.allows(context.subject, FOLLOW, asker=context):
+        if replica_id >= 0 and not context.guard.allows(context.subject, FOLLOW, asker=context):
             reading, interest = self._for_nobody(replica_id, request, version)
         elif replica_id >= 0:
             reading, interest = self._for_replica(replica_id, request, version)

@@ -24,7 +24,7 @@ from headrace.model.errors import RequestError
 from headrace.security.audit.events import Origin
 from headrace.security.authentication.session import NotSignedInError, State
 from headrace.security.authorization.guard import NOT_ASKED, Guard
-from headrace.security.authorization.permissions import Check, check_of
+from headrace.security.authorization.permissions import FOR_BROKERS, Check, check_of
 from headrace.wire.apis import ApiKey, api_name
 from headrace.wire.codec import decode, encode
 from headrace.wire.errors import WireError
@@ -175,6 +175,9 @@ class Dispatcher:
         else:
             self._start_on(route, frame, position, context, reply)
 
+    def _is_guarded(self, api_key: int) -> bool:
+        return self._guard.authorizer is not None or api_key in FOR_BROKERS
+
     def _start_timed(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         """As below, with an eye on the clock: time is a quota too."""
         monotonic = self._monotonic
@@ -186,7 +189,7 @@ class Dispatcher:
             return
         assert route.handler is not None
         request = decode(route.request, frame, context.api_version, position, exact=False)
-        if self._guard.authorizer is not None and (refusal := self._refusal(request, context)) is not None:
+        if self._is_guarded(context.api_key) and (refusal := self._refusal(request, context)) is not None:
             self._answer(self._throttling.with_wait(refusal, monotonic() - began, context), context, reply)
         elif route.waits:
             reply.keep(len(frame))
@@ -203,7 +206,7 @@ class Dispatcher:
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         assert route.handler is not None
         request = decode(route.request, frame, context.api_version, position, exact=False)
-        if self._guard.authorizer is not None and (refusal := self._refusal(request, context)) is not None:
+        if self._is_guarded(context.api_key) and (refusal := self._refusal(request, context)) is not None:
             self._answer(refusal, context, reply)
         elif route.waits:
             reply.keep(len(frame))

@@ -38,6 +38,12 @@ class KnownBrokers:
             context.subject, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
         )
 
+    def use(self, listener: str) -> bool:
+        """Whether brokers come to each other by it: by this one's settings or, while those are changed, by another's."""
+        return listener == self._inter_broker_listener or any(
+            each.inter_broker_listener == listener for each in self._image().brokers.values()
+        )
+
     def _has_come_as(self, registered: BrokerRegistration, context: "RequestContext") -> bool:
         """By its listener and, where that asks for names, by its name.  Having shown none there is nobody's proof."""
         listener = context.connection.listener

@@ -29,6 +29,7 @@ class Reason(Enum):
     RULE = "by rule"
     NO_RULES = "no rule is about it, and allow.everyone.if.no.acl.found is set"
     NOTHING_ALLOWS = "no rule allows it"
+    NOT_AMONG_BROKERS = "only brokers may, by the listener that they use among themselves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Decision:
 SUPER_USER: Final = Decision(True, Reason.SUPER_USER)
 NO_RULES: Final = Decision(True, Reason.NO_RULES)
 NOTHING_ALLOWS: Final = Decision(False, Reason.NOTHING_ALLOWS)
+NOT_AMONG_BROKERS: Final = Decision(False, Reason.NOT_AMONG_BROKERS)
 
 
 class Authorizer:

@@ -1,6 +1,7 @@
 """Where handlers ask: checks out of the table, put to the rules that hold now.
 
-Without an authorizer everybody may do everything, as Kafka has it.  A no that is a denial is reported with the rule that decided;
+Without an authorizer everybody may do everything, as Kafka has it, except what brokers do among themselves: that is for those who
+come by the listener of brokers.  A no that is a denial is reported with the rule that decided;
 a no that only filters a list is not.
 """
 
@@ -8,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from headrace.model.access.acls import CLUSTER_NAME, SUPPORTED, ResourceType
+from headrace.model.access.acls import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from headrace.model.access.principals import Subject
 from headrace.security.audit.events import Origin
-from headrace.security.authorization.authorizer import Authorizer, Decision, operation_bits
+from headrace.security.authorization.authorizer import NOT_AMONG_BROKERS, Authorizer, Decision, operation_bits
 from headrace.security.authorization.permissions import Check
 
 ANY_NAME: Final = "*"
@@ -43,11 +44,15 @@ class Guard:
     def __init__(self, authorizer: Authorizer | None = None, on_denied: Callable[[Denial], None] = lambda denial: None) -> None:
         self.authorizer = authorizer
         self.on_denied = on_denied
+        # Whether a listener is one that brokers use among themselves.
+        self.is_of_brokers: Callable[[str], bool] = lambda listener: True
 
     def allows(self, subject: Subject, check: Check, name: str = CLUSTER_NAME, asker: Asker | None = None) -> bool:
         """Whether somebody may do what the check is about, to the resource of this name.  A denial tells of the asker."""
         authorizer = self.authorizer
-        if authorizer is None or (
+        if authorizer is None:
+            return check.operation is not Operation.CLUSTER_ACTION or asker is None or self._is_among_brokers(check, asker)
+        if (
             authorizer.allows_some(subject, check.operation, check.resource_type)
             if check.some
             else authorizer.allows(subject, check.operation, check.resource_type, name)
@@ -55,6 +60,14 @@ class Guard:
             return True
         if check.is_denial:
             self._report(authorizer, subject, check, name, asker)
+        return False
+
+    def _is_among_brokers(self, check: Check, asker: Asker) -> bool:
+        origin = asker.origin
+        if self.is_of_brokers(origin.listener):
+            return True
+        if check.is_denial:
+            self.on_denied(Denial(origin.subject, check, CLUSTER_NAME, NOT_AMONG_BROKERS, asker))
         return False
 
     def listed(self, subject: Subject, check: Check, names: Iterable[str]) -> list[str]:

@@ -223,6 +223,14 @@ PERMISSIONS: Final[Mapping[ApiKey, Permissions]] = (
     | {api: Permissions(audience=audience) for api, audience in _UNCHECKED.items()}
 )
 
+# Those that need the right of brokers, in some version at least: checked where there are no rules, too.
+FOR_BROKERS: Final = frozenset(
+    api
+    for api, permissions in PERMISSIONS.items()
+    for check in permissions.checks
+    if check.operation is CLUSTER_ACTION and check.effect is Effect.REFUSES
+)
+
 _CHECKS: Final[dict[tuple[int, Operation, ResourceType], Check]] = {
     (check.api, check.operation, check.resource_type): check for row in PERMISSIONS.values() for check in row.checks
 }
