@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.security.encrypted import AIM, COLUMNS, PARTITIONS, encrypted, handshakes
+from benchmarks.security.flood import COLUMNS as FLOOD_COLUMNS
+from benchmarks.security.flood import watched
 from benchmarks.security.guarded import guarded
 from benchmarks.security.sign_ins import plain, scram, scram_by_scramp
 from benchmarks.security.transports import transports
@@ -33,14 +35,17 @@ WRITE_TOPIC = (Operation.WRITE, ResourceType.TOPIC)
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.security", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
-    parser.add_argument("--only", choices=["rules", "tls"], help="one half of the tables")
+    parser.add_argument("--only", choices=["rules", "tls", "flood"], help="one part of the tables")
     arguments = parser.parse_args()
     console = Console(highlight=False, width=None if os.isatty(1) else 140)
     console.print(f"{platform.machine()}, Python {platform.python_version()}, {ssl.OPENSSL_VERSION}; processor time of one core")
-    if arguments.only != "tls":
+    if arguments.only in (None, "rules"):
         show_rules(console, 20_000 if arguments.quick else 200_000)
-    if arguments.only != "rules":
+    if arguments.only in (None, "tls"):
         show_tls(console, quick=arguments.quick)
+    if arguments.only in (None, "flood"):
+        title = "Somebody by TLS who asks every 5 ms, while another address begins handshakes"
+        show(console, title, FLOOD_COLUMNS, watched(3 if arguments.quick else 20))
 
 
 def show_tls(console: Console, *, quick: bool) -> None:

@@ -1,21 +1,24 @@
 """A flood of TLS handshakes from one address: the broker works on a few at a time, and those who are in have their turns."""
 
+import os
 import select
 import socket
-import ssl
 from collections.abc import Iterator
 
 import pytest
 
 from headrace.broker.tls.listening import AT_ONCE_PER_ADDRESS
 from headrace.testing import Broker
+from headrace.testing.handshake_flood import flooded, hello, watch
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from tests.support.certificates import Authority
-from tests.support.raw import RawClient
+from tests.support.raw import RawClient, frame
 from tests.support.waiting import until
 
 APIS = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 FLOOD = 240
+A_SECOND, SECONDS = 1000, 10.0
+MOMENT_MS = 50.0
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +33,6 @@ def broker(authority: Authority) -> Iterator[Broker]:
         yield running
 
 
-def hello(context: ssl.SSLContext) -> bytes:
-    """What a client says first, and costs the broker most."""
-    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with pytest.raises(ssl.SSLWantReadError):
-        context.wrap_bio(received, sent, server_hostname="localhost").do_handshake()
-    return sent.read()
-
-
 def begun(broker: Broker) -> int:
     return broker.run(lambda real: real.tls.handshakes.under_way if real.tls else 0)
 
@@ -49,7 +44,7 @@ def answered(flood: list[socket.socket]) -> list[socket.socket]:
 
 def test_who_is_in_is_served_between_the_handshakes_of_a_flood(broker: Broker, authority: Authority) -> None:
     host, port = broker.bootstraps["SSL"].split(":")
-    said = [hello(authority.context()) for _ in range(FLOOD)]
+    said = [hello() for _ in range(FLOOD)]
     with RawClient(broker.bootstraps["PLAINTEXT"]) as other:
         flood = [socket.create_connection((host, int(port)), source_address=("127.0.0.2", 0)) for _ in said]
         until(lambda: begun(broker) == FLOOD, "all of them are there")
@@ -68,3 +63,22 @@ def test_who_is_in_is_served_between_the_handshakes_of_a_flood(broker: Broker, a
         for each in flood:
             each.close()
     until(lambda: begun(broker) == 0, "they are gone")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("HEADRACE_TORTURE_ROUNDS" not in os.environ, reason="`make torture` runs this")
+def test_while_one_address_begins_a_thousand_handshakes_a_second_another_waits_for_moments(authority: Authority) -> None:
+    given = {"listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", "ssl.keystore.location": authority.of_broker()}
+    with Broker(settings=given) as broker:
+        host, port = broker.bootstraps["SSL"].split(":")
+        with RawClient(broker.bootstraps["SSL"]) as other:
+            other.socket = authority.context().wrap_socket(other.socket, server_hostname="localhost")
+            quiet = watch(other.socket, frame(APIS, 3), SECONDS)
+            with flooded((host, int(port)), A_SECOND, SECONDS + 1) as flood:
+                busy = watch(other.socket, frame(APIS, 3), SECONDS)
+                assert flood.stdout is not None
+                answered, refused = map(int, flood.stdout.readline().split())
+    print(f"{answered} handshakes answered, {refused} refused; without them {quiet}, with them {busy}")
+
+    assert answered >= A_SECOND, "else this proves nothing"
+    assert busy.p99 < 3 * quiet.p99 + MOMENT_MS
