@@ -1,6 +1,7 @@
 """`make compat-java`: the official Java client and Kafka's own tools against brokers of ours, then its dump tool over our files.
 
 `--against=HOST:PORT` plays the tools alone, against an Apache Kafka that listens there: what our table expects holds for it, too.
+`--secured-kafka` does so with the table of a closed broker, and starts an Apache Kafka for it.
 Needs Maven, a JDK 17 and a reachable Maven repository; says so and ends with 1 where they are missing.
 """
 
@@ -17,11 +18,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.testing import Broker
 from tests.compat import compacted_topics
 from tests.compat.java import secured_story, tools_story
+from tests.compat.java.apache_kafka import closed_kafka
 from tests.compat.security.stage import secured
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "compat-java"
 AGAINST = "--against="
+SECURED_KAFKA = "--secured-kafka"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 # Small, so that there are several segments, and indexes with several entries.
 SMALL_SEGMENTS = {"internal.segment.bytes": "20000", "index.interval.bytes": "1000"}
@@ -38,6 +41,8 @@ def main() -> int:
             return 1
     if peers := [argument.removeprefix(AGAINST) for argument in sys.argv[1:] if argument.startswith(AGAINST)]:
         return 1 if play_tools(peers[0], is_kafka=True) else 0
+    if SECURED_KAFKA in sys.argv[1:]:
+        return 1 if play_secured_tools(is_kafka=True) else 0
     client, dump = class_path("client", "compile"), class_path("dump", "validate")
     with tempfile.TemporaryDirectory(prefix="headrace-java-") as data:
         with Broker(data=data) as broker:
@@ -56,12 +61,13 @@ def play_tools(bootstrap: str, *, is_kafka: bool = False) -> int:
         return tools_story.play(class_path("tools", "compile"), bootstrap, Path(files), is_kafka=is_kafka)
 
 
-def play_secured_tools() -> int:
+def play_secured_tools(*, is_kafka: bool = False) -> int:
+    tools = class_path("tools", "compile")
     with tempfile.TemporaryDirectory(prefix="headrace-secured-") as folder:
         files = Path(folder) / "files"
         files.mkdir()
-        with secured(Path(folder)) as stage:
-            return secured_story.play(class_path("tools", "compile"), stage, files)
+        with closed_kafka(tools, Path(folder)) if is_kafka else secured(Path(folder)) as stage:
+            return secured_story.play(tools, stage, files, is_kafka=is_kafka)
 
 
 def read_compacted(class_path: str) -> int:

@@ -19,7 +19,7 @@ LOGIN_MODULES = {
 TOKENS_FROM_FILES = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
-def play(class_path: str, stage: Stage, files: Path) -> int:
+def play(class_path: str, stage: Stage, files: Path, *, is_kafka: bool = False) -> int:
     """How many commands ended otherwise than they should."""
     token = files / "token"
     token.write_text(stage.issuer.token())
@@ -29,7 +29,7 @@ def play(class_path: str, stage: Stage, files: Path) -> int:
         f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{kind}={value}"
         for kind, value in (("urls", token.as_uri()), ("files", token))
     ]
-    return play_steps(class_path, steps(addresses), files, *allowed)
+    return play_steps(class_path, steps(addresses), files, *allowed, is_kafka=is_kafka)
 
 
 def steps(addresses: Mapping[str, str]) -> Iterator[tuple[Case, str]]:

@@ -4,7 +4,7 @@ Each way leads to the same principal, `User:ann`, who may do nothing but what he
 under her own name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ WITH_PASSWORD = tuple(way for way in WAYS if way.has_password)
 class Stage:
     """A running broker, and what its clients need."""
 
-    broker: Broker
+    bootstraps: Mapping[str, str]
     folder: Path
     issuer: Issuer
 
@@ -68,7 +68,7 @@ class Stage:
         return str(self.folder / "ann.pem")
 
     def bootstrap(self, way: Way) -> str:
-        return self.broker.bootstraps[way.listener]
+        return self.bootstraps[way.listener]
 
     def librdkafka(self, way: Way, user: str = "ann", password: str | None = None) -> dict[str, str]:
         """What librdkafka needs; a token comes by a callback."""
@@ -101,7 +101,7 @@ def secured(folder: Path) -> Iterator[Stage]:
         "super.users": "User:root",
     }
     with Broker(settings=settings, users=USERS) as broker:
-        stage = Stage(broker, folder, issuer)
+        stage = Stage(broker.bootstraps, folder, issuer)
         let_ann_in(stage)
         yield stage
 
