@@ -44,7 +44,7 @@ def closed_kafka(class_path: str, folder: Path) -> Iterator[Stage]:
         "aaaaaaaaaaaaaaaaaaaaaA",
         *scram,
     ]
-    subprocess.run(formatting, check=True)
+    subprocess.run(formatting, check=True, stdout=subprocess.DEVNULL)
     with (
         (folder / "kafka.log").open("w") as log,
         subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log) as kafka,

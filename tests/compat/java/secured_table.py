@@ -8,13 +8,17 @@ from tests.compat.java.tools_table import Case, case
 from tests.compat.security.stage import MINE, WAYS
 
 BOB = "configs --entity-type users --entity-name bob"
-PASSWORDS = "SCRAM-SHA-512=[iterations=8192,password=bob-secret],SCRAM-SHA-256=[password=bob-secret]"
+STRONGER = "SCRAM-SHA-512=[iterations=8192,password=bob-secret]"
+WEAKER = "SCRAM-SHA-256=[password=bob-secret]"
+WHY_NOT_BOTH = "Kafka's own page has it so, and its KRaft refuses a user twice in one request"
 NOT_SIGNED_IN = "Error while executing topic command : Authentication failed"
 WRITE = case("console-producer --topic orders", 0, given="one\ntwo\n")
 READ = "console-consumer --topic orders --from-beginning --max-messages 2 --timeout-ms 20000 --group readers"
 
 USERS = (
-    ("root", case(f"{BOB} --alter --add-config {PASSWORDS}", 0, "Completed updating config for user bob")),
+    ("root", case(f"{BOB} --alter --add-config {STRONGER},{WEAKER}", 0, "Completed updating", kafka=1, why=WHY_NOT_BOTH)),
+    ("root", case(f"{BOB} --alter --add-config {STRONGER}", 0, "Completed updating config for user bob")),
+    ("root", case(f"{BOB} --alter --add-config {WEAKER}", 0, "Completed updating config for user bob")),
     (
         "root",
         case(
@@ -134,8 +138,9 @@ RECORDS = tuple(
 
 REFUSED = (
     *((f"wrong-{way}", case("topics --list", 1, NOT_SIGNED_IN)) for way in WAYS if way.has_password),
-    ("stranger", case("topics --list", 1, "Timed out waiting for a node|SSL handshake failed")),
-    ("root", case(f"{BOB} --alter --delete-config SCRAM-SHA-512,SCRAM-SHA-256", 0, "Completed")),
+    ("stranger", case("topics --list", 1, "Timed out waiting for a node|SSL handshake failed|post-handshake")),
+    ("root", case(f"{BOB} --alter --delete-config SCRAM-SHA-512", 0, "Completed")),
+    ("root", case(f"{BOB} --alter --delete-config SCRAM-SHA-256", 0, "Completed")),
     ("root", case(f"{BOB} --describe", 0, r"\A((?!SCRAM-SHA)[\s\S])*\Z")),
     ("bob", case("topics --list", 1, NOT_SIGNED_IN)),
     ("root", case("acls --remove --force --topic orders", 0)),
