@@ -15,6 +15,7 @@ from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Setting, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.security.authorization.permissions import PERMISSIONS, Check, Effect
+from headrace.spark import query_metrics
 from headrace.wire.apis import ApiKey
 
 DOCS = Path(__file__).parent
@@ -178,7 +179,8 @@ def metrics_page() -> str:
         "\n".join([f"\n## {subject}\n", _METRICS_TABLE, *(_metric(family) for family in families_of(module))])
         for subject, module in SUBJECTS.items()
     ]
-    return "\n".join([NOTE + _METRICS_OPENING, *sections, ""])
+    queries = "\n".join([_QUERY_METRICS, _METRICS_TABLE, *(_metric(family) for family in query_metrics.FAMILIES)])
+    return "\n".join([NOTE + _METRICS_OPENING, *sections, queries, ""])
 
 
 def _metric(family: Family) -> str:
@@ -201,6 +203,13 @@ how to scrape them and what to watch.
 Counters begin at zero with each start of the broker. Times are in seconds and sizes in bytes. Bounds of histograms are
 powers of two: of microseconds for times, of one for sizes and numbers. A series appears when there is something to tell:
 an API nobody has called is not on the page."""
+
+
+_QUERY_METRICS = """
+## Queries of pipelines
+
+Told by the pipeline itself, at the port of `headrace pipeline run --metrics-port PORT`.
+"""
 
 
 PAGES = {

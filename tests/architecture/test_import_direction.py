@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "broker": NODE,
     # From here on: the wire protocol, an address and the machine.  Compatibility cannot be faked by sharing code with the broker.
     "client": {"model", "host", "records", "wire"},
-    "spark": {"model", "host", "records", "wire", "client"},
+    "spark": {"model", "host", "metrics", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
     "cli": {"model", "host", "records", "client", "spark"},
     "testing": {*NODE, "client", "spark", "cli"},

@@ -20,16 +20,19 @@ from pyspark.sql import SparkSession
 from headrace.cli.main import run as headrace
 from headrace.cli.pipeline.display import short_moment
 from headrace.cli.pipeline.submit import submit_command
+from headrace.metrics.rendering import Form
 from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.batch_lines import LinePerBatch
 from headrace.spark.pipeline.catalog import check_transform, find_pipeline, load_transform, ready_pipelines
 from headrace.spark.pipeline.failure import explained, failed
 from headrace.spark.pipeline.file import load_pipeline_file
-from headrace.spark.pipeline.metrics import figures, lag, prometheus_text
+from headrace.spark.pipeline.metrics import figures, lag
 from headrace.spark.pipeline.prerequisites import require_java
 from headrace.spark.pipeline.session import retrying
+from headrace.spark.query_metrics import query_page
 from tests.spark.conftest import RecordWriter, TopicMaker
 from tests.spark.pipelines import Pipelines
+from tests.support.metrics import samples_in
 from tests.support.process import free_port
 from tests.support.waiting import until
 
@@ -150,11 +153,25 @@ class TestFigures:
     def test_a_source_that_reports_no_end_has_no_lag(self) -> None:
         assert lag({"endOffset": None, "latestOffset": None}) == 0
 
-    def test_prometheus_reads_them(self) -> None:
-        text = prometheus_text([figures(self.PROGRESS, None)])
+    def test_prometheus_reads_them_in_its_units(self) -> None:
+        before = figures(self.PROGRESS, None)
+        seen = samples_in(query_page([before], Form.OPEN_METRICS).decode(), is_open_metrics=True)
 
-        assert 'headrace_query_lag{query="q"} 4' in text
-        assert "# TYPE headrace_query_rows_total counter" in text
+        assert {name: value for (name, _), value in seen.items()} == {
+            "headrace_query_rows_total": 10,
+            "headrace_query_bytes_total": 1000,
+            "headrace_query_batches_total": 5,
+            "headrace_query_lag_records": 4,
+            "headrace_query_batch_seconds": 0.2,
+            "headrace_query_watermark_seconds": 1_767_225_600,
+            "headrace_query_late_rows_total": 2,
+        }
+        assert {labels for _, labels in seen} == {(("query", "q"),)}
+
+    def test_of_a_query_without_a_watermark_none_is_told(self) -> None:
+        text = query_page([figures({**self.PROGRESS, "eventTime": {}}, None)]).decode()
+
+        assert "headrace_query_watermark_seconds{" not in text
 
 
 def test_java_is_looked_for_and_missed_in_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from headrace.metrics.rendering import form_for
+from headrace.spark.query_metrics import query_page
+
 OBSERVED = "headrace"
 
 
@@ -123,37 +126,16 @@ def watch(spark: SparkSession) -> Watch:
     return listener
 
 
-METRICS = {
-    "headrace_query_rows_total": ("counter", "Rows read from the source", "rows"),
-    "headrace_query_bytes_total": ("counter", "Bytes of keys and values read from the source", "bytes"),
-    "headrace_query_lag": ("gauge", "Offsets between the position and the ends of the logs", "lag"),
-    "headrace_query_batch_ms": ("gauge", "How long the last batch took", "batch_ms"),
-    "headrace_query_late_rows_total": ("counter", "Rows that came after the watermark", "late_rows"),
-}
-
-
-def prometheus_text(found: list[QueryFigures]) -> str:
-    """The figures in Prometheus' text format."""
-    lines = []
-    for metric, (kind, text, attribute) in METRICS.items():
-        lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
-        lines += [f'{metric}{{query="{_escaped(one.name)}"}} {getattr(one, attribute)}' for one in found]
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
 class Exposition:
     """Serves the figures at /metrics on the loopback address until closed."""
 
     def __init__(self, source: Watch, port: int) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = prometheus_text(source.snapshot()).encode()
+                form = form_for(self.headers.get("Accept", ""))
+                body = query_page(source.snapshot(), form)
                 self.send_response(200 if self.path == "/metrics" else 404)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Type", form.value)
                 self.end_headers()
                 self.wfile.write(body if self.path == "/metrics" else b"")
 
