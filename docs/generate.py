@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headrace.broker.metrics.catalog import SUBJECTS, families_of, page_of
 from headrace.broker.routes import APIS
+from headrace.cli.monitoring.runbook import runbook_page
 from headrace.cli.node.settings import variable_of
 from headrace.metrics.families import Family, Kind
 from headrace.model.broker_settings import BROKER_SETTINGS
@@ -197,7 +198,7 @@ _METRICS_OPENING = """# Metrics
 A broker tells its metrics over HTTP, in Prometheus' text format or in OpenMetrics, as the asker prefers: at
 `headrace.metrics.listener=HOST:PORT`, which is not set by default. There are two pages: `/metrics` has few series, however
 many topics there are, is meant for every installation, and is also at `headrace.health.listener` beside `/live` and
-`/ready`; `/metrics/detail` has those by topic, partition, group and client. [Operating](operating.md#metrics) says
+`/ready`; `/metrics/detail` has those by topic, partition, group and client. [Monitoring](monitoring.md) says
 how to scrape them and what to watch.
 
 Counters begin at zero with each start of the broker. Times are in seconds and sizes in bytes. Bounds of histograms are
@@ -217,6 +218,7 @@ PAGES = {
     "wire.md": wire_page,
     "metrics.md": metrics_page,
     "permissions.md": permissions_page,
+    "runbook.md": lambda: NOTE + runbook_page(),
     "commands.md": lambda: NOTE + commands_page(),
     "architecture.svg": picture,
 }

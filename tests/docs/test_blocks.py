@@ -38,7 +38,7 @@ NOT_RUN = {
 }
 FEED_S = 0.5
 PAGES = [page for page in all_pages() if any(block.language and not block.is_for_spark for block in blocks(page))]
-STARTS_ITS_BROKERS = {"README.md", "audit.md", "commands.md", "operating.md", "security.md", "settings.md"}
+STARTS_ITS_BROKERS = {"README.md", "audit.md", "commands.md", "monitoring.md", "operating.md", "security.md", "settings.md"}
 
 
 class Reader:
@@ -46,7 +46,13 @@ class Reader:
 
     def __init__(self, directory: Path, port: int) -> None:
         self._directory = directory
-        self._replaced = {"0.0.0.0": "127.0.0.1", "this-host": "127.0.0.1", "9092": str(port), "/var/lib/headrace": "var"}
+        self._replaced = {
+            "0.0.0.0": "127.0.0.1",
+            "this-host": "127.0.0.1",
+            "9092": str(port),
+            "9404": str(free_port()),
+            "/var/lib/headrace": "var",
+        }
         self._replaced["~/.config"] = str(directory / ".config")
         self._fed_at = float("-inf")
         self.bootstrap = f"127.0.0.1:{port}"

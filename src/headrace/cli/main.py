@@ -37,6 +37,7 @@ COMMANDS = {
     "cert": "headrace.cli.node.cert:app",
     "acl": "headrace.cli.cluster.acl:app",
     "audit": "headrace.cli.cluster.audit:app",
+    "monitoring": "headrace.cli.monitoring.monitoring:app",
     "log": "headrace.cli.node.log:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }

@@ -21,7 +21,9 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "wire.md", "permissions.md", "commands.md", "architecture.svg"])
+@pytest.mark.parametrize(
+    "name", ["settings.md", "wire.md", "metrics.md", "permissions.md", "runbook.md", "commands.md", "architecture.svg"]
+)
 def test_a_generated_page_is_what_the_tables_in_the_code_give(generator: ModuleType, name: str) -> None:
     assert (DOCS / name).read_text() == generator.PAGES[name](), "run `make references`"
 
