@@ -45,10 +45,10 @@ def query_page(found: Iterable[Figures], form: Form = Form.TEXT) -> bytes:
     """All queries, in one of the two formats."""
     scrape = Scrape()
     rows = scrape.rows(*FAMILIES)
-    rows.extend(((one.name,), _values(one)) for one in found)
+    rows.extend(((one.name,), _row(one)) for one in found)
     return b"".join(rendered(scrape, form))
 
 
-def _values(one: Figures) -> tuple[Value, ...]:
+def _row(one: Figures) -> tuple[Value, ...]:
     watermark = None if one.watermark is None else datetime.fromisoformat(one.watermark).timestamp()
     return one.rows, one.bytes, one.batch + 1, one.lag, one.batch_ms / 1000, watermark, one.late_rows
