@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-# How often a young collection happens for a middle one, and a middle one for a full one: a full one then looks at some 20,000
-# new objects, which takes a few milliseconds.
-THRESHOLDS: Final = (700, 10, 3)
+# How many new objects there are before a young collection, and how often that happens for a middle one, and a middle one for a
+# full one: a full one then looks at some 40,000 new objects, which takes a few milliseconds.  Requests under way are some twenty
+# objects each, and go without a collector: as long as there are fewer than a few hundred of them nothing is looked at.
+THRESHOLDS: Final = (5_000, 3, 1)
 OLDEST: Final = 2
 EVERYTHING_EVERY_S: Final = 6 * 3600.0
 # Where a quarter has come on top.
