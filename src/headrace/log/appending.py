@@ -35,6 +35,8 @@ from headrace.records.header import (
 )
 
 _pack_stamp = STAMP.pack
+# Makes a named tuple without a call of its own function, which every batch would pay for.
+_new = tuple.__new__
 
 
 class BatchStore(Protocol):
@@ -91,14 +93,14 @@ class Appender:
                 batch, max_timestamp = memoryview(with_log_append_time(batch, append_time)), append_time
             parts.append(_pack_stamp(next_offset, header.batch_length, leader_epoch))
             parts.append(batch[STAMP_BYTES:])
-            stored.append(StoredBatch(header, next_offset, max_timestamp, len(batch)))
+            stored.append(_new(StoredBatch, (header, next_offset, max_timestamp, len(batch))))
             next_offset += header.last_offset_delta + 1
         if not stored:
             raise BatchError("there is no batch to append", ErrorCode.INVALID_RECORD)
         self._store.store(stored, parts, next_offset, now_ms)
         self._epochs.assign(leader_epoch, first_offset)
         self._count_in(stored, markers, next_offset)
-        return Appended(first_offset, next_offset - 1, append_time, state.start_offset, False)
+        return _new(Appended, (first_offset, next_offset - 1, append_time, state.start_offset, False))
 
     def append_as_follower(self, records: Buffer) -> Appended:
         state = self._state

@@ -60,6 +60,7 @@ class _ReaderSource:
         self.fixed: list[tuple[str, Scalar]] = []
         self.names: dict[str, Any] = {
             "WireError": WireError,
+            "new": object.__new__,
             "read_uvarint": read_uvarint,
             "uuid_from_bytes": uuid_from_bytes,
             "unpack_from": struct.unpack_from,
@@ -89,29 +90,38 @@ class _ReaderSource:
         return unique
 
     def struct_(self, message: type, depth: int) -> str:
-        """Emit the reading of all fields; return the expression that builds the struct."""
-        class_name = self.constant(message.__name__, message)
-        arguments: list[str] = []
+        """Emit the reading of all fields; return the expression that is the struct."""
+        values: dict[str, str] = {}
         tagged: list[tuple[Field, str]] = []
         for field in fields_of(message):
-            if not field.in_version(self.version):
-                self.check_default(message, field)
-            elif field.tag is not None and self.flexible:
-                variable = self.fresh(field.name)
+            if not field.in_version(self.version) or (field.tag is not None and not self.flexible):
+                values[field.name] = self.default_of(message, field)
+                continue
+            variable = values[field.name] = self.fresh(field.name)
+            if field.tag is not None:
                 tagged.append((field, variable))
-                arguments.append(f"{field.name}={variable}")
-            elif field.tag is None:
-                variable = self.fresh(field.name)
+            else:
                 self.value(field.type, variable, field.nullable_in(self.version), depth, f"{message.__name__}.{field.name}")
-                arguments.append(f"{field.name}={variable}")
         self.flush(depth)
         if self.flexible:
             self.tags(message, tagged, depth)
-        return f"{class_name}({', '.join(arguments)})"
+        return self.build(message, values, depth)
 
-    def check_default(self, message: type, field: Field) -> None:
+    def default_of(self, message: type, field: Field) -> str:
         if field.default is None:
             raise TypeError(f"{message.__name__}.{field.name} is not in version {self.version} and so needs a default")
+        return self.constant("default", field.default())
+
+    def build(self, message: type, values: dict[str, str], depth: int) -> str:
+        """One that may be changed is filled field by field, in less than half the time that a call of its class takes."""
+        class_name = self.constant(message.__name__, message)
+        if message.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            return f"{class_name}({', '.join(f'{name}={value}' for name, value in values.items())})"
+        made = self.fresh("made")
+        self.emit(depth, f"{made} = new({class_name})")
+        for name, value in values.items():
+            self.emit(depth, f"{made}.{name} = {value}")
+        return made
 
     def value(self, wire_type: WireType, variable: str, nullable: bool, depth: int, label: str) -> None:
         match wire_type:

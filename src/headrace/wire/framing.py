@@ -71,7 +71,8 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise WireError("a request header ends too early") from None
     except UnicodeDecodeError:
         raise WireError("the client id is not UTF-8") from None
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    # Past the function of a named tuple: every request has one.
+    return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id)), position
 
 
 def skip_tags(frame: Buffer, position: int) -> int:
