@@ -71,6 +71,7 @@ from headrace.broker.handlers import (
 from headrace.broker.handlers.fetch import Fetches
 from headrace.broker.handlers.produce import Producing
 from headrace.broker.network.dispatch import DirectHandler, RequestContext, Route
+from headrace.broker.partitions.waiting import Deadlines
 from headrace.broker.parts import Parts
 from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headrace.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -193,6 +194,7 @@ APIS: Mapping[int, Served] = {
                     image=parts.image,
                     clock=parts.clock,
                     loop=parts.loop,
+                    deadlines=Deadlines(parts.loop),
                     broker_id=parts.broker_id,
                 ).start
             ),

@@ -26,7 +26,7 @@ from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.verification import Verification
-from headrace.broker.partitions.waiting import Outcome
+from headrace.broker.partitions.waiting import Deadlines, Outcome
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
@@ -73,6 +73,7 @@ class Producing:
     image: CurrentImage
     clock: Clock
     loop: asyncio.AbstractEventLoop
+    deadlines: Deadlines
     broker_id: int
 
     def start(self, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
@@ -94,8 +95,7 @@ class _Produce:
         "_reply",
         "_results",
         "_throttle_ms",
-        "_timeout_ms",
-        "_timer",
+        "_timeout_s",
         "_transactional_id",
         "_waits",
     )
@@ -103,14 +103,13 @@ class _Produce:
     def __init__(self, parts: Producing, request: ProduceRequest, context: RequestContext, reply: PendingReply) -> None:
         self._parts = parts
         self._acks = request.acks
-        self._timeout_ms = request.timeout_ms
+        self._timeout_s = max(0, request.timeout_ms) / 1000
         self._transactional_id = request.transactional_id
         self._context = context
         self._reply = reply
         self._pending = 1
         self._has_failed = False
         self._results: list[TopicProduceResponse] = []
-        self._timer: asyncio.TimerHandle | None = None
         # Where this request stands in queues: to be written, and to be durable.
         self._appends: list[asyncio.Task[None]] = []
         self._waits: list[tuple[Partition, Outcome]] = []
@@ -137,7 +136,7 @@ class _Produce:
         if self._pending:
             self._reply.when_closed = self._stop_waiting
             if self._acks:
-                self._timer = self._reply.later(max(0, self._timeout_ms) / 1000, self._time_out)
+                self._parts.deadlines.join(self._timeout_s, self)
 
     def _may_transact(self, topics: Sequence[TopicProduceData]) -> bool:
         """Whether the batches that are of a transaction, if there are any, may be of that one."""
@@ -248,8 +247,11 @@ class _Produce:
         result.log_start_offset = appended.log_start_offset
         if not self._acks:
             return
-        outcome = partial(self._reply.run, self._durable, result)
-        if not partition.when_durable(appended.last_offset + 1, self._acks, outcome):
+        next_offset = appended.last_offset + 1
+        queue = partition.queue_until_durable(next_offset, self._acks)
+        if queue is not None:
+            outcome = partial(self._reply.run, self._durable, result)
+            queue.wait(next_offset, outcome)
             self._pending += 1
             # What the producer hears when its time is over before the wait is.
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -280,8 +282,10 @@ class _Produce:
         if not self._pending:
             self._answer()
 
+    def on_time_over(self) -> None:
+        self._reply.run(self._time_out)
+
     def _time_out(self) -> None:
-        self._timer = None
         for topic in self._results:
             for result in topic.partition_responses:
                 if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
@@ -293,15 +297,14 @@ class _Produce:
 
     def _stop_waiting(self) -> None:
         """Nobody is to be told any more.  A client that has gone may have meant its records all the same: they are written."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._parts.deadlines.leave(self._timeout_s, self)
         waits, self._waits = self._waits, []
         for partition, outcome in waits:
             partition.stop_waiting(outcome)
 
     def _answer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._waits or self._appends:
+            self._parts.deadlines.leave(self._timeout_s, self)
         if not self._pending:
             self._waits.clear()
         if not self._acks:

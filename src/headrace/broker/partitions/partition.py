@@ -276,6 +276,13 @@ class Partition:
         """True when what lies below `offset` is already as safe as `acks` asks; else `outcome` is called when it is.
 
         Raises RequestError when it is written, and will not be acknowledged as things are."""
+        queue = self.queue_until_durable(offset, acks)
+        if queue is not None:
+            queue.wait(offset, outcome)
+        return queue is None
+
+    def queue_until_durable(self, offset: int, acks: int) -> OffsetQueue | None:
+        """Where to wait for that; None when it is already so."""
         if acks == -1:
             # A duplicate of what was committed long ago asks here, too: when too few are in sync by now, it must hear so.
             acknowledged = self.leadership.is_acknowledged(offset)
@@ -285,9 +292,7 @@ class Partition:
         else:
             acknowledged = True if self.log.state.config.flush != "ack" or offset <= self.log.flushed_offset else None
             queue = self.flushed
-        if acknowledged is None:
-            queue.wait(offset, outcome)
-        return acknowledged is not None
+        return queue if acknowledged is None else None
 
     def stop_waiting(self, outcome: Callable[[ErrorCode], None]) -> None:
         """Whoever asked `when_durable` to call this no longer wants it."""

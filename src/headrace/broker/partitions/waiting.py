@@ -1,15 +1,20 @@
 """Those who wait for a partition to get somewhere: producers for a flush or for the replicas, readers for new records.
 
-Callbacks run on the event loop, in the order in which they began to wait.  Whoever waits sets a deadline of its own and leaves.
+Callbacks run on the event loop, in the order in which they began to wait.  Whoever waits has a deadline and leaves then.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from itertools import takewhile
+from typing import Final, Protocol
 
 from headrace.model.errors import ErrorCode
 
 Outcome = Callable[[ErrorCode], None]
+
+# Timers may come so much too early.
+TICK_S: Final = 0.001
 
 
 class OffsetQueue:
@@ -56,6 +61,50 @@ class OffsetQueue:
 
     def __len__(self) -> int:
         return len(self.waiting)
+
+
+class Patience(Protocol):
+    """Somebody who waits, and not for ever."""
+
+    def on_time_over(self) -> None:
+        """It has waited long enough."""
+        ...
+
+
+class Deadlines:
+    """Those who wait, by how long they are willing to.  All who give the same time share a timer, as whoever came first has to go
+    first: a timer for each would cost a small request more than its flush does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lines: dict[float, dict[Patience, float]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def join(self, seconds: float, waiting: Patience) -> None:
+        deadline = self._loop.time() + seconds
+        line = self._lines.get(seconds)
+        if line is None:
+            line = self._lines[seconds] = {}
+            self._loop.call_at(deadline, self._end, seconds, line)
+        line[waiting] = deadline
+
+    def leave(self, seconds: float, waiting: Patience) -> None:
+        """It waits no longer, or never did."""
+        if (line := self._lines.get(seconds)) is not None:
+            line.pop(waiting, None)
+
+    def _end(self, seconds: float, line: dict[Patience, float]) -> None:
+        now = self._loop.time() + TICK_S
+        over = [waiting for waiting, _ in takewhile(lambda entry: entry[1] <= now, line.items())]
+        for waiting in over:
+            line.pop(waiting, None)
+            waiting.on_time_over()
+        if line:
+            self._loop.call_at(next(iter(line.values())), self._end, seconds, line)
+        else:
+            del self._lines[seconds]
 
 
 class Reader(Protocol):

@@ -15,6 +15,7 @@ from headrace.broker.network.throttling import Throttling
 from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import MemoryStorage
+from headrace.broker.partitions.waiting import Deadlines
 from headrace.controller.image import ClusterImage
 from headrace.host.clock import SystemClock
 from headrace.model.errors import ErrorCode
@@ -76,6 +77,7 @@ def producing(image: ClusterImage, replicas: Replicas) -> Producing:
         image=lambda: image,
         clock=SystemClock(),
         loop=asyncio.get_running_loop(),
+        deadlines=Deadlines(asyncio.get_running_loop()),
         broker_id=1,
     )
 
