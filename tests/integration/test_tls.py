@@ -1,10 +1,13 @@
 """TLS listeners: who gets in, who does not, and what changes without a restart."""
 
 import asyncio
+import gc
 import shutil
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -261,6 +264,27 @@ def test_a_handshake_has_a_time_limit(authority: Authority, monkeypatch: pytest.
     monkeypatch.setattr(listening, "HANDSHAKE_SECONDS_MAX", 0.1)
     with Broker(settings=settings_of(authority)) as broker, RawClient(broker.bootstraps["SSL"]) as silent:
         assert silent.is_closed_by_broker()
+
+
+def of_tls() -> Counter[str]:
+    """What connections by TLS are made of, of ours and of uvloop's."""
+    gc.collect()
+    names = ("SecureConnection", "SlicedTransport", "SSLProtocol")
+    return Counter(type(each).__name__ for each in gc.get_objects() if type(each).__name__ in names)
+
+
+def test_connections_that_have_gone_leave_nothing_behind(authority: Authority) -> None:
+    with Broker(settings=settings_of(authority)) as broker:
+        before = of_tls()
+        for _ in range(3):
+            with ExitStack() as stack:
+                for _ in range(10):
+                    client = stack.enter_context(RawClient(broker.bootstraps["SSL"]))
+                    client.socket = authority.context().wrap_socket(client.socket, server_hostname="localhost")
+                    client.call(APIS, 3)
+                assert of_tls()["SecureConnection"] >= before["SecureConnection"] + 10
+
+        until(lambda: of_tls() == before, "all of them are gone")
 
 
 def test_an_encrypted_key_needs_its_password(authority: Authority, tmp_path: Path) -> None:
