@@ -245,6 +245,17 @@ def test_whoever_comes_from_where_many_failed_waits_a_short_time_however_many_co
     assert failed.wait("10.0.0.1", 100) == 0
 
 
+def test_addresses_of_one_block_of_ipv6_count_as_one() -> None:
+    failed = FailedSignIns()
+    for number in range(10):
+        failed.on_failure(f"2001:db8::{number}", 0)
+
+    assert failed.recent("2001:db8::ffff", 0) == 10
+    assert failed.recent("2001:db8:0:1::1", 0) == 0
+    failed.on_failure("::ffff:10.0.0.1", 0)
+    assert failed.recent("10.0.0.1", 0) == 1
+
+
 def test_a_few_failures_let_nobody_wait_beforehand() -> None:
     failed = FailedSignIns()
     for _ in range(FREE):

@@ -11,6 +11,7 @@ from headrace.broker.sign_in.fair_threads import FairThreads
 from headrace.broker.sign_in.token_keys import TokenKeys
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
+from headrace.model.access.acls import block_of
 from headrace.model.access.principals import NAME_CHARACTERS_MAX, USER, Principal, Subject
 from headrace.model.access.scram import ScramMechanism
 from headrace.model.broker_settings import BrokerConfig
@@ -90,7 +91,7 @@ class SignIns:
     async def computed(self, session: SaslSession, token: bytes, address: str) -> TokenReply:
         """What the session answers."""
         if session.mechanism in SLOW:
-            return await self._threads.run(address, lambda: session.on_token(token, self.clock.wall_ms()))
+            return await self._threads.run(block_of(address), lambda: session.on_token(token, self.clock.wall_ms()))
         return session.on_token(token, self.clock.wall_ms())
 
     async def wait_for_turn(self, address: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from headrace.broker.supervision.supervision import Rule, Scope
+from headrace.model.access.acls import block_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,10 @@ class Handshakes:
 
     def begin(self, address: str) -> "asyncio.Semaphore | None":
         """A place for one more, with what it waits for; None when the address has enough of them."""
-        known = self._by_address.get(address)
+        block = block_of(address)
+        known = self._by_address.get(block)
         if known is None:
-            known = self._by_address[address] = _Address()
+            known = self._by_address[block] = _Address()
         if known.places >= max(1, self._most // 2):
             self.turned_away += 1
             return None
@@ -66,10 +68,11 @@ class Handshakes:
     def end(self, address: str) -> None:
         were_too_many = self.are_too_many
         self.under_way -= 1
-        known = self._by_address[address]
+        block = block_of(address)
+        known = self._by_address[block]
         known.places -= 1
         if not known.places:
-            del self._by_address[address]
+            del self._by_address[block]
         if were_too_many:
             self.on_room()
 

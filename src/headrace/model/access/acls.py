@@ -15,6 +15,7 @@ from headrace.model.errors import ErrorCode, RequestError
 CLUSTER_NAME: Final = "kafka-cluster"
 ANY_RESOURCE: Final = "*"
 ANY_HOST: Final = "*"
+IPV6_BLOCK_BITS: Final = 64
 
 
 class ResourceType(IntEnum):
@@ -230,6 +231,14 @@ def read_address(address: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+
+
+def block_of(address: str) -> str:
+    """Whose address it is, as far as that can be told: who has one of IPv6 mostly has 2^64 of them, and counts as one."""
+    found = read_address(address) if ":" in address else None
+    if isinstance(found, IPv6Address):
+        return str(IPv6Network((int(found), IPV6_BLOCK_BITS), strict=False))
+    return address if found is None else str(found)
 
 
 def read_network(host: str) -> IPv4Network | IPv6Network | None:

@@ -9,6 +9,8 @@ more than so many are remembered: the one that failed longest ago is forgotten f
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.model.access.acls import block_of
+
 DELAY_S: Final = 0.1  # as Kafka's connection.failed.authentication.delay.ms
 DELAY_S_MAX: Final = 5.0
 FREE: Final = 5  # so many within the window wait the shortest time: people mistype, and pools reconnect
@@ -37,24 +39,24 @@ class FailedSignIns:
         """Somebody begins to sign in: how many seconds pass before they are looked at."""
         if (count := self.recent(address, now)) <= FREE:
             return 0.0
-        known = self._addresses[address]
+        known = self._addresses[block_of(address)]
         turn = max(now, known.next_turn)
         known.next_turn = min(turn + self._delay(count), now + WAIT_S_MAX)
         return turn - now
 
     def on_failure(self, address: str, now: float) -> float:
         """Somebody failed: how many seconds the reply waits."""
-        count = self.recent(address, now) + 1
-        known = self._addresses.pop(address, None) or _Address()
+        count, block = self.recent(address, now) + 1, block_of(address)
+        known = self._addresses.pop(block, None) or _Address()
         if len(self._addresses) >= ADDRESSES_MAX:
             del self._addresses[next(iter(self._addresses))]
         known.count, known.last = count, now
-        self._addresses[address] = known
+        self._addresses[block] = known
         return self._delay(count)
 
     def recent(self, address: str, now: float) -> int:
         """How many failures there were from an address without a quiet window between."""
-        known = self._addresses.get(address)
+        known = self._addresses.get(block_of(address))
         return known.count if known is not None and now - known.last < WINDOW_S else 0
 
     def _delay(self, count: int) -> float:
