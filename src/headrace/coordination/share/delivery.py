@@ -17,6 +17,9 @@ class RecordState(IntEnum):
     ARCHIVED = 4
 
 
+DONE = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
+
+
 class AcknowledgeType(IntEnum):
     """What a consumer says of a record that it has.  The numbers are those of the protocol."""
 
@@ -58,10 +61,18 @@ def coalesced(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
 
 
 def laid_over(older: Iterable[StateBatch], newer: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
-    """What holds when newer word is taken into account, and all below `start` is forgotten.  Of the newer, the last counts."""
+    """What holds when newer word is taken into account, and all below `start` is forgotten.  Of the newer, the last counts.
+
+    What is done stays done, whatever is said of it later: a leader that gave up on a write does not know when it arrives, and by
+    then others may have accepted the records that it tells to be free."""
     kept = list(older)
     for news in newer:
-        kept = [*_without(kept, news), news]
+        told = [news]
+        if news.state not in DONE:
+            for done in [batch for batch in kept if batch.state in DONE]:
+                told = [part for each in told for part in _without([each], done)]
+        for each in told:
+            kept = [*_without(kept, each), each]
     above = (batch if batch.first >= start else batch._replace(first=start) for batch in sorted(kept) if batch.end > start)
     return tuple(coalesced(above))
 

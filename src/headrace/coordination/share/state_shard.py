@@ -6,7 +6,7 @@ share-partition whose snapshot lies farthest back may get a new one, so that wha
 be deleted however long a group rests.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -62,6 +62,8 @@ class ShareStateShard:
     def initialize(self, request: InitializeState, token: Token, now: Moment) -> Decision[None]:
         """The group coordinator says that the group works on this partition, from where on where that is known."""
         known = self._states.get(request.key)
+        if known is not None and request.start_offset == NOT_SET:
+            return Decision((), (Reply(token, None),))  # it has begun: whoever asks did not hear of it
         if known is not None and request.state_epoch < known.state_epoch:
             raise RequestError(ErrorCode.FENCED_STATE_EPOCH)
         begun = ShareState(
@@ -151,10 +153,9 @@ class ShareStateShard:
     def replay_marker(self, producer: ProducerIdentity, committed: bool) -> None:
         """Nothing in this topic is transactional."""
 
-    def on_topics_gone(self, topic_ids: Iterable[UUID]) -> Decision[None]:
+    def forget_topics(self, is_gone: Callable[[UUID], bool]) -> Decision[None]:
         """Topics were deleted, and nobody will work on them."""
-        gone = set(topic_ids)
-        return Decision(tuple(SnapshotEntry(key, None) for key in self._states if key.topic_id in gone))
+        return Decision(tuple(SnapshotEntry(key, None) for key in self._states if is_gone(key.topic_id)))
 
     # --- time -------------------------------------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ def test_states_of_a_deleted_topic_go_with_it() -> None:
     desk = Desk()
     desk.begin()
 
-    (gone,) = desk.shard.on_topics_gone([KEY.topic_id]).entries
+    (gone,) = desk.shard.forget_topics(lambda topic_id: topic_id == KEY.topic_id).entries
 
     assert gone == SnapshotEntry(KEY, None)
 
@@ -193,9 +193,12 @@ BATCHES = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(BATCHES, BATCHES, st.integers(0, 20))
 def test_newer_word_counts_record_by_record(older: list[StateBatch], newer: list[StateBatch], start: int) -> None:
-    by_record = {
-        offset: (batch.state, batch.delivery_count) for batch in [*older, *newer] for offset in range(batch.first, batch.end)
-    }
+    by_record: dict[int, tuple[RecordState, int]] = {}
+    for batch in [*older, *newer]:
+        for offset in range(batch.first, batch.end):
+            # What is done stays done.
+            if batch.state is not AVAILABLE or by_record.get(offset, (AVAILABLE, 0))[0] is AVAILABLE:
+                by_record[offset] = (batch.state, batch.delivery_count)
 
     laid = laid_over(laid_over((), older, 0), newer, start)
 
@@ -215,3 +218,17 @@ def test_an_update_without_its_snapshot_says_nothing() -> None:
     shard.replay(update, 0)
 
     assert shard.summary(KEY) is None
+
+
+def test_word_that_comes_late_undoes_nothing_that_is_done() -> None:
+    desk = Desk()
+    desk.begin()
+    desk.write(StateBatch(0, 4, ACKNOWLEDGED, 2), StateBatch(6, 8, ARCHIVED, 5))
+
+    desk.write(StateBatch(2, 7, AVAILABLE, 1))
+
+    assert desk.read().batches == (
+        StateBatch(0, 4, ACKNOWLEDGED, 2),
+        StateBatch(4, 6, AVAILABLE, 1),
+        StateBatch(6, 8, ARCHIVED, 5),
+    )
