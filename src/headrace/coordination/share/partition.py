@@ -319,9 +319,18 @@ class SharePartition:
 
     def _change(self, number: int, batches: Iterable[StateBatch]) -> Change:
         told = tuple(coalesced(sorted(batches)))
-        coming = [batch for batch in told if batch.state is not RecordState.AVAILABLE] if number else []
+        return self._described(number, told, told if number else ())
+
+    def joined(self, changes: Sequence[Change]) -> Change:
+        """Changes that are written at once, as one: together they may move the start farther than each by itself."""
+        told = tuple(batch for change in changes for batch in change.batches)
+        pending = sorted(batch for change in changes if change.number for batch in change.batches)
+        return self._described(changes[-1].number, told, pending)
+
+    def _described(self, number: int, told: tuple[StateBatch, ...], pending: Iterable[StateBatch]) -> Change:
+        coming = [batch for batch in pending if batch.state is not RecordState.AVAILABLE]
         start = self._start_after(coming)
-        done = self.done + sum(batch.end - batch.first for batch in coming)
+        done = self.done + sum(max(0, batch.end - max(batch.first, self.start)) for batch in coming)
         return Change(number, start, told, done - (start - self.start))
 
     def _start_after(self, coming: Iterable[StateBatch]) -> int:
