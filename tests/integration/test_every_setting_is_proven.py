@@ -46,6 +46,8 @@ TRANSACTION = "unit/coordination/transaction/"
 CONTRACT = "unit/log/test_log_contract.py"
 COMPACTION = "unit/log/test_compaction_rules.py"
 EXPIRY = "unit/log/test_expiry_rules.py"
+SHARES = "integration/test_share_groups_wire.py"
+SHARE_GROUPS = "unit/coordination/share/test_share_groups.py"
 PRODUCERS = "unit/log/test_producer_contract.py"
 RETENTION = "unit/log/test_retention_rules.py"
 SEGMENTS = "unit/log/test_segments_and_indexes.py"
@@ -68,6 +70,8 @@ FOLLOWER = here("test_followers_fetch_as_they_are_set")
 BALANCE = here("test_leadership_is_balanced_where_and_as_often_as_is_set")
 OFFSETS_TOPIC = here("test_the_topic_of_offsets_is_made_as_it_is_set")
 TRANSACTIONS_TOPIC = here("test_the_topic_of_transactions_is_made_as_it_is_set")
+SHARE_STATE_TOPIC = here("test_the_topic_of_share_groups_states_is_made_as_it_is_set")
+OF_SHARE_GROUPS = Proof(SHARES, "test_a_share_group_sets_nothing_outside_of_what_the_broker_allows")
 OF_GROUPS = here("test_a_group_sets_nothing_outside_of_what_the_broker_allows")
 ETCD = here("test_etcd_is_asked_where_it_is_by_whom_and_for_what_is_set")
 CERTIFICATES = here("test_the_certificates_for_etcd_are_those_that_are_set")
@@ -237,6 +241,38 @@ PROOFS: dict[str, Proof] = {
         "consumer_regex_refresh_interval_ms",
     ),
     "request.timeout.ms": here("test_a_transaction_that_no_replica_confirms_is_refused_in_time"),
+    "group.share.session.timeout.ms": Proof(
+        SHARE_GROUPS, "test_a_loaded_member_has_a_full_session_to_be_heard_of", "share_session_timeout_ms", group_settings
+    ),
+    "group.share.heartbeat.interval.ms": Proof(
+        SHARE_GROUPS, "test_members_are_told_how_often_to_be_heard_of", "share_heartbeat_interval_ms", group_settings
+    ),
+    "group.share.max.size": Proof(SHARE_GROUPS, "test_a_group_has_so_many_members_at_most", "share_max_size", group_settings),
+    **{
+        f"group.share.{end}.{kind}": OF_SHARE_GROUPS
+        for end in ("min", "max")
+        for kind in (
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "record.lock.duration.ms",
+            "delivery.count.limit",
+            "partition.max.record.locks",
+        )
+    },
+    "group.share.record.lock.duration.ms": Proof(SHARES, "test_a_lock_lasts_as_long_as_the_broker_or_the_group_says"),
+    "group.share.delivery.count.limit": Proof(SHARES, "test_a_record_is_delivered_so_often_at_most"),
+    "group.share.partition.max.record.locks": Proof(SHARES, "test_so_many_records_of_a_partition_are_under_way_at_most"),
+    "group.share.max.share.sessions": Proof(SHARES, "test_a_broker_has_so_many_share_sessions_at_most"),
+    "share.coordinator.state.topic.num.partitions": SHARE_STATE_TOPIC,
+    "share.coordinator.state.topic.replication.factor": SHARE_STATE_TOPIC,
+    "share.coordinator.state.topic.min.isr": SHARE_STATE_TOPIC,
+    "share.coordinator.state.topic.segment.bytes": SHARE_STATE_TOPIC,
+    "share.coordinator.snapshot.update.records.per.snapshot": Proof(
+        SHARES, "test_after_so_many_changes_all_of_a_state_is_written_again"
+    ),
+    "share.coordinator.write.timeout.ms": Proof(
+        "integration/test_share_groups_cluster.py", "test_word_that_the_replicas_do_not_confirm_is_refused_in_time"
+    ),
     "transaction.state.log.num.partitions": TRANSACTIONS_TOPIC,
     "transaction.state.log.replication.factor": TRANSACTIONS_TOPIC,
     "transaction.state.log.min.isr": TRANSACTIONS_TOPIC,
@@ -355,7 +391,7 @@ def test_a_setting_is_handed_on_under_the_name_that_its_test_uses(name: str) -> 
 
     text = another(TABLE[name])
     # What groups get has to lie within what they may set.
-    most = name.replace("group.consumer.", "group.consumer.max.")
+    most = name.replace("group.consumer.", "group.consumer.max.").replace("group.share.", "group.share.max.")
     given = proof.handed_on(BrokerConfig({name: text, most: text} if most in TABLE else {name: text}))
 
     assert getattr(given, proof.field) != getattr(proof.handed_on(BrokerConfig()), proof.field)

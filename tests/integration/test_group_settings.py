@@ -84,6 +84,14 @@ def test_a_group_takes_the_brokers_settings_until_it_has_its_own(client: RawClie
         "consumer.assignment.interval.ms": ("0", DEFAULT),
         "consumer.heartbeat.interval.ms": ("5000", DEFAULT),
         "consumer.session.timeout.ms": ("45000", DEFAULT),
+        "share.auto.offset.reset": ("latest", DEFAULT),
+        "share.delivery.count.limit": ("5", DEFAULT),
+        "share.heartbeat.interval.ms": ("5000", DEFAULT),
+        "share.isolation.level": ("read_uncommitted", DEFAULT),
+        "share.partition.max.record.locks": ("2000", DEFAULT),
+        "share.record.lock.duration.ms": ("30000", DEFAULT),
+        "share.renew.acknowledge.enable": ("true", DEFAULT),
+        "share.session.timeout.ms": ("45000", DEFAULT),
     }
     assert after == before | {"consumer.session.timeout.ms": ("50000", OF_THE_GROUP)}
 

@@ -424,6 +424,25 @@ def test_the_topic_of_transactions_is_made_as_it_is_set() -> None:
     play(story)
 
 
+def test_the_topic_of_share_groups_states_is_made_as_it_is_set() -> None:
+    given = {
+        "share.coordinator.state.topic.num.partitions": "7",
+        "share.coordinator.state.topic.replication.factor": "2",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.segment.bytes": "7000000",
+    }
+
+    async def story() -> None:
+        async with MemoryCluster(3, given) as cluster:
+            await cluster.call(1, FindCoordinatorRequest(key_type=2, coordinator_keys=("g:AAAAAAAAAAAAAAAAAAAAAQ:0",)), 6)
+            topic = cluster.image.topics["__share_group_state"]
+            assert (topic.partition_count, topic.replication_factor) == (7, 2)
+            assert (topic.configs["min.insync.replicas"], topic.configs["segment.bytes"]) == ("1", "7000000")
+            assert (topic.configs["cleanup.policy"], topic.configs["retention.ms"]) == ("delete", "-1")
+
+    play(story)
+
+
 @pytest.mark.parametrize(
     ("limit", "value", "beyond"),
     [

@@ -423,6 +423,8 @@ class Broker:
             progress.at(lambda: "writing down what was done")
             await parts.audit.close()
         parts.transactions.close()
+        parts.share_partitions.close()
+        parts.share_states.close()
         parts.group_coordinator.close()
         await self._one_offs.close()
         await parts.participation.close()

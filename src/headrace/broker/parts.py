@@ -33,6 +33,8 @@ from headrace.broker.cluster.participation import Participation
 from headrace.broker.cluster.peers import PEER, Peers
 from headrace.broker.cluster.resignations import Resignations
 from headrace.broker.coordinators.groups.coordinator import GroupCoordinator
+from headrace.broker.coordinators.share_state.client import ShareStateClient
+from headrace.broker.coordinators.share_state.coordinator import ShareStateCoordinator
 from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.coordinators.transactions.verification import TransactionVerification
@@ -67,11 +69,17 @@ from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import Storage
+from headrace.broker.sharing.beginning import ShareBeginnings
+from headrace.broker.sharing.ends import PartitionEnds
+from headrace.broker.sharing.fetching import ShareFetching
+from headrace.broker.sharing.partitions import SharePartitions
+from headrace.broker.sharing.settings import ShareSettingsView
 from headrace.broker.sign_in.peer import USER, PeerSignIn
 from headrace.broker.supervision.supervision import Spawn, Supervisor
 from headrace.broker.tls.tls import Tls
 from headrace.controller.entries import BrokerRegistration
 from headrace.controller.image import ClusterImage
+from headrace.coordination.share.sessions import ShareSessions
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy
@@ -153,6 +161,7 @@ class Parts:
         self._make_place_in_cluster()
         self._make_housekeeping()
         self._make_network()
+        self._make_sharing()
         self.audit: AuditTrail | None = None
         self.recorder: Recorder | None = None
         if config.now["headrace.audit"] == "on" or (config.now["headrace.audit"] == "auto" and self.access_rules.is_enabled):
@@ -386,6 +395,45 @@ class Parts:
         self.nearby = NearbyReplicas(self.config.now, self.image, self.broker_id)
         self.served = ReplicationThrottle(self.config, self.image, self.loop.time, LEADER)
         self.request_tasks = RequestTasks(self.supervisor.scope("requests"))
+
+    def _make_sharing(self) -> None:
+        self.share_states = ShareStateCoordinator(
+            self.config.now,
+            cluster=self.cluster,
+            replicas=self.replicas,
+            replica_changes=self.replica_changes,
+            removal=self.removal,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("share states"),
+        )
+        self.share_client = ShareStateClient(self.broker_id, self.share_states, self.topics, self.cluster, self.peers)
+        self.share_settings = ShareSettingsView(self.config.now, self.image)
+        share_sessions = ShareSessions(self.config.now["group.share.max.share.sessions"])
+        self.share_partitions = SharePartitions(
+            self.replicas,
+            self.replica_changes,
+            share_sessions,
+            self.share_client,
+            self.share_settings,
+            self.clock,
+            self.host.disk,
+            self.spawn,
+            self.loop,
+        )
+        self.partition_ends = PartitionEnds(self.broker_id, self.replicas, self.image, self.peers)
+        self.share_beginnings = ShareBeginnings(self.groups, self.share_client, self.spawn)
+        self.share_fetching = ShareFetching(
+            sessions=share_sessions,
+            partitions=self.share_partitions,
+            settings_of=self.share_settings,
+            image=self.image,
+            throttling=self.throttling,
+            disk=self.host.disk,
+            broker_id=self.broker_id,
+            bytes_max=self.config.now["fetch.max.bytes"],
+        )
 
     def _open_listeners(self) -> frozenset[str]:
         """Those at which nobody is asked for a name."""

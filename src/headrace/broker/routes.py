@@ -19,6 +19,7 @@ from headrace.broker.handlers import (
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
@@ -30,6 +31,8 @@ from headrace.broker.handlers import (
     delete_acls,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
+    delete_share_group_state,
     delete_topics,
     describe_acls,
     describe_client_quotas,
@@ -39,6 +42,7 @@ from headrace.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_quorum,
+    describe_share_group_offsets,
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
@@ -48,6 +52,7 @@ from headrace.broker.handlers import (
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    initialize_share_group_state,
     join_group,
     leave_group,
     list_config_resources,
@@ -60,12 +65,19 @@ from headrace.broker.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    read_share_group_state,
+    read_share_group_state_summary,
     sasl_authenticate,
     sasl_handshake,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
     unregister_broker,
     update_features,
+    write_share_group_state,
     write_txn_markers,
 )
 from headrace.broker.handlers.fetch import Fetches
@@ -80,6 +92,7 @@ from headrace.wire.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.messages.alter_partition import AlterPartitionRequest
 from headrace.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from headrace.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from headrace.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from headrace.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -91,6 +104,8 @@ from headrace.wire.messages.create_topics import CreateTopicsRequest
 from headrace.wire.messages.delete_acls import DeleteAclsRequest
 from headrace.wire.messages.delete_groups import DeleteGroupsRequest
 from headrace.wire.messages.delete_records import DeleteRecordsRequest
+from headrace.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from headrace.wire.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.describe_acls import DescribeAclsRequest
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -101,6 +116,7 @@ from headrace.wire.messages.describe_groups import DescribeGroupsRequest
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headrace.wire.messages.describe_producers import DescribeProducersRequest
 from headrace.wire.messages.describe_quorum import DescribeQuorumRequest
+from headrace.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
@@ -112,6 +128,7 @@ from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
+from headrace.wire.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from headrace.wire.messages.join_group import JoinGroupRequest
 from headrace.wire.messages.leave_group import LeaveGroupRequest
 from headrace.wire.messages.list_config_resources import ListConfigResourcesRequest
@@ -125,13 +142,20 @@ from headrace.wire.messages.offset_delete import OffsetDeleteRequest
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest
 from headrace.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from headrace.wire.messages.produce import ProduceRequest
+from headrace.wire.messages.read_share_group_state import ReadShareGroupStateRequest
+from headrace.wire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from headrace.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
+from headrace.wire.messages.share_acknowledge import ShareAcknowledgeRequest
+from headrace.wire.messages.share_fetch import ShareFetchRequest
+from headrace.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from headrace.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from headrace.wire.messages.sync_group import SyncGroupRequest
 from headrace.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headrace.wire.messages.update_features import UpdateFeaturesRequest
+from headrace.wire.messages.write_share_group_state import WriteShareGroupStateRequest
 from headrace.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from headrace.wire.schema import Api
 
@@ -300,6 +324,7 @@ APIS: Mapping[int, Served] = {
                 parts.topics,
                 parts.groups,
                 parts.transactions.shards,
+                parts.share_states.shards,
                 parts.replica_changes.settled,
                 parts.broker_id,
             ),
@@ -325,7 +350,10 @@ APIS: Mapping[int, Served] = {
         ),
         _later(DescribeGroupsRequest, lambda parts, request, context: describe_groups.handle(request, context, parts.groups)),
         _later(ListGroupsRequest, lambda parts, request, context: list_groups.handle(request, context, parts.groups)),
-        _later(DeleteGroupsRequest, lambda parts, request, context: delete_groups.handle(request, context, parts.groups)),
+        _later(
+            DeleteGroupsRequest,
+            lambda parts, request, context: delete_groups.handle(request, context, parts.groups, parts.share_client),
+        ),
         _later(
             ConsumerGroupHeartbeatRequest,
             lambda parts, request, context: consumer_group_heartbeat.handle(request, context, parts.groups, parts.host.entropy),
@@ -333,6 +361,60 @@ APIS: Mapping[int, Served] = {
         _later(
             ConsumerGroupDescribeRequest,
             lambda parts, request, context: consumer_group_describe.handle(request, context, parts.groups),
+        ),
+        _later(
+            ShareGroupDescribeRequest,
+            lambda parts, request, context: share_group_describe.handle(request, context, parts.groups),
+        ),
+        _later(
+            DescribeShareGroupOffsetsRequest,
+            lambda parts, request, context: describe_share_group_offsets.handle(
+                request, context, parts.groups, parts.share_client, parts.partition_ends, parts.image
+            ),
+        ),
+        _later(
+            AlterShareGroupOffsetsRequest,
+            lambda parts, request, context: alter_share_group_offsets.handle(
+                request, context, parts.groups, parts.share_client, parts.image
+            ),
+        ),
+        _later(
+            DeleteShareGroupOffsetsRequest,
+            lambda parts, request, context: delete_share_group_offsets.handle(request, context, parts.groups, parts.share_client),
+        ),
+        _later(
+            InitializeShareGroupStateRequest,
+            lambda parts, request, context: initialize_share_group_state.handle(request, context, parts.share_states.shards),
+            public=False,
+        ),
+        _later(
+            ReadShareGroupStateRequest,
+            lambda parts, request, context: read_share_group_state.handle(request, context, parts.share_states.shards),
+            public=False,
+        ),
+        _later(
+            WriteShareGroupStateRequest,
+            lambda parts, request, context: write_share_group_state.handle(request, context, parts.share_states.shards),
+            public=False,
+        ),
+        _later(
+            DeleteShareGroupStateRequest,
+            lambda parts, request, context: delete_share_group_state.handle(request, context, parts.share_states.shards),
+            public=False,
+        ),
+        _later(
+            ReadShareGroupStateSummaryRequest,
+            lambda parts, request, context: read_share_group_state_summary.handle(request, context, parts.share_states.shards),
+            public=False,
+        ),
+        _later(
+            ShareGroupHeartbeatRequest,
+            lambda parts, request, context: share_group_heartbeat.handle(request, context, parts.groups, parts.share_beginnings),
+        ),
+        _later(ShareFetchRequest, lambda parts, request, context: share_fetch.handle(request, context, parts.share_fetching)),
+        _later(
+            ShareAcknowledgeRequest,
+            lambda parts, request, context: share_acknowledge.handle(request, context, parts.share_fetching),
         ),
         _later(
             InitProducerIdRequest,

@@ -303,6 +303,62 @@ _GROUPS = (
         minimum=10,
     ),
 )
+
+
+def _of_share_groups(kind: str, default: int, least: int, most: int, doc: str) -> tuple[Setting, ...]:
+    """What share groups get that set nothing, and between which values a group may set it for itself (KIP-1240)."""
+    return (
+        _fixed(f"group.share.{kind}", Kind.INT, default, doc, minimum=1),
+        _fixed(f"group.share.min.{kind}", Kind.INT, least, f"The least share.{kind} that a group may set for itself.", minimum=1),
+        _fixed(
+            f"group.share.max.{kind}", Kind.INT, most, f"The largest share.{kind} that a group may set for itself.", minimum=1
+        ),
+    )
+
+
+_SHARE_GROUPS = (
+    *_of_share_groups("session.timeout.ms", 45_000, 45_000, 60_000, "How long a member of a share group may be silent."),
+    *_of_share_groups("heartbeat.interval.ms", 5_000, 5_000, 15_000, "How often a member of a share group is to be heard of."),
+    *_of_share_groups("record.lock.duration.ms", 30_000, 15_000, 60_000, "How long a record is its share consumer's."),
+    *_of_share_groups("delivery.count.limit", 5, 2, 10, "How often a record is delivered to a share group, at most."),
+    *_of_share_groups(
+        "partition.max.record.locks", 2_000, 100, 10_000, "Records of one partition that a share group has under way, at most."
+    ),
+    _fixed("group.share.max.size", Kind.INT, 200, "The most members of a share group.", minimum=1),
+    _fixed("group.share.max.share.sessions", Kind.INT, 2_000, "The most share sessions of a broker.", minimum=1),
+    _fixed("share.coordinator.state.topic.num.partitions", Kind.INT, 50, "Partitions of __share_group_state.", minimum=1),
+    _fixed(
+        "share.coordinator.state.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        "Replicas of __share_group_state, as far as there are brokers.",
+        minimum=1,
+    ),
+    _fixed(
+        "share.coordinator.state.topic.min.isr",
+        Kind.SHORT,
+        2,
+        "In-sync replicas of __share_group_state that a write needs, as far as there are brokers.",
+        minimum=1,
+    ),
+    _fixed(
+        "share.coordinator.state.topic.segment.bytes", Kind.INT, 104_857_600, "Segment size of __share_group_state.", minimum=1
+    ),
+    _fixed(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        Kind.INT,
+        500,
+        "After so many changes of a share-partition all of its state is written again.",
+        minimum=0,
+    ),
+    _fixed(
+        "share.coordinator.write.timeout.ms",
+        Kind.INT,
+        5_000,
+        "How long a share coordinator waits for the replicas to confirm what it wrote.",
+        minimum=1,
+    ),
+)
 _TRANSACTIONS = (
     _fixed(
         "request.timeout.ms",
@@ -386,9 +442,19 @@ BROKER_SETTINGS = SettingTable(
     + _DEFAULTS_IN_OTHER_UNITS
     + _HOUSEKEEPING
     + _GROUPS
+    + _SHARE_GROUPS
     + _TRANSACTIONS
     + _REPLICATION
     + COMPATIBILITY_SETTINGS
+)
+
+# What share groups may set for themselves, within limits.
+OF_SHARE_GROUPS = (
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "record.lock.duration.ms",
+    "delivery.count.limit",
+    "partition.max.record.locks",
 )
 
 _MILLISECONDS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000, "log.roll.hours": 3_600_000}
@@ -421,6 +487,8 @@ class BrokerConfig:
             setting_named(name).parse(text)
         for kind in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             self._check_within("group.consumer.", kind)
+        for kind in OF_SHARE_GROUPS:
+            self._check_within("group.share.", kind)
         try:
             parse_super_users(self["super.users"])
         except PrincipalError as error:

@@ -1,19 +1,30 @@
 """Settings that one group may have of its own (KIP-848), with the broker's settings that give their defaults and limits.
 
-Names are Kafka's.  Those of share and streams groups join the table with the groups themselves.
+Names are Kafka's.  Those of streams groups join the table with the groups themselves.
 """
 
+import re
 from collections.abc import Mapping
 
-from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig
-from headrace.model.settings import Setting, SettingError, SettingTable
+from headrace.model.broker_settings import BROKER_SETTINGS, OF_SHARE_GROUPS, BrokerConfig
+from headrace.model.settings import Kind, Setting, SettingError, SettingTable
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
-def _of_consumers(name: str) -> Setting:
+SHARE_SESSION_TIMEOUT = "share.session.timeout.ms"
+SHARE_HEARTBEAT_INTERVAL = "share.heartbeat.interval.ms"
+SHARE_LOCK_DURATION = "share.record.lock.duration.ms"
+SHARE_DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
+SHARE_RECORD_LOCKS = "share.partition.max.record.locks"
+SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
+SHARE_ISOLATION_LEVEL = "share.isolation.level"
+SHARE_RENEWAL = "share.renew.acknowledge.enable"
+
+
+def _own(name: str) -> Setting:
     """A group's own form of `group.<name>`."""
     broker = BROKER_SETTINGS[f"group.{name}"]
     return Setting(
@@ -27,28 +38,68 @@ def _of_consumers(name: str) -> Setting:
     )
 
 
-GROUP_SETTINGS = SettingTable(_of_consumers(name) for name in (ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT))
+SHARE_GROUP_SETTINGS = SettingTable(
+    (
+        *(_own(f"share.{kind}") for kind in OF_SHARE_GROUPS),
+        Setting(
+            name=SHARE_AUTO_OFFSET_RESET,
+            kind=Kind.STRING,
+            default="latest",
+            doc="Where a share group begins: earliest, latest, or by_duration:<ISO 8601> before now.",
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_ISOLATION_LEVEL,
+            kind=Kind.STRING,
+            default="read_uncommitted",
+            doc="Whether a share group gets records of transactions that are not, or never were, committed.",
+            choices=("read_committed", "read_uncommitted"),
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_RENEWAL,
+            kind=Kind.BOOLEAN,
+            default=True,
+            doc="Whether members of a share group may renew the locks of records that they work on.",
+            dynamic=True,
+        ),
+    )
+)
+GROUP_SETTINGS = SettingTable(
+    (
+        *(_own(name) for name in (ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT)),
+        *SHARE_GROUP_SETTINGS,
+    )
+)
+OFFSET_RESET = re.compile(r"earliest|latest|by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
 
 # Where a value must lie: the broker's settings with the least and the largest one.
 _LIMITS = {
-    name: (
-        f"group.{name.replace('consumer.', 'consumer.min.', 1)}",
-        f"group.{name.replace('consumer.', 'consumer.max.', 1)}",
+    f"{family}.{kind}": (f"group.{family}.min.{kind}", f"group.{family}.max.{kind}")
+    for family, kinds in (
+        ("consumer", ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")),
+        ("share", OF_SHARE_GROUPS),
     )
-    for name in (ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT)
+    for kind in kinds
 }
 
 
 def check_group_settings(texts: Mapping[str, str], broker: BrokerConfig) -> None:
     """Raise SettingError where a setting is unknown, wrong, or beyond what the broker allows to any group."""
     values = GROUP_SETTINGS.parse(texts)
+    reset = values.get(SHARE_AUTO_OFFSET_RESET)
+    if isinstance(reset, str) and OFFSET_RESET.fullmatch(reset) is None:
+        raise SettingError(f"{SHARE_AUTO_OFFSET_RESET}={reset} is not earliest, latest, or by_duration: and a duration")
     for name, value in values.items():
+        if name not in _LIMITS:
+            continue
         least, largest = _LIMITS[name]
         assert isinstance(value, int)
         if value < broker[least]:
             raise SettingError(f"{name} must be greater than or equal to {least}, which is {broker[least]}")
         if value > broker[largest]:
             raise SettingError(f"{name} must be less than or equal to {largest}, which is {broker[largest]}")
-    session, heartbeat = (values.get(name, broker[f"group.{name}"]) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL))
-    if session <= heartbeat:
-        raise SettingError(f"{SESSION_TIMEOUT}={session} must be greater than {HEARTBEAT_INTERVAL}, which is {heartbeat}")
+    for session_name, heartbeat_name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL):
+        session, heartbeat = (values.get(name, broker[f"group.{name}"]) for name in (session_name, heartbeat_name))
+        if session <= heartbeat:
+            raise SettingError(f"{session_name}={session} must be greater than {heartbeat_name}, which is {heartbeat}")

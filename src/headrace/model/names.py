@@ -6,7 +6,8 @@ TOPIC_NAME_MAX = 249
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 AUDIT = "__audit"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, AUDIT})
+SHARE_GROUP_STATE = "__share_group_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT})
 # What our clients call the group of somebody who reads without one: librdkafka insists on a name, and asks for its coordinator.
 UNGROUPED = "headrace-ungrouped"
 

@@ -26,6 +26,7 @@ from headrace.wire.messages import (
     delete_groups,
     delete_records,
     delete_share_group_offsets,
+    delete_share_group_state,
     delete_topics,
     describe_acls,
     describe_client_quotas,
@@ -37,16 +38,23 @@ from headrace.wire.messages import (
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    initialize_share_group_state,
     join_group,
     leave_group,
     list_config_resources,
     list_partition_reassignments,
     offset_commit,
     offset_delete,
+    read_share_group_state,
+    read_share_group_state_summary,
+    share_acknowledge,
+    share_fetch,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
     unregister_broker,
     update_features,
+    write_share_group_state,
     write_txn_markers,
 )
 
@@ -250,6 +258,26 @@ def _write_txn_markers(
     return write_txn_markers.WriteTxnMarkersResponse(markers=tuple(markers))
 
 
+def _of_share_states(messages: Any, response: type[Any], topic: type[Any], **nothing: Any) -> Callable[[Any, ErrorCode], Any]:
+    """Of what brokers say among themselves about the state of share-partitions: an error for each."""
+
+    def refused(request: Any, error: ErrorCode) -> Any:
+        return response(
+            results=tuple(
+                topic(
+                    topic_id=asked.topic_id,
+                    partitions=tuple(
+                        messages.PartitionResult(partition=each.partition, error_code=error, **nothing)
+                        for each in asked.partitions
+                    ),
+                )
+                for asked in request.topics
+            )
+        )
+
+    return refused
+
+
 def _whole(response: type[Any], **nothing: Any) -> Callable[[Any, ErrorCode], Any]:
     """Of a reply with one error for all of it; the fields that it has to have besides are empty."""
     return lambda request, error: response(error_code=error, **nothing)
@@ -294,6 +322,44 @@ REFUSALS: Final[Mapping[int, Callable[[Any, ErrorCode], Any]]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(list_partition_reassignments.ListPartitionReassignmentsResponse, topics=()),
     ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.OFFSET_DELETE: _whole(offset_delete.OffsetDeleteResponse, topics=()),
+    ApiKey.SHARE_ACKNOWLEDGE: _whole(share_acknowledge.ShareAcknowledgeResponse, responses=(), node_endpoints=()),
+    ApiKey.SHARE_FETCH: _whole(share_fetch.ShareFetchResponse, acquisition_lock_timeout_ms=0, responses=(), node_endpoints=()),
+    ApiKey.SHARE_GROUP_HEARTBEAT: _whole(
+        share_group_heartbeat.ShareGroupHeartbeatResponse, member_epoch=0, heartbeat_interval_ms=0
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _whole(alter_share_group_offsets.AlterShareGroupOffsetsResponse, responses=()),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _whole(delete_share_group_offsets.DeleteShareGroupOffsetsResponse, responses=()),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _of_share_states(
+        initialize_share_group_state,
+        initialize_share_group_state.InitializeShareGroupStateResponse,
+        initialize_share_group_state.InitializeStateResult,
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE: _of_share_states(
+        read_share_group_state,
+        read_share_group_state.ReadShareGroupStateResponse,
+        read_share_group_state.ReadStateResult,
+        state_epoch=0,
+        start_offset=-1,
+        state_batches=(),
+    ),
+    ApiKey.WRITE_SHARE_GROUP_STATE: _of_share_states(
+        write_share_group_state,
+        write_share_group_state.WriteShareGroupStateResponse,
+        write_share_group_state.WriteStateResult,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_STATE: _of_share_states(
+        delete_share_group_state,
+        delete_share_group_state.DeleteShareGroupStateResponse,
+        delete_share_group_state.DeleteStateResult,
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _of_share_states(
+        read_share_group_state_summary,
+        read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
+        read_share_group_state_summary.ReadStateSummaryResult,
+        state_epoch=-1,
+        leader_epoch=-1,
+        start_offset=-1,
+    ),
     ApiKey.SYNC_GROUP: _whole(sync_group.SyncGroupResponse, assignment=b""),
     ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.UNREGISTER_BROKER: _whole(unregister_broker.UnregisterBrokerResponse),

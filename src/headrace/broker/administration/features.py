@@ -9,7 +9,7 @@ from typing import Final
 from headrace.model.errors import ErrorCode, RequestError
 
 # Clients choose their protocol by these levels.  None is 0, which clients of Kafka 3.7 and before do not bear (KAFKA-17492).
-LEVELS: Final = {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2}
+LEVELS: Final = {"eligible.leader.replicas.version": 1, "group.version": 1, "share.version": 1, "transaction.version": 2}
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 

@@ -18,7 +18,7 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.live_config import LiveConfig
-from headrace.model.names import AUDIT, CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
+from headrace.model.names import AUDIT, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
 from headrace.model.settings import SettingError
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
@@ -187,6 +187,12 @@ class Topics:
                 return self._internal(name, "transaction.state.log", {"min.insync.replicas": str(minimum)})
             case "__audit":
                 return self._audit()
+            case "__share_group_state":
+                prefix = "share.coordinator.state.topic"
+                minimum = min(config[f"{prefix}.min.isr"], self._replicas_at_most(f"{prefix}.replication.factor"))
+                # Not compacted: what may go is known only to the coordinator, and it sees to it.
+                kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+                return self._internal(name, prefix, {**kept, "min.insync.replicas": str(minimum)})
             case _:
                 return NewTopic(name=name)
 
@@ -211,7 +217,7 @@ class Topics:
         )
 
     def _internal(self, name: str, prefix: str, more: Mapping[str, str] | None = None) -> NewTopic:
-        assert name in (CONSUMER_OFFSETS, TRANSACTION_STATE)
+        assert name in INTERNAL_TOPICS
         config = self._config.now
         size: int = config[f"{prefix}.segment.bytes"]
         return NewTopic(

@@ -9,6 +9,7 @@ from headrace.broker.administration.topics import Topics
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.placement import partition_for
 from headrace.broker.coordinators.shards import Shards
+from headrace.broker.coordinators.share_state.coordinator import ShareStateShards
 from headrace.broker.coordinators.transactions.requests import TransactionShards
 from headrace.broker.network.dispatch import RequestContext, denied
 from headrace.broker.network.listeners import endpoint_of
@@ -17,11 +18,11 @@ from headrace.controller.image import CurrentImage
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
-from headrace.model.names import CONSUMER_OFFSETS, TRANSACTION_STATE, UNGROUPED
+from headrace.model.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, UNGROUPED
 from headrace.security.authorization.permissions import check_of
 from headrace.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE, 2: SHARE_GROUP_STATE}
 KINDS = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 FIRST_BATCHED_VERSION = 4
 # How long a freshly led shard may load, so that its clients' first requests need not come twice.
@@ -35,10 +36,11 @@ async def handle(
     topics: Topics,
     groups: GroupShards,
     transactions: TransactionShards,
+    share_states: ShareStateShards,
     settled: Settled,
     broker_id: int,
 ) -> FindCoordinatorResponse:
-    search = _Search(context, image, topics, groups, transactions, settled, broker_id)
+    search = _Search(context, image, topics, groups, transactions, share_states, settled, broker_id)
     if context.api_version >= FIRST_BATCHED_VERSION:
         coordinators = [await search.find(key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(coordinators))
@@ -61,6 +63,7 @@ class _Search:
     topics: Topics
     groups: GroupShards
     transactions: TransactionShards
+    share_states: ShareStateShards
     settled: Settled
     broker_id: int
 
@@ -74,7 +77,10 @@ class _Search:
     async def _coordinator(self, key: str, key_type: int) -> Coordinator:
         if key_type not in TOPICS:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"There is no coordinator for keys of type {key_type}.")
-        self._require_right(KINDS[key_type], key)
+        if key_type in KINDS:
+            self._require_right(KINDS[key_type], key)
+        else:
+            self.context.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
         try:
             topic = await self.topics.ensure(TOPICS[key_type])
         except RequestError as error:
@@ -86,7 +92,8 @@ class _Search:
         if leader is None or endpoint is None:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader.")
         if leader.broker_id == self.broker_id:
-            shards: Shards[Any] = self.groups if key_type == 0 else self.transactions
+            led: tuple[Shards[Any], ...] = (self.groups, self.transactions, self.share_states)
+            shards = led[key_type]
             if not shards.leads(index):
                 # The metadata knows the topic and this broker is about to take it up.
                 await self.settled()

@@ -8,6 +8,7 @@ within their limits, and all that it holds comes out of the memory that all conn
 import asyncio
 import logging
 import sys
+from collections.abc import Callable, Hashable
 from fcntl import ioctl
 from termios import FIONREAD
 from typing import TYPE_CHECKING, cast
@@ -83,6 +84,8 @@ class Connection(asyncio.BufferedProtocol):
         self._pauses = 0
         # Who asks, and from where.
         self.subject = NOBODY
+        # What is to be done when it is lost, for what outlives a request.
+        self.when_lost: dict[Hashable, Callable[[], None]] | None = None
         self.is_open = False
         self.last_active = 0.0
         self._arriving: Pace | None = None
@@ -147,6 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         # A request that is still under way keeps its bytes, as far as it needs them.
         self.share.close(self._kept_bytes)
         self._server.forget(self)
+        for end in list((self.when_lost or {}).values()):
+            end()
         for reply in replies:
             if reply.figures is not None:
                 reply.figures.given_up += 1

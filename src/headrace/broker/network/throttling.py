@@ -4,7 +4,7 @@ What brokers ask of each other is not held back: a quota for everybody must not 
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
@@ -92,6 +92,12 @@ class Throttling:
         for topic in results:
             name = self._name_of(topic.topic_id, topic.topic)
             sizes[name] = sizes.get(name, 0) + sum(len(data.records or b"") for data in topic.partitions)
+        return self.after_reading(sizes, context)
+
+    def after_reading(self, sizes: Mapping[str, int], context: "RequestContext") -> int:
+        """The throttle time in milliseconds after so many bytes of topics were read for a consumer."""
+        if not self.quotas.active:
+            return 0
         now, user, client_id = self._now(), context.principal.name, context.client_id or ""
         wait = self.quotas.on_fetched(user, client_id, sizes, now)
         return self._hold_back_for(FETCH, wait, self.quotas.on_worked(user, client_id, 0.0, now), context)

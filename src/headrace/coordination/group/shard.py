@@ -54,6 +54,15 @@ from headrace.coordination.group.requests import (
     TransactionalCommit,
 )
 from headrace.coordination.group.settings import GroupSettings
+from headrace.coordination.group.share.groups import ShareGroups
+from headrace.coordination.group.share.requests import (
+    DescribedShareGroup,
+    ForgetTopics,
+    ShareBegun,
+    ShareHeartbeat,
+    ShareHeartbeatReply,
+)
+from headrace.coordination.group.share_entries import SHARE_ENTRIES, ShareEntry, ShareTopic
 from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
@@ -81,6 +90,7 @@ class GroupShard:
             own_settings={} if own_settings is None else own_settings,
             on_rebalanced=on_rebalanced,
         )
+        self.shares = ShareGroups(self._context)
         # None while the log is replayed.
         self._serving_since_ms: int | None = None
 
@@ -95,6 +105,7 @@ class GroupShard:
         settings = self.settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        self._refuse_share_group(request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         outcome = Outcome()
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
@@ -173,6 +184,7 @@ class GroupShard:
 
     def _joined_consumer_group(self, request: ConsumerHeartbeat, outcome: Outcome, now: Moment) -> ConsumerGroup:
         """The group a heartbeat speaks to; a joining one makes or upgrades it."""
+        self._refuse_share_group(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         group = self.groups.get(request.group_id)
         if request.member_epoch != JOIN_EPOCH or isinstance(group, ConsumerGroup):
             return self._consumer_group(request.group_id)
@@ -183,10 +195,39 @@ class GroupShard:
             return ConsumerGroup(request.group_id)
         return migration.upgrade(group, self._context, outcome, now)
 
+    # --- share groups -----------------------------------------------------------------------------------------------------
+
+    def share_heartbeat(self, request: ShareHeartbeat, token: Token, now: Moment) -> Decision[ShareHeartbeatReply]:
+        if request.group_id in self.groups:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
+        return self.shares.heartbeat(request, token, now)
+
+    def note_begun(self, request: ShareBegun, token: Token, now: Moment) -> Decision[None]:
+        return self.shares.note_begun(request, token, now)
+
+    def forget_share_topics(self, request: ForgetTopics, token: Token, now: Moment) -> Decision[None]:
+        return self.shares.forget_topics(request, token, now)
+
+    def next_state_epoch(self, group_id: str, token: Token, now: Moment) -> Decision[int]:
+        return self.shares.next_state_epoch(group_id, token, now)
+
+    def describe_share(self, group_id: str) -> DescribedShareGroup:
+        return self.shares.describe(group_id)
+
+    def topics_of_share_group(self, group_id: str) -> Mapping[UUID, ShareTopic] | None:
+        """What a share group has begun to work on; None where there is no such group."""
+        group = self.shares.groups.get(group_id)
+        return None if group is None else group.topics
+
+    def _refuse_share_group(self, group_id: str, code: ErrorCode) -> None:
+        if group_id in self.shares.groups:
+            raise RequestError(code, f"Group {group_id} is a share group.")
+
     # --- offsets ----------------------------------------------------------------------------------------------------------
 
     def commit(self, request: Commit, token: Token, now: Moment) -> Decision[PartitionErrors]:
         """The reply is an error code for each offset."""
+        self._refuse_share_group(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             offsets.check_consumer_commit(group, request, self._context.topics)
@@ -200,6 +241,7 @@ class GroupShard:
 
     def commit_transactional(self, request: TransactionalCommit, token: Token, now: Moment) -> Decision[PartitionErrors]:
         """The reply is an error code for each offset."""
+        self._refuse_share_group(request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             offsets.check_consumer_commit(group, request, self._context.topics)
@@ -250,7 +292,8 @@ class GroupShard:
 
     def list_groups(self, states: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[ListedGroup]:
         states, kinds = list(states), list(kinds)
-        listed = (describe.listed(group) for group in self.groups.values())
+        listed = [describe.listed(group) for group in self.groups.values()]
+        listed += [ListedGroup(group.group_id, "share", group.state, "share") for group in self.shares.groups.values()]
         return [group for group in listed if describe.is_listed(group, states, kinds)]
 
     def describe_classic(self, group_id: str, *, tells_error: bool = True) -> DescribedClassicGroup:
@@ -268,6 +311,8 @@ class GroupShard:
         return describe.described_consumer(group, self.settings.consumer_assignors[0], self._context.topics)
 
     def delete_group(self, group_id: str, token: Token, now: Moment) -> Decision[ErrorCode]:
+        if group_id in self.shares.groups:
+            return self.shares.delete(group_id, token, now)
         outcome = Outcome()
         group = self.groups.get(group_id)
         if group is None:
@@ -291,6 +336,7 @@ class GroupShard:
         outcome = Outcome()
         if gone:
             outcome.write_all(self.offsets.tombstones_of_topics(gone))
+            outcome.write_all(self.shares.on_topics_gone(gone))
         return outcome.decision()
 
     # --- time -------------------------------------------------------------------------------------------------------------
@@ -306,8 +352,11 @@ class GroupShard:
             return outcome.decision()
         key = due.key
         group = self.groups.get(key.group_id)
+        share_group = self.shares.groups.get(key.group_id)
         if key.kind is Timer.EXPIRY:
             self._expire_offsets(outcome, now)
+        elif share_group is not None:
+            self.shares.on_session_over(share_group, key.member_id, outcome, now)
         elif isinstance(group, ConsumerGroup):
             consumer_protocol.on_deadline(group, key, due.detail, self._context, outcome, now)
         elif group is not None:
@@ -355,13 +404,17 @@ class GroupShard:
             if len(group.members) > self.settings.max_size:
                 # The limit was lowered meanwhile: members commit, join again, and those above it are refused.
                 rebalance.prepare(group, self._context, outcome, now)
+        self.shares.on_loaded(now)
         self._set_expiry(now)
         return outcome.decision()
 
-    def replay(self, entry: Entry, offset: int, producer: ProducerIdentity | None = None) -> None:
+    def replay(self, entry: Entry | ShareEntry, offset: int, producer: ProducerIdentity | None = None) -> None:
         if isinstance(entry, OffsetEntry):
             # Nearly all entries are offsets, and a start waits for every one of them.
             self._replay_offset(entry, offset, producer)
+            return
+        if isinstance(entry, SHARE_ENTRIES):
+            self.shares.replay(entry)
             return
         match entry:
             case ClassicGroupEntry():

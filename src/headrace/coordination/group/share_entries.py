@@ -78,3 +78,12 @@ class ShareTopicsEntry:
 ShareEntry = (
     ShareGroupEpochEntry | ShareMemberEntry | ShareTargetEpochEntry | ShareTargetEntry | ShareAssignmentEntry | ShareTopicsEntry
 )
+
+SHARE_ENTRIES = (
+    ShareGroupEpochEntry,
+    ShareMemberEntry,
+    ShareTargetEpochEntry,
+    ShareTargetEntry,
+    ShareAssignmentEntry,
+    ShareTopicsEntry,
+)

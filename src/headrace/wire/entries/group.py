@@ -175,6 +175,57 @@ class ConsumerGroupRegularExpressionValue:
     timestamp: Annotated[int, int64]
 
 
+# --- share groups -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMemberMetadataValue:
+    layout: ClassVar[Layout] = _FLEXIBLE
+    rack_id: Annotated[str | None, string]
+    client_id: Annotated[str, string]
+    client_host: Annotated[str, string]
+    subscribed_topic_names: Annotated[tuple[str, ...], array(string)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMetadataValue:
+    layout: ClassVar[Layout] = _FLEXIBLE
+    epoch: Annotated[int, int32]
+    metadata_hash: Annotated[int, int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupCurrentMemberAssignmentValue:
+    layout: ClassVar[Layout] = _FLEXIBLE
+    member_epoch: Annotated[int, int32]
+    previous_member_epoch: Annotated[int, int32]
+    state: Annotated[int, int8]
+    assigned_partitions: Annotated[tuple[TargetTopicPartitions, ...], array(TargetTopicPartitions)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartitionsInfo:
+    topic_id: Annotated[UUID, uuid]
+    topic_name: Annotated[str, string]
+    partitions: Annotated[tuple[int, ...], array(int32)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    topic_id: Annotated[UUID, uuid]
+    topic_name: Annotated[str, string]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupStatePartitionMetadataValue:
+    """The topics of which share coordinators keep how far the group is.  We write only what has begun."""
+
+    layout: ClassVar[Layout] = _FLEXIBLE
+    initializing_topics: Annotated[tuple[TopicPartitionsInfo, ...], array(TopicPartitionsInfo)] = ()
+    initialized_topics: Annotated[tuple[TopicPartitionsInfo, ...], array(TopicPartitionsInfo)]
+    deleting_topics: Annotated[tuple[TopicInfo, ...], array(TopicInfo)] = ()
+
+
 # --- kinds ------------------------------------------------------------------------------------------------------------------
 
 LEGACY_OFFSET_COMMIT = 0
@@ -186,6 +237,12 @@ CONSUMER_GROUP_MEMBER_METADATA = 5
 CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = 6
 CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = 7
 CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = 8
+SHARE_GROUP_MEMBER_METADATA = 10
+SHARE_GROUP_METADATA = 11
+SHARE_GROUP_TARGET_ASSIGNMENT_METADATA = 12
+SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER = 13
+SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT = 14
+SHARE_GROUP_STATE_PARTITION_METADATA = 15
 CONSUMER_GROUP_REGULAR_EXPRESSION = 16
 
 # The class of each kind's key and of its value.  Values of kind 4 are no longer written and their content no longer read.
@@ -200,6 +257,12 @@ KINDS: dict[int, tuple[type[Any], type[Any] | None]] = {
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: (MemberKey, ConsumerGroupTargetAssignmentMemberValue),
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: (MemberKey, ConsumerGroupCurrentMemberAssignmentValue),
     CONSUMER_GROUP_REGULAR_EXPRESSION: (RegularExpressionKey, ConsumerGroupRegularExpressionValue),
+    SHARE_GROUP_MEMBER_METADATA: (MemberKey, ShareGroupMemberMetadataValue),
+    SHARE_GROUP_METADATA: (GroupKey, ShareGroupMetadataValue),
+    SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: (GroupKey, ConsumerGroupTargetAssignmentMetadataValue),
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: (MemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: (MemberKey, ShareGroupCurrentMemberAssignmentValue),
+    SHARE_GROUP_STATE_PARTITION_METADATA: (GroupKey, ShareGroupStatePartitionMetadataValue),
 }
 
 

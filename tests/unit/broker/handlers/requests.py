@@ -13,6 +13,7 @@ class FakeConnection:
 
     listener = "PLAINTEXT"
     client_host = "127.0.0.1"
+    when_lost: Any = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
         self.subject = Subject(principal, address=self.client_host)

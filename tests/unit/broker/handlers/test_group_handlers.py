@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.groups.entries import GroupEntryCodec
@@ -43,6 +44,7 @@ from tests.unit.broker.test_coordinator_shards import ListLog
 
 CONTEXT = context_of(DescribeGroupsRequest, 6)
 ELSEWHERE = "elsewhere"
+UNTOUCHED: Any = None
 
 
 def run(story: Callable[[GroupShards], Awaitable[None]]) -> None:
@@ -75,7 +77,7 @@ def test_groups_are_deleted_each_with_its_own_outcome_in_the_order_of_asking() -
     async def story(groups: GroupShards) -> None:
         await commit(groups, "a")
         names = ("nobody", "a", ELSEWHERE, "a")
-        reply = await delete_groups.handle(DeleteGroupsRequest(groups_names=names), CONTEXT, groups)
+        reply = await delete_groups.handle(DeleteGroupsRequest(groups_names=names), CONTEXT, groups, share_states=UNTOUCHED)
 
         assert [(result.group_id, result.error_code) for result in reply.results] == [
             ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),

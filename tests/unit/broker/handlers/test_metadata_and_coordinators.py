@@ -75,6 +75,7 @@ def found(topics: Any, key_type: int, image: ClusterImage) -> tuple[ErrorCode, i
             topics,
             groups=UNTOUCHED,
             transactions=UNTOUCHED,
+            share_states=UNTOUCHED,
             settled=UNTOUCHED,
             broker_id=1,
         )

@@ -160,13 +160,13 @@ def test_who_is_not_heard_of_in_time_is_gone() -> None:
 
 
 def test_a_loaded_member_has_a_full_session_to_be_heard_of() -> None:
-    desk = Desk()
+    desk = Desk(share_session_timeout_ms=50_000)
     desk.working("ann")
     groups = desk.reloaded()
 
     groups.on_loaded(desk.now)
 
-    assert desk.context.timers.next_deadline() == desk.now.after_ms(45_000)
+    assert desk.context.timers.next_deadline() == desk.now.after_ms(50_000)
 
 
 def test_a_change_of_topics_reaches_everybody_that_wants_them() -> None:
@@ -211,6 +211,10 @@ def test_a_deleted_topic_is_forgotten() -> None:
 )
 def test_what_makes_no_sense_is_refused(more: dict[str, Any], code: ErrorCode) -> None:
     assert refusal(Desk().beat, **more) is code
+
+
+def test_members_are_told_how_often_to_be_heard_of() -> None:
+    assert Desk(share_heartbeat_interval_ms=7_000).beat().heartbeat_interval_ms == 7_000
 
 
 def test_a_group_has_so_many_members_at_most() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from headrace.broker.coordinators.groups import offset_bytes
+from headrace.broker.coordinators.groups.share_entries import SHARE_DECODERS, encode_share
 from headrace.coordination.group.entries import (
     AssignmentEntry,
     AssignmentValue,
@@ -29,6 +30,7 @@ from headrace.coordination.group.entries import (
     TargetEpochEntry,
     TargetEpochValue,
 )
+from headrace.coordination.group.share_entries import SHARE_ENTRIES, ShareEntry
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.codec import encode_versioned
 from headrace.wire.entries import group as wire
@@ -40,7 +42,9 @@ class GroupEntryCodec:
     def __init__(self) -> None:
         self._offsets = offset_bytes.OffsetReader()
 
-    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+    def encode(self, entry: Entry | ShareEntry) -> tuple[bytes, bytes | None]:
+        if isinstance(entry, SHARE_ENTRIES):
+            return encode_share(entry)
         match entry:
             case OffsetEntry(value=value):
                 return offset_bytes.write_key(entry), None if value is None else _offset_bytes(value)
@@ -61,7 +65,7 @@ class GroupEntryCodec:
             case MemberEntry() | TargetEntry() | AssignmentEntry():
                 return _encode_of_member(entry)
 
-    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+    def decode(self, key: bytes, value: bytes | None) -> Entry | ShareEntry | None:
         offset = self._offsets.read(key, value)
         if offset is not None:
             return offset
@@ -69,7 +73,7 @@ class GroupEntryCodec:
         if read is None:
             return None
         kind, key_read, value_read = read
-        entry: Entry = _DECODERS[kind](key_read, value_read)
+        entry: Entry | ShareEntry = _DECODERS[kind](key_read, value_read)
         return entry
 
 
@@ -322,4 +326,5 @@ _DECODERS: dict[int, Any] = {
     wire.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: _target_entry,
     wire.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: _assignment_entry,
     wire.CONSUMER_GROUP_REGULAR_EXPRESSION: _regex_entry,
+    **SHARE_DECODERS,
 }

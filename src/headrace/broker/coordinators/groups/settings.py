@@ -6,7 +6,14 @@ from typing import Any
 
 from headrace.coordination.group.settings import GroupSettings, MigrationPolicy
 from headrace.model.broker_settings import BrokerConfig
-from headrace.model.group_settings import ASSIGNMENT_INTERVAL, GROUP_SETTINGS, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from headrace.model.group_settings import (
+    ASSIGNMENT_INTERVAL,
+    GROUP_SETTINGS,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
+)
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -22,6 +29,9 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
         migration_policy=MigrationPolicy(config["group.consumer.migration.policy"]),
+        share_session_timeout_ms=config["group.share.session.timeout.ms"],
+        share_heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
+        share_max_size=config["group.share.max.size"],
         offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
         offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
         offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
@@ -32,6 +42,8 @@ _FIELDS = {
     SESSION_TIMEOUT: "consumer_session_timeout_ms",
     HEARTBEAT_INTERVAL: "consumer_heartbeat_interval_ms",
     ASSIGNMENT_INTERVAL: "consumer_assignment_interval_ms",
+    SHARE_SESSION_TIMEOUT: "share_session_timeout_ms",
+    SHARE_HEARTBEAT_INTERVAL: "share_heartbeat_interval_ms",
 }
 
 

@@ -1,0 +1,90 @@
+"""Reads for a share group: what the log has from the first free record on, and which of it is the member's from now on."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.reading import is_warm, warm_up
+from headrace.broker.sharing.led import LedSharePartition
+from headrace.coordination.share.partition import Acquired, LogBatch, Wish
+from headrace.host.disk import Disk
+from headrace.model.errors import RequestError, StorageError
+from headrace.records.batch import iterate_batches
+from headrace.records.control import read_marker
+
+
+class Delivery(NamedTuple):
+    """Batches as they lie in the log, and the records among them that are the member's."""
+
+    records: bytes
+    acquired: tuple[Acquired, ...]
+
+    @property
+    def record_count(self) -> int:
+        return sum(each.end - each.first for each in self.acquired)
+
+
+NOTHING = Delivery(b"", ())
+
+
+async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk, is_wanted: Callable[[], bool]) -> Delivery:
+    """What the member gets of one partition, if it is still wanted by the time it is known.  Raises RequestError."""
+    share = await led.loaded()
+    partition = led.partition
+    if not share.can_acquire():
+        return NOTHING
+    offset = share.next_fetch_offset()
+    if not is_warm(partition, offset):
+        await warm_up(asyncio.get_running_loop(), disk, partition, offset, max_bytes)
+        offset = share.next_fetch_offset()  # somebody may have been quicker
+    partition.require_leader()
+    if led.is_over or not is_wanted() or not share.can_acquire():
+        return NOTHING
+    committed_only = led.settings.committed_only
+    up_to = partition.readable_to(committed_only=committed_only)
+    if offset >= up_to:
+        return NOTHING
+    try:
+        read = partition.log.read(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=True)
+    except StorageError as error:
+        raise RequestError(partition.on_failed_read(error)) from error
+    data = bytes(read.data)
+    batches = list(_batches(partition, data, committed_only))
+    acquired = led.acquire(share, wish, batches)
+    return Delivery(_needed(data, acquired), acquired)
+
+
+def _batches(partition: Partition, data: bytes, committed_only: bool) -> Iterator[LogBatch]:
+    """For who wants only what is committed, batches of aborted transactions are delivered to nobody."""
+    batches = list(iterate_batches(data))
+    begun: deque[tuple[int, int]] = deque()
+    if committed_only and batches:
+        start, end = batches[0][0].base_offset, batches[-1][0].next_offset
+        begun.extend(sorted((each.first_offset, each.producer_id) for each in partition.log.aborted_transactions(start, end)))
+    aborting: set[int] = set()
+    for header, batch in batches:
+        while begun and begun[0][0] < header.next_offset:
+            aborting.add(begun.popleft()[1])
+        if header.is_control:
+            marker = read_marker(batch)
+            if marker is not None and not marker.committed:
+                aborting.discard(header.producer_id)
+            yield LogBatch(header.base_offset, header.next_offset, False)
+            continue
+        is_aborted = header.is_transactional and header.producer_id in aborting
+        yield LogBatch(header.base_offset, header.next_offset, not is_aborted)
+
+
+def _needed(data: bytes, acquired: Iterable[Acquired]) -> bytes:
+    """Without batches of which the member has nothing."""
+    ends = iter([(each.first, each.end) for each in acquired])
+    first, end = next(ends, (0, 0))
+    needed = []
+    for header, batch in iterate_batches(data):
+        while end and end <= header.base_offset:
+            first, end = next(ends, (0, 0))
+        if first < header.next_offset and header.base_offset < end:
+            needed.append(batch)
+    return b"".join(needed)

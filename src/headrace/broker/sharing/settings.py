@@ -1,0 +1,62 @@
+"""What share groups' settings say of the partitions that they work on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.controller.image import CurrentImage
+from headrace.coordination.share.partition import ShareLimits
+from headrace.model.broker_settings import BrokerConfig
+from headrace.model.group_settings import (
+    SHARE_AUTO_OFFSET_RESET,
+    SHARE_DELIVERY_COUNT_LIMIT,
+    SHARE_GROUP_SETTINGS,
+    SHARE_ISOLATION_LEVEL,
+    SHARE_LOCK_DURATION,
+    SHARE_RECORD_LOCKS,
+    SHARE_RENEWAL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSettings:
+    limits: ShareLimits
+    offset_reset: str
+    committed_only: bool
+
+
+SettingsOf = Callable[[str], ShareSettings]
+
+
+class ShareSettingsView:
+    """The settings of each group, as they are now."""
+
+    def __init__(self, config: BrokerConfig, image: CurrentImage) -> None:
+        self._config = config
+        self._image = image
+        self._of_all = self._settings({})
+        # Of groups with settings of their own, the last that was made, and of which texts.
+        self._made: tuple[Mapping[str, str], ShareSettings] = ({}, self._of_all)
+
+    def __call__(self, group_id: str) -> ShareSettings:
+        texts = self._image().group_configs.get(group_id)
+        if texts is None:
+            return self._of_all
+        if self._made[0] is not texts:
+            self._made = texts, self._settings(texts)
+        return self._made[1]
+
+    def _settings(self, texts: Mapping[str, str]) -> ShareSettings:
+        known = {name: text for name, text in texts.items() if name in SHARE_GROUP_SETTINGS}
+        own: dict[str, Any] = {name: SHARE_GROUP_SETTINGS[name].parse(text) for name, text in known.items()}
+        config = self._config
+        return ShareSettings(
+            limits=ShareLimits(
+                lock_duration_ms=own.get(SHARE_LOCK_DURATION, config["group.share.record.lock.duration.ms"]),
+                delivery_count_limit=own.get(SHARE_DELIVERY_COUNT_LIMIT, config["group.share.delivery.count.limit"]),
+                max_record_locks=own.get(SHARE_RECORD_LOCKS, config["group.share.partition.max.record.locks"]),
+                renewal_enabled=own.get(SHARE_RENEWAL, True),
+            ),
+            offset_reset=own.get(SHARE_AUTO_OFFSET_RESET, "latest"),
+            committed_only=own.get(SHARE_ISOLATION_LEVEL, "read_uncommitted") == "read_committed",
+        )

@@ -1,0 +1,29 @@
+"""What members say of records, from the form it has on the wire; nonsense is refused before anybody hears of it."""
+
+from collections.abc import Iterable
+
+from headrace.coordination.share.delivery import AcknowledgeType
+from headrace.coordination.share.partition import Acknowledgement
+from headrace.model.errors import ErrorCode, RequestError
+from headrace.wire.messages.share_fetch import AcknowledgementBatch
+
+RENEWING_FROM = 2
+KINDS = {kind.value: kind for kind in AcknowledgeType}
+
+
+def words_of(batches: Iterable[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement]:
+    """Raises RequestError where ranges are empty, out of order, or do not fit what is said of them."""
+    words: list[Acknowledgement] = []
+    behind = -1
+    for batch in batches:
+        first, end = batch.first_offset, batch.last_offset + 1
+        types = batch.acknowledge_types
+        if first >= end or first < behind or first < 0:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Ranges of records must be in order and must not overlap.")
+        if len(types) not in (1, end - first):
+            raise RequestError(ErrorCode.INVALID_REQUEST, "A range of records has one acknowledge type, or one for each record.")
+        if any(kind not in KINDS or (kind == AcknowledgeType.RENEW and not may_renew) for kind in types):
+            raise RequestError(ErrorCode.INVALID_REQUEST, "There is no such acknowledge type in this request.")
+        words.append(Acknowledgement(first, end, tuple(KINDS[kind] for kind in types)))
+        behind = end
+    return words
