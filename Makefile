@@ -73,9 +73,10 @@ bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEE
 compat-java: $(STAMPS)/test ## The official Java client and Kafka's tools, and its dump tool on our segment files (needs Maven and a JDK)
 	@$(BIN)/python -m tests.compat.java $(ARGS)
 
-compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics, and signed in (needs Go, and its module proxy once)
-	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers . && go build -o $(CURDIR)/.cache/compat-go/secured ./secured
-	@$(BIN)/python -m pytest tests/compat/test_compacted.py tests/compat/security/test_franz_go.py $(ARGS)
+compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics, signed in, and in share groups (needs Go, and its module proxy once)
+	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers . && \
+		for each in secured sharing; do go build -o $(CURDIR)/.cache/compat-go/$$each ./$$each || exit 1; done
+	@$(BIN)/python -m pytest tests/compat/test_compacted.py tests/compat/security/test_franz_go.py tests/compat/test_share_groups_franz_go.py $(ARGS)
 
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
 	@$(BIN)/headrace demo $(ARGS)

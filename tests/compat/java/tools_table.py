@@ -37,6 +37,7 @@ TOOLS = {
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
@@ -49,12 +50,14 @@ TOOLS = {
     "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
     "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 
 FILES = {
@@ -166,8 +169,52 @@ GROUPS = (
     case("groups --list", 0, "GROUP +TYPE +PROTOCOL", "verified +Classic +consumer"),
     case("groups --list --consumer", 0, "verified"),
     case("groups --list --group-type classic", 0, "verified"),
-    case("share-groups --list", 0),
     case("streams-groups --list", 0),
+)
+
+BEGIN_AGAIN = "share-groups --reset-offsets --group workers --topic jobs --to-earliest"
+SHARE_GROUPS = (
+    case("topics --create --topic jobs --partitions 1 --replication-factor 1", 0, "Created"),
+    case(
+        "configs --entity-type groups --entity-name workers --alter --add-config share.auto.offset.reset=earliest", 0, "Completed"
+    ),
+    case("console-producer --topic jobs", 0, given="one\ntwo\nthree\n"),
+    case(
+        "console-share-consumer --topic jobs --group workers --max-messages 3 --timeout-ms 30000",
+        0,
+        "^one$",
+        "^three$",
+        "Processed a total of 3 messages",
+    ),
+    case("share-groups --list", 0, "^workers"),
+    case("share-groups --list --state", 0, "GROUP +STATE", "workers +Empty"),
+    case("share-groups --describe --group workers", 0, "START-OFFSET +LAG", "workers +jobs +0 +3 +0"),
+    case("share-groups --describe --group workers --offsets --verbose", 0, "workers +jobs +0 +0 +3 +0"),
+    case("share-groups --describe --group workers --state", 0, r"workers .*\(1\) +Empty +0"),
+    case("share-groups --describe --group workers --members", 0, "'workers' has no active members"),
+    case("share-groups --describe --group nothing", 0, "GroupIdNotFoundException: .*roup nothing not found"),
+    case(f"{BEGIN_AGAIN} --dry-run", 0, "workers +jobs +0 +0"),
+    case(f"{BEGIN_AGAIN} --execute", 0, "workers +jobs +0 +0"),
+    case("share-groups --describe --group workers", 0, "workers +jobs +0 +0 +3"),
+    case(
+        "verifiable-share-consumer --topic jobs --group-id workers --max-messages 3",
+        0,
+        '"records_consumed","count":3',
+        '"offsets_acknowledged","count":3.*"success":true',
+    ),
+    case(f"{BEGIN_AGAIN} --execute", 0, "workers +jobs +0 +0"),
+    case("share-consumer-perf-test --topic jobs --group workers --num-records 3 --timeout 30000", 0, ", 3, [0-9]+$"),
+    case("groups --list --group-type share", 0, "workers +Share +share"),
+    case("share-groups --delete-offsets --group workers --topic jobs", 0, "jobs +Successful"),
+    case("share-groups --delete --group workers", 0, r"\('workers'\) was successful"),
+    case("share-groups --delete --group nothing", 0, "Group 'nothing' is not a share group"),
+    case("configs --entity-type groups --entity-name workers --alter --add-config share.isolation.level=none", 1, "Invalid"),
+    case(
+        "configs --entity-type groups --entity-name workers --alter --add-config share.delivery.count.limit=99",
+        1,
+        "group.share.max.delivery.count.limit",
+    ),
+    case("configs --entity-type groups --entity-name workers --alter --delete-config share.auto.offset.reset", 0, "Completed"),
 )
 
 GROUP = "configs --entity-type groups --entity-name readers"
@@ -330,4 +377,4 @@ TRANSACTIONS = (
     case("topics --delete --topic alpha", 0),
 )
 
-CASES = TOPICS + RECORDS + GROUPS + SETTINGS_OF_GROUPS + SETTINGS + LOGGERS + CLUSTER + PARTITIONS + TRANSACTIONS
+CASES = TOPICS + RECORDS + GROUPS + SHARE_GROUPS + SETTINGS_OF_GROUPS + SETTINGS + LOGGERS + CLUSTER + PARTITIONS + TRANSACTIONS

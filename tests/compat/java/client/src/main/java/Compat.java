@@ -63,6 +63,14 @@ public final class Compat {
         compat.tell("consume, transform, produce in transactions", coordination::transform);
         compat.tell("a second producer fences the first", coordination::fence);
         compat.tell("an open transaction is seen and ended by force", coordination::administerTransactions);
+        Shares shares = new Shares(arguments[0]);
+        compat.tell("a share consumer accepts what it polled with its next poll", shares::implicit);
+        compat.tell("released records come again, rejected ones do not, and deliveries are counted", shares::explicit);
+        compat.tell("two share consumers part the records of one partition", shares::together);
+        compat.tell("a lock that is renewed does not run out", shares::renew);
+        compat.tell("with read_committed a share consumer gets what was committed alone", shares::committed);
+        compat.tell("no more records than asked for come where that is meant strictly", shares::strictly);
+        compat.tell("share groups are administered", shares::administer);
         System.exit(compat.failures == 0 ? 0 : 1);
     }
 
