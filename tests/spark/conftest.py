@@ -20,12 +20,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
+from tests.spark.interrupted import forget_calls_under_way
 from tests.spark.java_archive import SHORT_LIVED, java_options
 from tests.spark.pipelines import Pipelines
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 HERE = Path(__file__).parent
+# The first test waits for a Java that starts and compiles itself while four other workers want the same two cores.
+SECONDS_MAX = 300
 
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
@@ -38,10 +41,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     own_process = item.get_closest_marker("spark_processes") is not None
     item.add_marker(pytest.mark.spark)
     item.add_marker(pytest.mark.xdist_group("spark-processes" if own_process else "spark"))
-    # The first query compiles what it runs, twenty seconds alone and minutes beside others; a test that is interrupted leaves the
-    # gateway to Java out of step, and every test after it fails.
     if item.get_closest_marker("timeout") is None:
-        item.add_marker(pytest.mark.timeout(420))
+        item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Iterator[Any]:
+    """A test that is cut short must not take all later ones with it."""
+    if call.excinfo is not None and not isinstance(call.excinfo.value, Exception):
+        forget_calls_under_way()
+    return (yield)
 
 
 @pytest.fixture(scope="session")
