@@ -22,14 +22,14 @@ def end_it(number: int, frame: FrameType | None) -> None:
 
 def test_the_call_after_one_that_was_cut_short_has_its_own_answer(spark: SparkSession) -> None:
     java: Any = spark.sparkContext._jvm
-    sleep = java.java.lang.Thread.sleep
+    park = java.java.util.concurrent.locks.LockSupport.parkNanos
     before = signal.signal(signal.SIGUSR1, end_it)
     clock = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1))
     try:
         clock.start()
         # The exception, as a failed test's, is kept, and with it the frames that know the connection.
         with pytest.raises(TimeIsUp) as kept:
-            sleep(1_000)
+            park(1_000_000_000)
     finally:
         clock.join()
         signal.signal(signal.SIGUSR1, before)
