@@ -36,7 +36,7 @@ test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node $(STAMPS)/c
 	@$(PYTEST) -rR $(ARGS)
 
 check: lint ## Format, lint, types, architecture and the quicker unit tests, in a minute
-	@$(BIN)/python -m pytest -n 3 tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
 
 # What measures its own time is left out: a tracer makes everything slower.
 coverage: $(STAMPS)/test ## How much of the source the quicker unit tests reach: fails below the floor in pyproject.toml, and raises it

@@ -4,7 +4,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.source_tree import SOURCE, modules, name_of, tree_of
+from tests.support.source_tree import SOURCE, in_one_worker, modules, name_of, tree_of
+
+pytestmark = in_one_worker
 
 DECISIONS = {"replication", "controller", "coordination"}
 NODE = {"model", "host", "metrics", "records", "wire", "log", "metadata", "security", "broker", *DECISIONS}

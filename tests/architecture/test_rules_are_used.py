@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.source_tree import SOURCE, modules, tree_of
+from tests.support.source_tree import SOURCE, in_one_worker, modules, tree_of
+
+pytestmark = in_one_worker
 
 DECISIONS = ("replication", "controller", "coordination", "security")
 

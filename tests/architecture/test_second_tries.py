@@ -56,10 +56,8 @@ def run(directory: Path, workers: int, *, of_processes: int = 0, of_others: int 
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-def test_three_second_tries_are_listed_with_their_reasons_and_the_run_passes(tmp_path: Path, workers: int) -> None:
-    done = run(tmp_path, workers, of_processes=3)
+def test_three_second_tries_are_listed_with_their_reasons_and_the_run_passes(tmp_path: Path) -> None:
+    done = run(tmp_path, workers=2, of_processes=3)
 
     assert done.returncode == 0, done.stdout
     for number in range(3):
@@ -68,10 +66,8 @@ def test_three_second_tries_are_listed_with_their_reasons_and_the_run_passes(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_fourth_second_try_fails_the_run_though_every_test_passed(tmp_path: Path, workers: int) -> None:
-    done = run(tmp_path, workers, of_processes=4)
+def test_a_fourth_second_try_fails_the_run_though_every_test_passed(tmp_path: Path) -> None:
+    done = run(tmp_path, workers=2, of_processes=4)
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "FAILED: 4 tests were tried again, and 3 is the limit" in done.stdout
@@ -79,9 +75,8 @@ def test_a_fourth_second_try_fails_the_run_though_every_test_passed(tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_test_without_processes_has_no_second_try(tmp_path: Path) -> None:
-    done = run(tmp_path, 0, of_others=1)
+    done = run(tmp_path, workers=0, of_others=1)
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "1 failed" in done.stdout

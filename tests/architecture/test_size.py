@@ -3,7 +3,9 @@
 import ast
 from collections import Counter
 
-from tests.support.source_tree import ROOT, SOURCE, modules, name_of, tree_of
+from tests.support.source_tree import ROOT, SOURCE, in_one_worker, modules, name_of, tree_of
+
+pytestmark = in_one_worker
 
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70

@@ -5,7 +5,9 @@ from typing import TypeGuard
 
 import pytest
 
-from tests.support.source_tree import SOURCE, modules, name_of, tree_of
+from tests.support.source_tree import SOURCE, in_one_worker, modules, name_of, tree_of
+
+pytestmark = in_one_worker
 
 MAKERS = {"create_task", "ensure_future", "TaskGroup"}
 

@@ -4,8 +4,13 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
+
+# Of a test: one of the workers parses all modules, instead of each.
+in_one_worker = pytest.mark.xdist_group("source-tree")
 
 
 @cache
