@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def work(bootstrap: str, count: int) -> list[str]:
-    command = [PROGRAM, bootstrap, "workers", "jobs", str(count)]
+    command = [str(PROGRAM), bootstrap, "workers", "jobs", str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     seen: list[str] = json.loads(done.stdout)

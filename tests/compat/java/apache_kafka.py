@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from headrace.host.certificates import DevelopmentAuthority
 from tests.compat.security.stage import USERS, Stage, let_ann_in
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer
+from tests.support.waiting import until
 
 LISTENERS = ("SASL_SSL", "SASL_PLAINTEXT", "SSL")
 HEAP = "-Xmx512m"
@@ -109,13 +109,13 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_S_MAX
-    while time.monotonic() < deadline:
+    def listens() -> bool:
         if process.poll() is not None:
             raise SystemExit("Apache Kafka did not start; its log is kafka.log")
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
-            return
         except OSError:
-            time.sleep(0.2)
-    raise SystemExit("Apache Kafka does not listen")
+            return False
+        return True
+
+    until(listens, "Apache Kafka listens", START_S_MAX, every_s=0.2)
