@@ -56,6 +56,8 @@ class Connection(asyncio.BufferedProtocol):
     sign_in: "SignIn | None" = None
     # The client's library and its version, where it says so.
     software = ""
+    # What is to be done when it is lost, for what outlives a request.
+    when_lost: dict[Hashable, Callable[[], None]] | None = None
 
     def __init__(self, server: "Server", listener: str = PLAINTEXT) -> None:
         self._server = server
@@ -84,8 +86,6 @@ class Connection(asyncio.BufferedProtocol):
         self._pauses = 0
         # Who asks, and from where.
         self.subject = NOBODY
-        # What is to be done when it is lost, for what outlives a request.
-        self.when_lost: dict[Hashable, Callable[[], None]] | None = None
         self.is_open = False
         self.last_active = 0.0
         self._arriving: Pace | None = None
