@@ -50,8 +50,8 @@ _SETTINGS_OPENING = """# Settings
 Names are Kafka's where Kafka has the setting; those that begin with `headrace.` are our own. A broker's settings come
 from its defaults, then a TOML file (`headrace serve --config FILE.toml`), then `HEADRACE_*` environment variables,
 then flags (`--set NAME=VALUE`, and `--data`, `--memory`, `--listen`, `--advertise`, `--flush` for the common ones):
-the later one wins. A name or a value that is wrong stops the start with a sentence that says which one it is and
-where it stands.
+later sources override earlier ones. An invalid name or value aborts startup with an error that names the setting and
+its source.
 
 ```toml
 # headrace.toml
@@ -64,7 +64,7 @@ listeners = "0.0.0.0:9092"
 flush = "ack"
 ```
 
-## Of the broker
+## Broker settings
 
 *Run time* says whether `AlterConfigs` changes it in a running broker.
 
@@ -72,7 +72,7 @@ flush = "ack"
 |---|---|---|---|---|---|"""
 
 _TOPIC_OPENING = """
-## Of a topic
+## Topic settings
 
 Given when a topic is created (`headrace topic create NAME --config NAME=VALUE`, or any Kafka client) and changed at run time
 (`headrace topic alter`). A topic that does not set one takes the broker's, named in the column *broker's default*.

@@ -14,8 +14,8 @@ OPENING = """# The command line
 `headrace --help` and `headrace COMMAND --help` show the same. All commands but `serve` and `log` are clients over the
 wire: they take `--bootstrap HOST:PORT` (or `HEADRACE_BOOTSTRAP`; the default is `127.0.0.1:9092`), `--profile NAME` (or
 `HEADRACE_PROFILE`, see [security](security.md)), and `--property NAME=VALUE` for any property of librdkafka. Results go to standard output, remarks to standard error. Exit
-codes: 0 it worked, 1 it failed, 2 it was asked for wrongly. `headrace --install-completion` teaches the shell to
-complete commands, options and topic names.
+codes: 0 success, 1 failure, 2 usage error. `headrace --install-completion` installs shell completion for
+commands, options and topic names.
 """
 
 

@@ -2,7 +2,7 @@
 
 Every command lives in a module of its own and is loaded when it is asked for: `headrace topic list` does not pay for Spark.
 A person sees one sentence and what to do next, never a traceback (unless HEADRACE_DEBUG is set).
-Exit codes: 0 it worked, 1 it failed, 2 it was asked for wrongly.
+Exit codes: 0 success, 1 failure, 2 usage error.
 """
 
 import os

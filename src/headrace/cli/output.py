@@ -72,7 +72,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{question} Say --yes to do it without being asked.")
+        raise typer.BadParameter(f"{question} Pass --yes to skip the confirmation.")
     typer.confirm(question, abort=True)
 
 

@@ -145,13 +145,13 @@ _LIMITS = (
     ),
 )
 _TOPICS = (
-    _dynamic("auto.create.topics.enable", Kind.BOOLEAN, True, "Whether a topic comes to be when a client first names it."),
-    _dynamic("num.partitions", Kind.INT, 1, "How many partitions a topic gets that does not say.", minimum=1),
+    _dynamic("auto.create.topics.enable", Kind.BOOLEAN, True, "Whether a topic is created when a client first uses it."),
+    _dynamic("num.partitions", Kind.INT, 1, "The default number of partitions of a new topic.", minimum=1),
     _dynamic(
         "default.replication.factor",
         Kind.INT,
         None,
-        "How many replicas a topic gets that does not say; 3 in a cluster that large.",
+        "The default replication factor of a new topic; if unset, 3, or the number of brokers if there are fewer.",
         minimum=1,
     ),
     _dynamic("delete.topic.enable", Kind.BOOLEAN, True, "Whether topics may be deleted."),

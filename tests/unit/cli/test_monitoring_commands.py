@@ -58,7 +58,7 @@ def test_what_was_changed_is_not_written_over_unless_forced(headrace: Command, t
 
     refused = headrace("monitoring", "write", str(tmp_path))
     assert refused.code == 1
-    assert "has its own rules/headrace.yml. Say --force" in refused.remarks
+    assert "already has a different rules/headrace.yml. Pass --force" in refused.remarks
     assert rules.read_text() == "groups: []\n"
     assert headrace("monitoring", "write", str(tmp_path), "--force").code == 0
     assert "HeadraceBrokerDown" in rules.read_text()

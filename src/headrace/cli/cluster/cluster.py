@@ -78,7 +78,7 @@ def add(directory: Directory = DEFAULT_DIRECTORY) -> None:
 
 @app.command()
 def status(as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Show every broker as HEALTHY, DEGRADED or DOWN, and what is not as it should be."""
+    """Show every broker as HEALTHY, DEGRADED or DOWN, and what is wrong."""
     from headrace.cli.cluster.moves import broker_statuses, image_of, moving, unclean_elections, under_replicated
 
     with open_wire_admin(bootstrap) as admin:
@@ -160,7 +160,7 @@ def forget(
     broker: Annotated[int, typer.Argument(metavar="BROKER", help="A broker that is gone for good and holds nothing.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Strike a broker that was drained or replaced, and stopped, off the list of those that should be there."""
+    """Remove a stopped broker from the cluster, once it has been drained or replaced."""
     from headrace.cli.cluster.moves import forget_broker
 
     with open_wire_admin(bootstrap) as admin:

@@ -145,7 +145,7 @@ def reset(
         show_json({"group": group, "executed": execute, "partitions": rows})
         return
     show_table(("topic", "partition", "from", "to"), [tuple(row.values()) for row in rows], title=group)
-    remark("Done." if execute else "Nothing was changed. Say --execute to do it.")
+    remark("Done." if execute else "Nothing was changed. Re-run with --execute to apply.")
 
 
 def _chosen_partitions(

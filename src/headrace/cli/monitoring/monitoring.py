@@ -53,7 +53,7 @@ def write(
     files = monitoring_files(targets, queries, cluster, runbook)
     changed = [] if force else [name for name, text in files.items() if _differs(directory / name, text)]
     if changed:
-        raise Failure(f"{directory} has its own {', '.join(changed)}. Say --force to write over what was changed.")
+        raise Failure(f"{directory} already has a different {', '.join(changed)}. Pass --force to overwrite.")
     for name, text in files.items():
         _write(directory / name, text)
     remark(f"Wrote {counted(len(files), 'file')} to {directory}. Start with: prometheus --config.file={directory}/prometheus.yml")

@@ -133,7 +133,7 @@ def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory, or the directory of one partition.")],
     as_json: AsJson = False,
 ) -> None:
-    """Read every byte of every segment and index, and say what is not as it should be.
+    """Read every byte of every segment and index, and report what is wrong.
 
     Ends with exit code 1 when something is broken; what the next start mends by itself is only told.  A torn tail in the newest
     segment is what a crash leaves behind; the next start cuts it.  While a broker writes, the tail may look torn for a moment.

@@ -377,7 +377,7 @@ class Admin:
         return ClusterDescription(answer.cluster_id, answer.controller.id if answer.controller else None, nodes)
 
     def close(self) -> None:
-        """Let go of the connections and threads, when calls under way in other threads have ended.  Again is nothing."""
+        """Close connections and threads once calls in other threads have ended.  Calling it again has no effect."""
         client, self._client = self._client, None
         if client is not None and hasattr(client, "__exit__"):
             # Let go of by its last reference it may linger: an error that somebody keeps refers to it, too.

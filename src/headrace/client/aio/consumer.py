@@ -159,7 +159,7 @@ class AsyncConsumer(Generic[K, V]):
         return self._consumer.assignment
 
     async def close(self) -> None:
-        """Commit what is finished and leave the group.  Again is nothing."""
+        """Commit what is finished and leave the group.  Calling it again has no effect."""
         if self._subscription is not None:
             await self._subscription.stop()
         self._feed.reader.stopping = True  # ends a fetch that waits

@@ -1,6 +1,6 @@
 """Reading records: by iteration, one at a time, in batches, or pushed to a callback.
 
-Whoever asks for the next record has finished the one before: `at_least_once` commits what is finished, in the background
+Requesting the next record marks the previous one as processed: `at_least_once` commits what is finished, in the background
 and when partitions are given up; `at_most_once` commits before a record is handed out; `exactly_once` commits nothing by
 itself, because the offsets belong into a transaction.  Always: what is handed out of a partition is in order, without gaps,
 and starts where the group left off; a record whose time to live has run out is never shown.
@@ -435,7 +435,7 @@ class Consumer(Generic[K, V]):
     def close(self) -> None:
         """Commit what is finished and leave the group.  The record last handed out is not taken as finished; a `with` block that
         ends without an exception does that.  From another thread it ends the reader's loop.  Raises what ended a push, if nobody
-        has waited for that.  Again is nothing."""
+        has waited for that.  Calling it again has no effect."""
         if self._feed.closed:
             return
         self._reader.stopping = True

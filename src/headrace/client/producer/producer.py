@@ -233,7 +233,7 @@ class Producer:
 
     def close(self, timeout: Duration | None = None) -> None:
         """Wait for what is on its way (at most `timeout`), then let go.  Raises a delivery failure nobody has looked at.
-        Again is nothing."""
+        Calling it again has no effect."""
         if self._outbox.closed:
             return
         refuse_in_callback("close its producer")

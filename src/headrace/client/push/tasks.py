@@ -69,7 +69,7 @@ class AsyncSubscription:
         self._schedule.raise_error()
 
     async def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
-        """Let the callbacks that run come to their end, start no more, commit what is finished.  Again is nothing."""
+        """Wait for running callbacks, start no more, commit what is finished.  Calling it again has no effect."""
         self._stop_soon()
         if asyncio.current_task() in self._tasks:
             return

@@ -74,7 +74,7 @@ class Subscription:
         return True
 
     def stop(self, timeout: Duration = STOP_WAIT_S) -> None:
-        """Let the callbacks that run come to their end, start no more, commit what is finished.  Again is nothing."""
+        """Wait for running callbacks, start no more, commit what is finished.  Calling it again has no effect."""
         self._stop_soon()
         threads = (self._fetcher, *self._workers)
         if threading.current_thread() in threads:
