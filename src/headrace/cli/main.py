@@ -74,6 +74,25 @@ def _command(name: str, target: typer.Typer | Callable[..., Any]) -> Any:
     return typer.main.get_command(single)
 
 
+def _name_types_plainly() -> None:
+    """Typer shows `<bool>` beside flags, which take no value, and `<int range>` or `<str>` beside the others."""
+    option: Any = typer.core.TyperOption
+    argument: Any = typer.core.TyperArgument
+    shown = option.display_type_rich
+
+    def plain(self: Any, ctx: Any) -> str | None:
+        if self.metavar is not None:
+            return str(self.metavar)
+        text: str | None = None if self.is_flag else shown(self, ctx)
+        return None if text is None else PLAIN_TYPES.get(text, text)
+
+    option.display_type_rich = plain
+    argument.display_type_rich = lambda self, ctx: None
+
+
+PLAIN_TYPES = {"<int>": "N", "<int range>": "N", "<float>": "N", "<float range>": "N", "<str>": "TEXT"}
+_name_types_plainly()
+
 app = typer.Typer(
     cls=LazyCommands,
     name="headrace",

@@ -100,8 +100,8 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="A profile in ~/.config/headrace/config.toml (or a file like it): where the brokers are, and how to connect. "
-        "HEADRACE_PROFILE names one, too.",
+        help="A profile of ~/.config/headrace/config.toml: where the brokers are and how to connect. "
+        r"\[env var: HEADRACE_PROFILE]",
         callback=_choose_profile,
         is_eager=True,
     ),

@@ -1,6 +1,7 @@
 """The command line as a whole: its help, its speed, its errors and its exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,6 +29,11 @@ def test_every_command_has_help(headrace: Command, name: str) -> None:
 
     assert outcome.code == 0
     assert f"Usage: headrace {name}" in outcome.output
+
+
+@pytest.mark.parametrize("words", [(), ("topic", "create"), ("group", "reset"), ("serve",)], ids=" ".join)
+def test_the_help_names_no_type_of_python(headrace: Command, words: tuple[str, ...]) -> None:
+    assert re.findall(r"<[a-z ]+>", headrace(*words, "--help").output) == []
 
 
 @pytest.mark.parametrize(
