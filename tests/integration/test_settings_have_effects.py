@@ -20,6 +20,7 @@ from headrace.host.entropy import SystemEntropy
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID
+from headrace.model.settings import SettingError
 from headrace.testing import Broker
 from headrace.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -43,16 +44,26 @@ from tests.support.waiting import until
 TESTS = Path(__file__).parents[1]
 
 
-def test_the_certificates_for_etcd_are_those_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_certificates_for_etcd_are_those_that_are_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     importlib.import_module("headrace.metadata.etcd_http")  # which makes contexts of its own when it is loaded
     context = SimpleNamespace(load_cert_chain=lambda *files: loaded.append(files))
     loaded: list[tuple[str | None, ...]] = []
     monkeypatch.setattr("ssl.create_default_context", lambda cafile=None: loaded.append((cafile,)) or context)
-    files = {"headrace.metadata.ca": "a", "headrace.metadata.certificate": "c", "headrace.metadata.key": "k"}
+    key = tmp_path / "key"
+    key.touch(0o600)
+    files = {"headrace.metadata.ca": "a", "headrace.metadata.certificate": "c", "headrace.metadata.key": str(key)}
 
     etcd_address(BrokerConfig({"headrace.metadata": "etcds://h:1", **files}))
 
-    assert loaded == [("a",), ("c", "k")]
+    assert loaded == [("a",), ("c", str(key))]
+    key.chmod(0o644)
+    with pytest.raises(SettingError, match=f"headrace.metadata.key {key} holds a secret, and others may read it"):
+        etcd_address(BrokerConfig({"headrace.metadata": "etcds://h:1", **files}))
+
+
+def test_files_for_etcd_that_cannot_be_used_are_named() -> None:
+    with pytest.raises(SettingError, match=r"TLS with etcd cannot be used \(headrace.metadata.ca=/nowhere.pem.*No such file"):
+        etcd_address(BrokerConfig({"headrace.metadata": "etcds://h:1", "headrace.metadata.ca": "/nowhere.pem"}))
 
 
 def test_topics_stay_where_delete_topic_enable_is_false() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.host.entropy import Entropy
+from headrace.host.secret_files import SecretFileError, require_private
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.migration import import_metadata
 from headrace.metadata.sqlite import SqliteStore
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 EMBEDDED = "embedded"
 FILE_NAME = "metadata.sqlite"
+AUTHORITY, CERTIFICATE, KEY = "headrace.metadata.ca", "headrace.metadata.certificate", "headrace.metadata.key"
 
 
 async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
@@ -76,11 +78,20 @@ def etcd_address(config: BrokerConfig) -> "EtcdAddress":
 
 
 def _wants_tls(config: BrokerConfig) -> bool:
-    return bool(config["headrace.metadata.ca"] or config["headrace.metadata.certificate"])
+    return bool(config[AUTHORITY] or config[CERTIFICATE])
 
 
 def _ssl_context(config: BrokerConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=config["headrace.metadata.ca"])
-    if config["headrace.metadata.certificate"]:
-        context.load_cert_chain(config["headrace.metadata.certificate"], config["headrace.metadata.key"])
+    certificate, key = config[CERTIFICATE], config[KEY]
+    try:
+        context = ssl.create_default_context(cafile=config[AUTHORITY])
+        if certificate:
+            context.load_cert_chain(certificate, key)
+            # As the key of a listener.
+            require_private(Path(key or certificate), KEY if key else CERTIFICATE, from_group=False)
+    except SecretFileError as error:
+        raise SettingError(str(error)) from None
+    except OSError as error:
+        files = f"{AUTHORITY}={config[AUTHORITY]}, {CERTIFICATE}={certificate}, {KEY}={key}"
+        raise SettingError(f"the files for TLS with etcd cannot be used ({files}): {error.strerror or error}") from None
     return context
