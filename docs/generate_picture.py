@@ -64,8 +64,9 @@ FLOORS = (
 ROOMS = (
     Room("testing", "a broker in a test", 40, 70, 150),
     Room("cli", "the commands", 210, 70, 150),
-    Room("spark", "source, sink, pipelines", 380, 70, 220),
-    Room("pyspark_headrace", "for Spark's own loader", 620, 70, 210),
+    Room("gateway", "HTTP, webhooks", 380, 70, 130),
+    Room("spark", "source, sink", 530, 70, 110),
+    Room("pyspark_headrace", "for Spark's own loader", 660, 70, 170),
     Room("client", "the SDK, over librdkafka", 850, 70, 290),
     Room("broker/network", "listeners, connections, memory, dispatch", 40, 240, 290),
     Room("broker/handlers", "one file per API", 350, 240, 250),

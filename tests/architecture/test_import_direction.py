@@ -29,8 +29,9 @@ MAY_IMPORT = {
     "client": {"model", "host", "records", "wire"},
     "spark": {"model", "host", "metrics", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
-    "cli": {"model", "host", "records", "client", "spark"},
-    "testing": {*NODE, "client", "spark", "cli"},
+    "gateway": {"model", "records", "wire", "client"},
+    "cli": {"model", "host", "records", "client", "spark", "gateway"},
+    "testing": {*NODE, "client", "spark", "gateway", "cli"},
 }
 
 # The commands that are the node itself, or open its files, and so may know what the client commands may not.

@@ -115,7 +115,16 @@ def test_a_rule_that_nobody_calls_is_found() -> None:
 
 # Whom other people's code calls: asyncio, http.server, Spark and pytest, and the users of the SDK.
 CALLED_BY_OTHERS = {
-    *("connection_made", "connection_lost", "pause_writing", "resume_writing", "do_GET", "log_message", "on_message"),
+    *(
+        "connection_made",
+        "connection_lost",
+        "data_received",
+        "pause_writing",
+        "resume_writing",
+        "do_GET",
+        "log_message",
+        "on_message",
+    ),
     *("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated", "streamReader", "streamWriter", "initialOffset"),
     *("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset", "take_kafka_modes"),
 }

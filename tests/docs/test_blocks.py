@@ -53,12 +53,14 @@ class Reader:
             "9404": str(free_port()),
             "/var/lib/headrace": "var",
         }
+        self._replaced["8080"] = http = str(free_port())
         self._replaced["~/.config"] = str(directory / ".config")
         self._fed_at = float("-inf")
         self.bootstrap = f"127.0.0.1:{port}"
         self.environment = {
             "HEADRACE_BOOTSTRAP": self.bootstrap,
             "HEADRACE_LISTENERS": self.bootstrap,
+            "HEADRACE_GATEWAY_LISTEN": f"127.0.0.1:{http}",
             "LISTEN": self.bootstrap,
             "DATA": str(directory / "data"),
             "XDG_CONFIG_HOME": str(directory / ".config"),

@@ -1,7 +1,7 @@
 """A reader's terminals: the shell blocks of a page, typed line by line as they stand there.
 
 What ends by itself has to end well.  What goes on until Ctrl-C has to show that it does its work, gets its Ctrl-C, and has to
-end well then: a broker or a cluster when the next one is started or the page is over, anything else at once.
+end well then: a broker, a cluster or a gateway when the next one is started or the page is over, anything else at once.
 """
 
 import contextlib
@@ -22,10 +22,11 @@ from tests.support.waiting import until
 ENDS_SECONDS_MAX = 60.0
 SHOWS_SECONDS_MAX = 120.0  # Spark takes its time to start on a busy machine
 LOOK_S = 0.02
-BROKER, FOLLOWER = "broker", "follower"
+BROKER, GATEWAY, FOLLOWER = "broker", "gateway", "follower"
 # What goes on until Ctrl-C, which of the two it is, and what it shows once it does its work.
 GOES_ON = (
     (re.compile(r"headrace serve\b|^make\b.* run$"), BROKER, "Headrace serves at"),
+    (re.compile(r"headrace gateway\b"), GATEWAY, "Headrace gateway"),
     (re.compile(r"headrace cluster up\b"), BROKER, "serve at"),
     (re.compile(r"headrace consume\b.* --follow\b"), FOLLOWER, "\n"),
     (re.compile(r"headrace pipeline (run|submit)\b"), FOLLOWER, "batch 0"),
@@ -48,7 +49,7 @@ class Terminal:
         self._directory = directory
         self._translate = translate
         self._feed = feed
-        self._broker: Going | None = None
+        self._going: dict[str, Going] = {}  # what stays until the next of its kind is started
         self.missing: set[str] = set()
 
     def run(self, code: str, where: str) -> str:
@@ -85,33 +86,34 @@ class Terminal:
         return shown
 
     def _run_until_it_shows(self, line: str, where: str, kind: str, shows: str) -> str:
-        if kind == BROKER:
-            self._end_broker()
+        if kind != FOLLOWER:
+            self._end(kind)
         going = Going(line, where, self._directory, self._environment)
         try:
             going.wait_until(shows, lambda: self._feed(line))
         except BaseException:
             going.end()
             raise
-        if kind == BROKER:
-            self._broker = going
+        if kind != FOLLOWER:
+            self._going[kind] = going
         else:
             going.interrupt()
         return going.output()
 
-    def _end_broker(self) -> None:
-        broker, self._broker = self._broker, None
-        if broker is not None:
-            broker.interrupt()
+    def _end(self, kind: str) -> None:
+        if (going := self._going.pop(kind, None)) is not None:
+            going.interrupt()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
-            self._end_broker()
-        elif self._broker is not None:
-            self._broker.end()
+            for kept in (GATEWAY, BROKER):
+                self._end(kept)
+        else:
+            for going in self._going.values():
+                going.end()
 
 
 class Going:

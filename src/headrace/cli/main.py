@@ -22,6 +22,7 @@ from headrace.cli.way import Profile, complete, forget_way
 # command).  The order is the order of the help.
 COMMANDS = {
     "serve": "headrace.cli.node.serve:serve",
+    "gateway": "headrace.cli.node.gateway:gateway",
     "topic": "headrace.cli.topics.topic:app",
     "produce": "headrace.cli.topics.produce:produce",
     "consume": "headrace.cli.topics.consume:consume",

@@ -1,0 +1,113 @@
+"""A gateway, put together: what it serves, for whom, and its start and its end.
+
+It knows the wire and an address, and nothing of a broker's inside, so it serves any cluster that speaks the protocol.  Every act
+is the caller's own, never the gateway's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from headrace.gateway.administration import access, cluster, dead_letters, groups, topics
+from headrace.gateway.api import site
+from headrace.gateway.api.endpoint import endpoint
+from headrace.gateway.api.idempotency import Memory
+from headrace.gateway.api.operations import Operation, Operations
+from headrace.gateway.brokers.connection import greet
+from headrace.gateway.callers.callers import Callers
+from headrace.gateway.callers.credentials import Doorkeeper, sends_passwords_in_the_clear
+from headrace.gateway.callers.rates import Rates
+from headrace.gateway.records import consume, produce
+from headrace.gateway.serving.headers import Manners, errors_as_problems
+from headrace.gateway.serving.server import Server
+from headrace.gateway.serving.tasks import Tasks
+
+if TYPE_CHECKING:
+    from headrace.gateway.settings import GatewaySettings
+
+logger = logging.getLogger(__name__)
+
+
+def all_operations() -> Iterator[Operations]:
+    """What there is, in the order in which it is shown."""
+    yield produce.operations
+    yield consume.operations
+    yield topics.operations
+    yield groups.operations
+    yield cluster.operations
+    yield access.operations
+    yield dead_letters.operations
+    yield site.operations
+
+
+class Gateway:
+    """Start it on a loop; stop it there."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self.name = settings.name or secrets.token_hex(4)
+        self.tasks = Tasks()
+        doorkeeper = Doorkeeper(
+            {**settings.properties, "bootstrap.servers": settings.bootstrap}, settings.sasl_mechanism, settings.identities
+        )
+        self.callers = Callers(doorkeeper, settings.bootstrap, settings.limits, self.tasks, time.monotonic)
+        self.rates = Rates(settings.limits.requests_per_second, time.monotonic)
+        self.operations: list[Operation] = [each for room in all_operations() for each in room.each]
+        self.stopping = asyncio.Event()
+        self.server = Server(self._application(), settings)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.stopping.is_set()
+
+    def _application(self) -> web.Application:
+        manners = Manners(self.settings.cors_origins)
+        application = web.Application(
+            middlewares=[manners.answer_preflights, errors_as_problems],
+            client_max_size=self.settings.limits.body_bytes_max,
+        )
+        application.on_response_prepare.append(manners.on_prepare)
+        memory = Memory(time.monotonic)
+        shown_at = {operation.path: operation for operation in self.operations if operation.method == "GET"}
+        for operation in self.operations:
+            current = shown_at.get(operation.path)
+            application.router.add_route(operation.method, operation.path, endpoint(self, operation, current, memory))
+        site.add_site(application, self)
+        return application
+
+    async def start(self) -> None:
+        """Return when requests are served.  Raises OSError where the address cannot be used."""
+        if self.settings.tls is None and sends_passwords_in_the_clear(self.settings.properties):
+            logger.warning("passwords travel without TLS, from callers and to brokers")
+        await self.server.start()
+        self.tasks.keep(self.callers.forget_idle, "let go of idle callers")
+        self.tasks.keep(self.server.renew_certificates, "look for new certificates")
+
+    async def stop(self) -> None:
+        """End what is under way, and let go of everything."""
+        self.stopping.set()
+        await self.server.close()
+        await self.tasks.close()
+        await self.callers.close()
+
+    async def look_for_broker(self) -> None:
+        """Return when one answers."""
+        await greet(self.settings.bootstrap, self.callers.doorkeeper.way())
+
+
+async def serve(settings: GatewaySettings, on_ready: Callable[[Gateway], None], stopping: asyncio.Event) -> None:
+    """Serve until `stopping` is set."""
+    gateway = Gateway(settings)
+    try:
+        await gateway.start()
+        on_ready(gateway)
+        await stopping.wait()
+    finally:
+        await gateway.stop()

@@ -1,0 +1,303 @@
+"""Writing records: one, many, or a stream of them.  Each is answered with where it is, or with its own error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import orjson
+from aiohttp import web
+
+from headrace.client.errors import BatchFailed, HeadraceError
+from headrace.client.records.record import Delivery
+from headrace.gateway.api.call import Call, body_too_large, read_whole
+from headrace.gateway.api.operations import Operations, Parameter, Reply
+from headrace.gateway.api.shapes import described, read
+from headrace.gateway.callers.caller import Caller
+from headrace.gateway.records.formats import FORMATS, encoded, headers_of
+from headrace.gateway.serving.problems import Problem, bad_request, problem_of
+
+operations = Operations("records")
+
+NDJSON: Final = "application/x-ndjson"
+STREAM_RECORDS: Final = 2000  # handed over together
+STREAM_BATCHES: Final = 4  # on their way at once
+LINE_BYTES_MAX: Final = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to write."""
+
+    value: Annotated[Any, described("The value; null deletes the key of a compacted topic.", example={"total": 12.5})] = None
+    key: Annotated[Any, described("The key; records of one key are in order.", example="ann")] = None
+    headers: Annotated[Any, described("Names with texts, as an object or as pairs.", example={"source": "web"})] = None
+    partition: Annotated[int | None, described("This one; else the key decides.", minimum=0, maximum=2**31 - 1)] = None
+    timestamp: Annotated[int | None, described("When it happened, in milliseconds since 1970; else now.", minimum=0)] = None
+    key_format: Annotated[str | None, described("How the key becomes bytes.", enum=[*FORMATS, None])] = None
+    value_format: Annotated[str | None, described("How the value becomes bytes.", enum=[*FORMATS, None])] = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecords:
+    """Many records."""
+
+    records: Annotated[list[NewRecord], described("In order.", minItems=1, maxItems=100_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a record is, or why it is not there."""
+
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """One answer for each record, in their order."""
+
+    records: list[Receipt]
+
+
+KEY = Parameter("key", "The key of a record whose value is the whole body.")
+KEY_FORMAT = Parameter("key_format", "How keys become bytes, unless a record says it.", "choice", choices=FORMATS)
+VALUE_FORMAT = Parameter("value_format", "How values become bytes, unless a record says it.", "choice", choices=FORMATS)
+
+
+@operations.post(
+    "/topics/{topic}/records",
+    "Write records",
+    query=(KEY, KEY_FORMAT, VALUE_FORMAT),
+    body=NewRecords | NewRecord,
+    body_media=("application/json", NDJSON, "text/plain", "application/octet-stream"),
+    answer=Receipts,
+    streams_in=True,
+)
+async def write_records(call: Call) -> Any:
+    """One record or many as JSON; a stream of NDJSON of any length, answered by NDJSON while it runs; or any bytes as one value.
+    Texts are keys as they are, all else is JSON, unless a format is named. The status is 200 when all are written, 207 when some
+    are not: each answer has its own error then."""
+    match call.request.content_type:
+        case "application/x-ndjson" | "application/ndjson":
+            return await _stream(call)
+        case "application/json":
+            return await _write_json(call)
+        case "text/plain" | "application/octet-stream":
+            raw = await read_whole(call.request, call.gateway.settings.limits.body_seconds)
+            key = None if call.query["key"] is None else call.query["key"].encode()
+            return await _answer(call.caller, call.path("topic"), [Raw(key, raw)])
+    raise Problem(
+        415,
+        "media_type_not_taken",
+        "The body has a media type that is not taken here.",
+        f"Send application/json, {NDJSON}, text/plain or application/octet-stream.",
+    )
+
+
+@dataclass(slots=True)
+class Raw:
+    """A record as bytes, on its way."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None = None
+    partition: int | None = None
+    timestamp: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.headers is None and self.partition is None and self.timestamp is None
+
+
+def raw_of(record: Any, query: dict[str, Any]) -> Raw:
+    """The bytes of a record; the query has the formats of those that name none."""
+    key_format = record.key_format or query["key_format"] or ("text" if isinstance(record.key, str) else "json")
+    value_format = record.value_format or query["value_format"] or "json"
+    return Raw(
+        encoded(record.key, key_format, "key"),
+        encoded(record.value, value_format, "value"),
+        headers_of(record.headers),
+        record.partition,
+        record.timestamp,
+    )
+
+
+async def _write_json(call: Call) -> Any:
+    raw = await read_whole(call.request, call.gateway.settings.limits.body_seconds)
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"The body is not JSON (line {error.lineno}, column {error.colno}).") from None
+    if isinstance(found, dict) and "records" in found:
+        wanted = read(NewRecords, found).records
+        return await _answer(call.caller, call.path("topic"), [raw_of(each, call.query) for each in wanted])
+    return await _answer(call.caller, call.path("topic"), [raw_of(read(NewRecord, found), call.query)])
+
+
+async def _answer(caller: Caller, topic: str, records: list[Raw]) -> Reply:
+    """One error for all of them is the answer's own status: nothing was written, and there is one thing to mend."""
+    written = await write(caller, topic, records)
+    failed = [each.error for each in written if each.error is not None]
+    if len(failed) == len(written) and len({error["code"] for error in failed}) == 1:
+        first = failed[0]
+        raise Problem(
+            first["status"],
+            first["code"],
+            first["detail"],
+            first["advice"],
+            more={"records": written} if len(written) > 1 else {},
+        )
+    return Reply(Receipts(written), status=207 if failed else 200)
+
+
+async def write(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]:
+    """Hand records over, and wait for all of them."""
+    if all(record.is_plain for record in records) and len(records) > 1:
+        return await _write_plain(caller, topic, records)
+    pending: list[Any] = []
+    for record in records:
+        try:
+            pending.append(
+                await caller.producer.enqueue(
+                    topic,
+                    record.value,
+                    key=record.key,
+                    headers=record.headers,
+                    partition=record.partition,
+                    timestamp=record.timestamp,
+                )
+            )
+        except HeadraceError as error:
+            pending.append(error)
+    waited = [each for each in pending if isinstance(each, asyncio.Future)]
+    results = iter(await asyncio.gather(*waited, return_exceptions=True))
+    return [_receipt(next(results) if isinstance(each, asyncio.Future) else each) for each in pending]
+
+
+async def _write_plain(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]:
+    """The cheap way, of those that have only keys and values.  Where some fail, it is said of all which those are."""
+    keys = [record.key for record in records] if any(record.key is not None for record in records) else None
+    try:
+        found = await caller.producer.send_many(topic, [record.value for record in records], keys=keys)
+    except BatchFailed as error:
+        if error.delivered:
+            return _partly(error, len(records))
+        return [_receipt(each) for each in error.failures]
+    except HeadraceError as error:
+        return [_receipt(error)] * len(records)
+    return [Receipt(each.partition, each.offset, each.timestamp) for each in found]
+
+
+def _partly(error: BatchFailed, count: int) -> list[Receipt]:
+    """The SDK does not say which of a batch failed; no record is called written that may not be."""
+    unsure = Problem(
+        503, "partly_written", str(error), "Read the topic's end, or send all again: none of these is known to be written."
+    ).document()
+    return [Receipt(error=unsure)] * count
+
+
+def _receipt(found: Any) -> Receipt:
+    if isinstance(found, Delivery):
+        return Receipt(found.partition, found.offset, found.timestamp)
+    if isinstance(found, BaseException) and not isinstance(found, Exception):
+        raise found
+    return Receipt(error=problem_of(found).document())
+
+
+# A stream
+
+
+async def _stream(call: Call) -> web.StreamResponse:
+    """NDJSON in and out: line by line where each record is, in order.  What is on its way is bounded, so that a stream that is
+    faster than the brokers is slowed down."""
+    response = web.StreamResponse(headers={"Content-Type": NDJSON})
+    response.enable_chunked_encoding()
+    await response.prepare(call.request)
+    topic = call.path("topic")
+    pending: list[asyncio.Task[list[Receipt]]] = []
+    try:
+        async for records in _batches(call):
+            if isinstance(records, Problem):
+                await _flush(response, pending, 0)
+                await response.write(orjson.dumps({"error": records.document()}) + b"\n")
+                break
+            pending.append(call.gateway.tasks.spawn(_write_some(call.caller, topic, records), "write a part of a stream"))
+            await _flush(response, pending, STREAM_BATCHES)
+        await _flush(response, pending, 0)
+    finally:
+        for task in pending:
+            task.cancel()
+    await response.write_eof()
+    return response
+
+
+async def _write_some(caller: Caller, topic: str, records: list[Raw | Problem]) -> list[Receipt]:
+    good = [each for each in records if isinstance(each, Raw)]
+    written = iter(await write(caller, topic, good) if good else [])
+    return [next(written) if isinstance(each, Raw) else Receipt(error=each.document()) for each in records]
+
+
+async def _flush(response: web.StreamResponse, pending: list[asyncio.Task[list[Receipt]]], left: int) -> None:
+    while len(pending) > left:
+        lines = [_line(each) for each in await pending[0]]
+        del pending[0]
+        await response.write(b"".join(lines))
+
+
+def _line(written: Receipt) -> bytes:
+    if written.error is None:
+        return b'{"partition":%d,"offset":%d}\n' % (
+            -1 if written.partition is None else written.partition,
+            -1 if written.offset is None else written.offset,
+        )
+    return orjson.dumps({"error": written.error}) + b"\n"
+
+
+async def _batches(call: Call) -> AsyncIterator[list[Raw | Problem] | Problem]:
+    """Lines as they come, some thousand at a time; what has come is not kept waiting for more."""
+    limits = call.gateway.settings.limits
+    rest = b""
+    content = call.request.content
+    while True:
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                piece = await content.readany()
+        except TimeoutError:
+            yield Problem(408, "body_too_slow", "Nothing came for too long.", "Send the rest in another stream.")
+            return
+        if not piece:
+            break
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > LINE_BYTES_MAX:
+            yield body_too_large()
+            return
+        for start in range(0, len(lines), STREAM_RECORDS):
+            if records := [_raw(line, call.query) for line in lines[start : start + STREAM_RECORDS] if line.strip()]:
+                yield records
+    if rest.strip():
+        yield [_raw(rest, call.query)]
+
+
+_PLAIN_FIELDS: Final = frozenset({"key", "value"})
+
+
+def _raw(line: bytes, query: dict[str, Any]) -> Raw | Problem:
+    """A line of a stream.  One that is wrong costs itself, and not the stream."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return bad_request("The line is not JSON.")
+    try:
+        if isinstance(found, dict) and found.keys() <= _PLAIN_FIELDS:
+            # Most have no more than this: a shape for each would cost more than the rest together.
+            key, value = found.get("key"), found.get("value")
+            key_format = query["key_format"] or ("text" if isinstance(key, str) else "json")
+            return Raw(encoded(key, key_format, "key"), encoded(value, query["value_format"] or "json", "value"))
+        return raw_of(read(NewRecord, found, "the line"), query)
+    except Problem as problem:
+        return problem

@@ -1,0 +1,138 @@
+"""The gateway as a process: its limits, TLS, health, the description of itself, and its end."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headrace.gateway.settings import Limits, Tls
+from headrace.testing import Broker
+from tests.support.certificates import Authority
+from tests.support.gateway import GatewayProcess, GatewayThread
+from tests.support.process import free_port
+from tests.support.waiting import until
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gateway(broker: Broker) -> Iterator[GatewayThread]:
+    limits = Limits(body_bytes_max=2000, connections_max=3, header_seconds=0.5, header_bytes_max=4096, requests_per_second=0)
+    with GatewayThread(broker.bootstrap, limits=limits, cors_origins=("https://shop.example",)) as running:
+        yield running
+
+
+def test_a_body_that_is_too_large_is_refused(gateway: GatewayThread) -> None:
+    answer = gateway.client.post("/topics", json={"name": "x" * 3000})
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+
+
+def test_a_header_that_is_too_large_is_refused(gateway: GatewayThread) -> None:
+    answer = gateway.client.get("/topics", headers={"X-Large": "x" * 10_000})
+
+    assert answer.status_code in (400, 431)
+
+
+def test_whoever_writes_headers_too_slowly_is_let_go(gateway: GatewayThread) -> None:
+    host, port = gateway.gateway.server.address.split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"GET /topics HTTP/1.1\r\nHost: x\r\n")
+
+        assert connection.recv(100) == b""
+
+
+def test_a_connection_too_many_is_told_so(gateway: GatewayThread) -> None:
+    host, port = gateway.gateway.server.address.split(":")
+    gateway.client.close()
+    gateway.client = httpx.Client(base_url=gateway.url, timeout=60)
+    until(lambda: gateway.ask(lambda running: running.server.connections) == 0, "no connection is left")
+    kept = [socket.create_connection((host, int(port)), timeout=20) for _ in range(3)]
+    until(lambda: gateway.ask(lambda running: running.server.connections) == 3, "three are there")
+    with socket.create_connection((host, int(port)), timeout=20) as refused:
+        said = refused.recv(1000)
+    for connection in kept:
+        connection.close()
+
+    assert said.startswith(b"HTTP/1.1 503")
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["code"] == "too_many_connections"
+
+
+def test_only_pages_of_named_origins_may_call(gateway: GatewayThread) -> None:
+    asked = {"Access-Control-Request-Method": "POST", "Origin": "https://shop.example"}
+    allowed = gateway.client.options("/topics", headers=asked)
+    refused = gateway.client.options("/topics", headers={**asked, "Origin": "https://evil.example"})
+    answered = gateway.client.get("/topics", headers={"Origin": "https://evil.example"})
+
+    assert (allowed.status_code, allowed.headers["Access-Control-Allow-Origin"]) == (204, "https://shop.example")
+    assert (refused.status_code, "Access-Control-Allow-Origin" in answered.headers) == (403, False)
+    assert answered.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_openapi_describes_every_route_and_the_page_loads_nothing_from_elsewhere(gateway: GatewayThread) -> None:
+    described = gateway.client.get("/openapi.json").json()
+    page = gateway.client.get("/", follow_redirects=True)
+    script = gateway.client.get("/try/page.js")
+
+    assert described["openapi"] == "3.1.0"
+    served = {(each.method.lower(), each.path) for each in gateway.gateway.operations if each.listed}
+    assert {(method, path) for path, methods in described["paths"].items() for method in methods} == served
+    identifiers = [each["operationId"] for methods in described["paths"].values() for each in methods.values()]
+    assert len(set(identifiers)) == len(identifiers)
+    assert "https://" not in page.text + script.text
+    assert "http://" not in page.text + script.text
+    assert gateway.client.get("/try/../settings.py").status_code == 404
+
+
+def test_it_is_ready_when_a_broker_answers_and_alive_without_one() -> None:
+    with GatewayThread(f"127.0.0.1:{free_port()}") as alone:
+        ready, live = alone.client.get("/ready"), alone.client.get("/live")
+        asked = alone.client.get("/topics")
+
+    assert (ready.status_code, ready.json()["code"], live.status_code) == (503, "no_broker", 200)
+    assert (asked.status_code, asked.json()["code"]) == (503, "no_broker")
+
+
+def test_a_principal_that_asks_too_often_waits(broker: Broker) -> None:
+    with GatewayThread(broker.bootstrap, limits=Limits(requests_per_second=1)) as gateway:
+        answers = [gateway.client.get("/topics") for _ in range(4)]
+
+    assert answers[0].status_code == 200
+    assert answers[-1].status_code == 429
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+
+
+def test_a_process_says_where_it_listens_and_ends_cleanly(tmp_path: Path, broker: Broker) -> None:
+    with GatewayProcess(broker.bootstrap, tmp_path / "log") as process:
+        ready = process.client.get("/ready")
+        assert ready.status_code == 200, ready.text
+        code = process.stop()
+
+    assert code == 0
+    assert f"Headrace gateway     {process.url}" in (tmp_path / "log").read_text()
+
+
+def test_certificates_are_taken_from_files(tmp_path: Path, broker: Broker) -> None:
+    authority = Authority(tmp_path)
+    with GatewayThread(broker.bootstrap, tls=Tls(certificate=authority.of_broker())) as gateway:
+        answer = httpx.get(f"https://localhost:{gateway.url.rpartition(':')[2]}/live", verify=authority.context())
+
+    assert (gateway.url[:5], answer.json()["status"]) == ("https", "alive")
+
+
+def test_an_unusable_address_or_certificate_is_said_in_a_sentence(tmp_path: Path) -> None:
+    from headrace.client.errors import InvalidArgument
+    from headrace.gateway.serving.server import listen_address, server_context
+
+    with pytest.raises(InvalidArgument, match="cannot be used"):
+        server_context(Tls(certificate=tmp_path / "missing.pem"))
+    with pytest.raises(InvalidArgument, match="not HOST:PORT"):
+        listen_address("8080")
+    assert listen_address("[::1]:80") == ("::1", 80)
