@@ -43,6 +43,7 @@ from headrace.controller.changes import (
 )
 from headrace.controller.entries import Endpoint
 from headrace.controller.image import ClusterImage
+from headrace.host.allocator import give_memory_back, keep_freed_memory
 from headrace.host.collecting import keep_collections_short
 from headrace.host.ending import exit_within
 from headrace.host.names import name_of_this_machine
@@ -65,6 +66,8 @@ logger = logging.getLogger(__name__)
 
 # Flushes, cold reads and file work share these; flushes alone may take as many as FLUSH_THREADS.
 THREADS = FLUSH_THREADS + 8
+# As much as the largest reply to one reader takes, and a little more, stays at hand for the next one.
+KEPT_BYTES_MAX = 64 * 1024 * 1024
 # A broker that ends by itself has so long to hand over, flush and write everything down.
 END_SECONDS_MAX = 30.0
 # One that is told to stop has longer: it may have much to write, and only a disk that does not answer takes as long as this.
@@ -486,6 +489,7 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
             raise
         logger.info("the broker was stopped before it finished starting")
         return
+    broker.server.on_quiet = give_memory_back
     on_ready(broker)
     await stopping.wait()
     await broker.stop()
@@ -496,6 +500,7 @@ def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     import uvloop
 
     keep_collections_short()
+    keep_freed_memory(min(KEPT_BYTES_MAX, config["headrace.connections.bytes.max"]))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(run(config, on_ready))

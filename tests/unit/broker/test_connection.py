@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.broker.network import server as server_module
 from headrace.broker.network.connection import BYTES_PER_TURN, Connection
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.server import Server
@@ -167,3 +168,41 @@ def test_those_who_stop_amid_large_requests_while_others_wait_are_cut_together(
 
     assert cut == [1, 5]
     assert (server.memory.held, server.memory.is_short) == (0, False)
+
+
+def test_when_little_moves_after_much_did_what_was_freed_is_given_back_once(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "SWEEP_SECONDS", 0.001)
+    server = Server(BrokerConfig(), skip, loop)
+    connection, socket = Connection(server), Socket()
+    socket.connect(connection)
+    gave_back: list[str] = []
+    looks = 0
+
+    def quiet() -> None:
+        gave_back.append("all")
+
+    def count(now: float) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(server.closings, "tell", count)
+    server.on_quiet = quiet
+
+    async def looked_at(times: int) -> None:
+        sweeping = asyncio.ensure_future(server.sweep_for_ever())
+        until = looks + times
+        while looks < until:
+            await asyncio.sleep(0)
+        sweeping.cancel()
+
+    loop.run_until_complete(looked_at(3))
+    assert gave_back == []
+    flood = frames(1000, 2 * server_module.BUSY_BYTES_MIN // 1000)
+    while flood:
+        flood = flood[socket.offer(connection, flood) :]
+        one_turn(loop)
+    loop.run_until_complete(looked_at(5))
+
+    assert gave_back == ["all"]

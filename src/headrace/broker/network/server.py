@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS = 5.0
 # How often those who are too slow are looked for while others wait for memory.
 SHORT_SWEEP_SECONDS = 1.0
+# As much as moves between two looks where requests and replies are large, or many.
+BUSY_BYTES_MIN = 4 * 1024 * 1024
 # How long those who speak TLS have to take leave when the broker stops.
 LEAVE_SECONDS_MAX = 1.0
 LEAVE_LOOK_SECONDS = 0.01
@@ -69,6 +71,10 @@ class Server:
         self.connections: dict[Connection, None] = {}
         self.closings = Closings()
         self._servers: list[asyncio.Server | TlsListening] = []
+        # In a thread: little has moved since much did.
+        self.on_quiet: Callable[[], None] | None = None
+        self._moved_bytes = 0
+        self._was_busy = False
         # How long a connection from an address is left alone before it is turned away; 0 when it is welcome.
         self.connection_wait: Callable[[str], float] = lambda address: 0.0
 
@@ -173,6 +179,16 @@ class Server:
             await asyncio.sleep(min(often, SHORT_SWEEP_SECONDS) if self.memory.is_short else often)
             self._sweep()
             self.closings.tell(self.loop.time())
+            if self._has_become_quiet() and self.on_quiet is not None:
+                await self.loop.run_in_executor(None, self.on_quiet)
+
+    def _has_become_quiet(self) -> bool:
+        figures = self.figures
+        moved = figures.received_bytes + figures.sent_bytes
+        moved += sum(each.figures.received_bytes + each.figures.sent_bytes for each in self.connections)
+        was_busy, self._was_busy = self._was_busy, moved - self._moved_bytes > BUSY_BYTES_MIN
+        self._moved_bytes = moved
+        return was_busy and not self._was_busy
 
     def _sweep(self) -> None:
         now = self.loop.time()
