@@ -148,7 +148,8 @@ class _WriterSource:
             self.null(items, "i", depth, add)
             depth += 1
         if isinstance(element, Scalar):
-            more = f"pack_many({element.code!r}, {items})"
+            few = self.constant("few", [struct.Struct(f">{element.code * n}").pack for n in range(8)])
+            more = f"({few}[len({items})](*{items}) if len({items}) < 8 else pack_many({element.code!r}, {items}))"
             if element is uuid:
                 more = f"b''.join([{item}.bytes for {item} in {items}])"
             self.count(items, "i", depth, add, more)

@@ -1,6 +1,5 @@
 """Metadata: brokers, topics and who leads their partitions.  Where it is allowed, naming a topic has it created."""
 
-from collections.abc import Container
 from dataclasses import replace
 
 from headrace.broker.access.operations import operations_on_cluster
@@ -128,6 +127,9 @@ class _View:
         # Kafka's word for a leader that lives and has no such listener; older clients do not know it.
         knows_listeners = context.api_version >= FIRST_VERSION_WITH_LISTENER_ERROR
         self._unreachable = ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+        # What is told of a partition by its leader, and which of its replicas are away: the same few for thousands of them.
+        self._codes = {broker_id: self._code(member) for broker_id, member in image.brokers.items()}
+        self._offline: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def describe(self, topic: Topic) -> MetadataResponseTopic:
         return MetadataResponseTopic(
@@ -139,22 +141,22 @@ class _View:
         )
 
     def _partitions(self, topic: Topic) -> tuple[MetadataResponsePartition, ...]:
-        alive = self.image.brokers
-        codes = {broker_id: self._code(member) for broker_id, member in alive.items()}
-        return tuple(
-            self._partition(index, state, codes.get(state.leader, ErrorCode.LEADER_NOT_AVAILABLE), alive)
-            for index, state in enumerate(topic.partitions)
-        )
+        return tuple([self._partition(index, state) for index, state in enumerate(topic.partitions)])
 
-    def _partition(self, index: int, state: PartitionState, code: ErrorCode, alive: Container[int]) -> MetadataResponsePartition:
+    def _partition(self, index: int, state: PartitionState) -> MetadataResponsePartition:
+        code = self._codes.get(state.leader, ErrorCode.LEADER_NOT_AVAILABLE)
+        replicas = state.replicas
+        offline = self._offline.get(replicas)
+        if offline is None:
+            offline = self._offline[replicas] = tuple(each for each in replicas if each not in self.image.brokers)
         return MetadataResponsePartition(
             error_code=code,
             partition_index=index,
             leader_id=state.leader if code is ErrorCode.NONE else NO_BROKER,
             leader_epoch=state.leader_epoch,
-            replica_nodes=state.replicas,
+            replica_nodes=replicas,
             isr_nodes=state.isr,
-            offline_replicas=tuple(replica for replica in state.replicas if replica not in alive),
+            offline_replicas=offline,
         )
 
     def _code(self, member: BrokerRegistration) -> ErrorCode:
