@@ -238,10 +238,20 @@ def test_every_wrong_record_is_named_however_large_the_batch() -> None:
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_looking_at_each_record_is_never_busy_for_long(codec: str) -> None:
     config = LogConfig(cleanup_policy=frozenset({"compact"}), compression_type="gzip")
-    batch = build_batch([Record(0, TIME, b"key-%d" % index, b"v" * 20) for index in range(20_000)], compression=codec)
+    batch = build_batch([Record(0, TIME, b"key-%d" % index, b"v" * 20) for index in range(5_000)], compression=codec)
 
     # A busy machine makes a step longer now and then, and never shorter.
     assert max(map(min, zip(*(step_times(batch, config) for _ in range(5)), strict=True))) < 0.01
+
+
+def test_little_that_unpacks_to_much_is_unpacked_elsewhere() -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    batch = build_batch([Record(0, TIME, b"k", bytes(1_000_000))], compression="zstd")
+    assert len(batch) < 1_000
+
+    unpack = next(deep_steps(batch, config, TIME))
+    assert callable(unpack)
+    assert len(unpack()) > 1_000_000
 
 
 def step_times(batch: bytes, config: LogConfig) -> list[float]:

@@ -43,6 +43,19 @@ def test_a_bomb_is_refused_and_costs_no_memory(codec: str) -> None:
     assert peak < 4_000_000
 
 
+@pytest.mark.parametrize("codec", PACKED)
+def test_what_unpacks_to_much_takes_no_more_memory_than_it_needs(codec: str) -> None:
+    packed = compress(codec, bytes(1_000_000))
+    tracemalloc.start()
+    try:
+        assert len(decompress(codec, packed)) == 1_000_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 10_000_000
+
+
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 def test_exactly_the_limit_is_allowed(codec: str) -> None:
     assert len(decompress(codec, compress(codec, bytes(70_000)), limit=70_000)) == 70_000

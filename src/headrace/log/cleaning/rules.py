@@ -6,17 +6,18 @@ Always: offsets, sequences and the order of records stay as they were.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import compress as compress_by
 from typing import Final, NamedTuple
 
-from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, WHOLE_BYTES_MAX, Steps, finish
+from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, WHOLE_BYTES_MAX, WHOLE_UNPACKED_BYTES_MAX, Steps, finish
 from headrace.log.indexes.aborted_index import AbortedEntry
 from headrace.model.time_to_live import TTL_HEADER, expires_at
 from headrace.records.batch import assemble, rebuild_batch, rebuilt_header, write_body
-from headrace.records.compression import compress
+from headrace.records.compression import CompressionError, compress
 from headrace.records.control import read_marker
 from headrace.records.header import (
     COMPRESSION_MASK,
@@ -311,10 +312,14 @@ def earlier(one: int | None, other: int | None) -> int | None:
 
 def unpack(header: BatchHeader, batch: memoryview) -> Steps[bytes]:
     """The records' bytes, unpacked."""
-    if header.attributes & COMPRESSION_MASK and len(batch) > WHOLE_BYTES_MAX:
-        body: bytes = yield partial(unpacked_body, header, batch)
-        return body
-    return unpacked_body(header, batch)
+    if not header.attributes & COMPRESSION_MASK:
+        return unpacked_body(header, batch)
+    if len(batch) <= WHOLE_BYTES_MAX:
+        # Little may unpack to much, and what is broken is told of below.
+        with suppress(CompressionError):
+            return unpacked_body(header, batch, WHOLE_UNPACKED_BYTES_MAX)
+    body: bytes = yield partial(unpacked_body, header, batch)
+    return body
 
 
 def rebuild_steps(header: BatchHeader, records: list[Record], delete_horizon_ms: int | None) -> Steps[bytes]:

@@ -17,8 +17,9 @@ RECORDS_PER_STEP: Final = 25
 BYTES_PER_STEP: Final = 256 * 1024
 # So many take about as long to walk over without opening them.
 BATCHES_PER_STEP: Final = 500
-# What is smaller is packed and unpacked at once.
+# What is smaller is packed and unpacked at once, unless it unpacks to more than so much.
 WHOLE_BYTES_MAX: Final = 16 * 1024
+WHOLE_UNPACKED_BYTES_MAX: Final = BYTES_PER_STEP
 
 
 def finish(steps: Steps[Result]) -> Result:
