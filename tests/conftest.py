@@ -53,6 +53,15 @@ def topic() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What the tests of a module share, a broker as a rule, is made in one worker and not in each."""
+    if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None:
+        known = item._fixtureinfo.name2fixturedefs
+        if any(known[name][-1].scope == "module" for name in item.fixturenames if name in known):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 LONGEST = ("tests/spark/", "tests/cluster/", "tests/integration/test_cluster", "tests/compat/test_groups_churn")
 
 
