@@ -50,7 +50,7 @@ lint: $(STAMPS)/test $(STAMPS)/spark ## Format, lint and types
 	@$(BIN)/mypy
 
 torture: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Kill, stop, cut off and fill up brokers under load again and again (ROUNDS=50)
-	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k 'kill or come_and_go' --timeout 7200 $(ARGS)
+	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k 'kill or crash or come_and_go' --timeout 7200 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration/test_handshake_flood.py -s $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/spark/test_spark_torture.py tests/spark/test_files_under_fire.py tests/spark/test_exactly_once_under_fire.py $(ARGS)

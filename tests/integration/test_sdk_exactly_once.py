@@ -16,6 +16,7 @@ import pytest
 from headrace import Admin, Consumer, DeadLetters, DecodeFailed, InvalidArgument, Producer, Record, exactly_once
 from headrace.client.deadletter import redrive
 from headrace.client.exactly_once.offset_table import Overtaken
+from tests.support.torture import only_in_torture
 from tests.support.waiting import until
 
 WALLET = Path(__file__).with_name("sdk_wallet.py")
@@ -76,7 +77,7 @@ def book(record: Record[bytes, Any], cursor: Any) -> None:
     cursor.execute("INSERT INTO journal VALUES (?, ?)", (record.value["entry"], record.value["amount"]))
 
 
-@pytest.mark.slow
+@only_in_torture
 @pytest.mark.timeout(300)
 def test_killed_at_every_step_each_effect_is_there_once(bootstrap: str, topic: str, tmp_path: Path) -> None:
     # First without a death, to know how many steps there are.

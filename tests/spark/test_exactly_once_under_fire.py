@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.spark.conftest import committed_messages
 from tests.support.callers import wait_for_callers
 from tests.support.process import BrokerProcess
+from tests.support.torture import only_in_torture
 from tests.support.waiting import until
 
 ROWS = 9000
@@ -22,7 +23,6 @@ PARTITIONS = 2
 JOB = Path(__file__).with_name("exactly_once_job.py")
 
 # Each takes a minute of two cores; `make test` kills the driver, which takes its workers along.
-in_torture = pytest.mark.skipif("HEADRACE_TORTURE_ROUNDS" not in os.environ, reason="`make torture` runs this")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.spark_processes]
 
 
@@ -168,7 +168,7 @@ def start_job(tmp_path: Path) -> Iterator[Callable[[str, str, str], Job]]:
         job.stop()
 
 
-@in_torture
+@only_in_torture
 def test_killed_python_workers(bootstrap: str, start_job: Callable[[str, str, str], Job]) -> None:
     source, sink = fill(bootstrap)
     job = start_job(bootstrap, source, sink)
@@ -195,7 +195,7 @@ def test_killed_driver(bootstrap: str, start_job: Callable[[str, str, str], Job]
     assert_every_row_once(bootstrap, sink)
 
 
-@in_torture
+@only_in_torture
 def test_killed_broker(tmp_path: Path, start_job: Callable[[str, str, str], Job]) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         source, sink = fill(broker.bootstrap)

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.spark.test_exactly_once_under_fire import PARTITIONS, Job
+from tests.support.torture import only_in_torture
 from tests.support.waiting import until
 
 ROWS = 3000
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.spark_processes,
-    pytest.mark.skipif("HEADRACE_TORTURE_ROUNDS" not in os.environ, reason="`make torture` runs this"),
+    only_in_torture,
 ]
 
 

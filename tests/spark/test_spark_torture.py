@@ -22,6 +22,7 @@ from tests.spark.test_exactly_once_under_fire import (
 )
 from tests.spark.test_files_under_fire import FilesJob, assert_every_row_once_in_files, fill_hours, kill_all
 from tests.support.process import BrokerProcess, free_port
+from tests.support.torture import ROUNDS, only_in_torture
 
 AWAY_SECONDS = 30.0
 FILE_ROUNDS_MAX = 10  # a minute each
@@ -31,7 +32,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.spark_processes,
-    pytest.mark.skipif("HEADRACE_TORTURE_ROUNDS" not in os.environ, reason="`make torture` runs this"),
+    only_in_torture,
 ]
 
 
@@ -126,7 +127,7 @@ def _executors(folder: Path) -> list[int]:
 def test_files_written_by_jobs_that_are_killed_at_any_moment_hold_every_row_once(bootstrap: str, tmp_path: Path) -> None:
     seed = int(time.time())
     dice = random.Random(seed)
-    for number in range(min(FILE_ROUNDS_MAX, int(os.environ["HEADRACE_TORTURE_ROUNDS"]))):
+    for number in range(min(FILE_ROUNDS_MAX, int(os.environ[ROUNDS]))):
         print(f"round {number}, seed {seed}")
         job = FilesJob(bootstrap, fill_hours(bootstrap), tmp_path / str(number))
         job.files.parent.mkdir()
