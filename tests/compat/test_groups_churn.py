@@ -29,8 +29,8 @@ from tests.support.process import BrokerProcess
 
 MEMBERS = 20
 PARTITIONS = 24
-# Long enough for every member to come and go twice; `make torture` gives them a minute.
-CHURN_S = 60.0 if "HEADRACE_TORTURE_ROUNDS" in os.environ else 20.0
+# Long enough for every member to come and go; `make torture` gives them a minute.
+CHURN_S = 60.0 if "HEADRACE_TORTURE_ROUNDS" in os.environ else 10.0
 # Everybody leaves politely here, so a session ends only when a thread starves; on a busy machine that takes a while.
 SESSION_MS = 20_000
 SETTLED_WITHIN_S = 6 * SESSION_MS / 1000

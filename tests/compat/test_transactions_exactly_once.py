@@ -18,7 +18,7 @@ from tests.compat.transaction_readers import WAIT_S, create_topic, read_all
 from tests.support.process import BrokerProcess
 from tests.support.waiting import until
 
-ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "4"))
 RECORDS = 400 * ROUNDS
 PARTITIONS = 3
 WORKERS = 2

@@ -95,9 +95,9 @@ def test_an_acknowledged_commit_survives_kill_9(tmp_path: Path, topic: str) -> N
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_committed_offsets_are_there_after_a_crash(tmp_path: Path, topic: str) -> None:
-    partitions, groups = 100, [f"{GROUP}-{number}" for number in range(1_000)]
-    # A thousand flushes one after the other are not the point here, and the system keeps what a killed process has written.
+def test_tens_of_thousands_of_committed_offsets_are_there_after_a_crash(tmp_path: Path, topic: str) -> None:
+    partitions, groups = 100, [f"{GROUP}-{number}" for number in range(250)]
+    # Hundreds of flushes one after the other are not the point here, and the system keeps what a killed process has written.
     settings = {**SETTINGS, "offsets.topic.num.partitions": "1", "headrace.flush": "os"}
     with BrokerProcess(tmp_path / "data", settings) as broker:
         make_topic(broker.bootstrap, topic, partitions)
@@ -114,4 +114,4 @@ def test_a_hundred_thousand_committed_offsets_are_there_after_a_crash(tmp_path: 
 
             # How long it takes is a figure of `make bench`.
             offsets = [each.committed_offset for group in answered for found in group.topics for each in found.partitions]
-            assert (len(offsets), set(offsets)) == (100_000, {7})
+            assert (len(offsets), set(offsets)) == (25_000, {7})

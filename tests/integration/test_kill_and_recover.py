@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.process import BrokerProcess
 
-ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("HEADRACE_TORTURE_ROUNDS", "3"))
 PARTITIONS = 3
 
 
