@@ -82,6 +82,7 @@ def write_encrypted_key(authority: Authority, folder: Path) -> Path:
     encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(f"{PLANTED}-key".encode()))
     path = folder / "encrypted.pem"
     path.write_bytes(encrypted + plain[plain.index(b"-----BEGIN CERTIFICATE") :])
+    path.chmod(0o600)
     return path
 
 
@@ -104,6 +105,7 @@ def write_settings(folder: Path) -> Path:
     }
     path = folder / "broker.toml"
     path.write_text("".join(f'"{name}" = "{value}"\n' for name, value in settings.items()))
+    path.chmod(0o600)
     return path
 
 

@@ -45,6 +45,27 @@ def test_names_of_our_own_do_not_repeat_the_prefix_in_the_environment() -> None:
     assert read_environment({"HEADRACE_HEADRACE_FLUSH": "os", "HEADRACE_NODE_ID": "7"}) == given
 
 
+def test_a_secret_is_not_taken_from_the_command_line() -> None:
+    with pytest.raises(Failure, match=r"ssl.key.password is a secret.*--config, or as HEADRACE_SSL_KEY_PASSWORD\.") as refused:
+        collect(None, {}, {"ssl.key.password": "hidden"})
+    assert "hidden" not in str(refused.value)
+    with pytest.raises(Failure, match=r"give it in a file with --config\."):
+        collect(None, {}, {"listener.name.outside.ssl.key.password": "hidden"})
+
+    assert collect(None, {"HEADRACE_SSL_KEY_PASSWORD": "hidden"}, {}) == {"ssl.key.password": "hidden"}
+
+
+def test_a_file_with_a_secret_is_refused_where_others_may_read_it(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text('"ssl.key.password" = "hidden"\n')
+    file.chmod(0o644)
+
+    with pytest.raises(Failure, match=f"--config {file} holds a secret, and others may read it; run: chmod 600 {file}"):
+        collect(file, {}, {})
+    file.chmod(0o600)
+    assert collect(file, {}, {}) == {"ssl.key.password": "hidden"}
+
+
 def test_a_misspelt_variable_is_remarked_upon() -> None:
     (remark,) = unknown_variables({"HEADRACE_NUM_PARTITION": "3", "HEADRACE_BOOTSTRAP": "x", "HOME": "y"})
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.failure import Failure
+from headrace.host.secret_files import SecretFileError, require_private
 from headrace.model.broker_settings import BROKER_SETTINGS, setting_named
-from headrace.model.settings import SettingError
+from headrace.model.settings import Kind, SettingError
 
 PREFIX = "HEADRACE_"
 # Variables with our prefix that are for other commands.
@@ -25,8 +26,34 @@ def collect(file: Path | None, environment: Mapping[str, str], flags: Mapping[st
     given: dict[str, str] = {}
     if file is not None:
         given |= _checked(read_file(file), f"in {file}")
+        _require_private(file, given)
     given |= _checked(read_environment(environment), "in the environment")
+    _refuse_secrets(flags)
     return given | _checked(flags, "on the command line")
+
+
+def _secret(texts: Mapping[str, str]) -> str | None:
+    """The first of these settings that is a secret."""
+    return next((name for name in texts if setting_named(name).kind is Kind.PASSWORD), None)
+
+
+def _require_private(file: Path, texts: Mapping[str, str]) -> None:
+    if _secret(texts) is not None:
+        try:
+            require_private(file, "--config")
+        except SecretFileError as error:
+            raise Failure(f"{error}.") from None
+
+
+def _refuse_secrets(flags: Mapping[str, str]) -> None:
+    """Everybody on the machine can read a command line."""
+    try:
+        name = _secret(flags)
+    except SettingError:
+        return  # said with what is wrong with it
+    if name is not None:
+        variable = f", or as {variable_of(name)}" if name in BROKER_SETTINGS else ""
+        raise Failure(f"{name} is a secret, and everybody can read a command line; give it in a file with --config{variable}.")
 
 
 def _checked(texts: Mapping[str, str], where: str) -> dict[str, str]:
