@@ -161,7 +161,7 @@ def test_every_block_runs_and_prints_what_it_says(page: Path, reader: Reader, tm
                     assert printed == block.code, block.where
                 case "yaml":
                     assert isinstance(yaml.safe_load(block.code), dict), block.where
-                case "mermaid" | "":
+                case "mermaid" | "html" | "":
                     assert not re.search(r"^\s*(headrace|make|pip|python) ", block.code, re.MULTILINE), (
                         f"{block.where}: of what kind is it?"
                     )

@@ -24,6 +24,7 @@ from headrace.gateway.brokers.connection import greet
 from headrace.gateway.callers.callers import Callers
 from headrace.gateway.callers.credentials import Doorkeeper, sends_passwords_in_the_clear
 from headrace.gateway.callers.rates import Rates
+from headrace.gateway.live import events, websocket
 from headrace.gateway.records import consume, produce
 from headrace.gateway.serving.headers import Manners, errors_as_problems
 from headrace.gateway.serving.server import Server
@@ -39,6 +40,8 @@ def all_operations() -> Iterator[Operations]:
     """What there is, in the order in which it is shown."""
     yield produce.operations
     yield consume.operations
+    yield events.operations
+    yield websocket.operations
     yield topics.operations
     yield groups.operations
     yield cluster.operations
@@ -82,6 +85,10 @@ class Gateway:
         site.add_site(application, self)
         return application
 
+    def allows_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may open a WebSocket here: browsers ask nobody before they do."""
+        return origin in self.settings.cors_origins or origin.partition("://")[2] == host
+
     async def start(self) -> None:
         """Return when requests are served.  Raises OSError where the address cannot be used."""
         if self.settings.tls is None and sends_passwords_in_the_clear(self.settings.properties):
@@ -93,6 +100,8 @@ class Gateway:
     async def stop(self) -> None:
         """End what is under way, and let go of everything."""
         self.stopping.set()
+        for caller in self.callers:
+            caller.cluster.tails.wake()
         await self.server.close()
         await self.tasks.close()
         await self.callers.close()

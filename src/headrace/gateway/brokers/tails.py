@@ -51,7 +51,7 @@ class Tail:
         self.failure: HeadraceError | None = None  # why nothing comes any more: readers raise it and leave
         self._kept: deque[Shown] = deque()
         self._bytes = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self.waiting: set[asyncio.Future[None]] = set()
 
     def covers(self, offset: int) -> bool:
         return self.first <= offset
@@ -83,22 +83,10 @@ class Tail:
         self.wake()
 
     def wake(self) -> None:
-        waiting, self._waiting = self._waiting, set()
+        waiting, self.waiting = self.waiting, set()
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-
-    async def wait(self, seconds: float) -> None:
-        """Return when there is more, or when the time is over."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            async with asyncio.timeout(seconds):
-                await future
-        except TimeoutError:
-            pass
-        finally:
-            self._waiting.discard(future)
 
 
 def _size(record: Record) -> int:
@@ -117,6 +105,14 @@ class Tails:
 
     def __len__(self) -> int:
         return len(self._tails)
+
+    def __iter__(self) -> Iterator[Tail]:
+        return iter(self._tails.values())
+
+    def wake(self) -> None:
+        """Have everybody look up: the gateway stops."""
+        for tail in self._tails.values():
+            tail.wake()
 
     def get(self, place: TopicPartition, isolation: Isolation) -> Tail | None:
         return self._tails.get((place, isolation))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from dataclasses import dataclass
@@ -16,12 +15,10 @@ from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter
 from headrace.gateway.api.shapes import described
 from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster, Isolation
-from headrace.gateway.brokers.reader import Reader
-from headrace.gateway.brokers.tails import Shown
+from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.records.formats import SHOW_KEYS, SHOW_VALUES, document, rendered
 from headrace.gateway.records.produce import NDJSON
 from headrace.gateway.serving.problems import bad_request
-from headrace.gateway.serving.tasks import Tasks
 from headrace.model.identity import TopicPartition
 
 operations = Operations("records")
@@ -85,75 +82,19 @@ async def read_records(call: Call) -> Any:
     cluster, topic = call.caller.cluster, call.path("topic")
     positions = await starting_positions(cluster, topic, call.query)
     isolation: Isolation = call.query["isolation"]
-    found = await read_some(
-        cluster,
-        topic,
-        positions,
-        isolation,
-        records_max=call.query["limit"],
-        bytes_max=call.query["bytes"],
-        wait_s=call.query["wait_ms"] / 1000,
-        stopping=call.gateway.stopping,
-    )
+    readers = Readers(cluster, topic, positions, isolation)
+    try:
+        wait_s = 0.0 if call.gateway.is_stopping else call.query["wait_ms"] / 1000
+        found = await readers.read(records_max=call.query["limit"], bytes_max=call.query["bytes"], wait_s=wait_s)
+        following = cursor_of(readers.positions)
+    finally:
+        readers.close()
     keys, values = call.query["keys"], call.query["values"]
-    following = cursor_of(positions)
     if NDJSON in call.request.headers.get("Accept", ""):
         lines = b"".join(rendered(each, keys, values) + b"\n" for each in found)
         return web.Response(body=lines, content_type=NDJSON, headers={"Headrace-Next": following})
     body = orjson.dumps({"records": [document(each, keys, values) for each in found], "next": following})
     return web.Response(body=body, content_type="application/json")
-
-
-async def read_some(
-    cluster: Cluster,
-    topic: str,
-    positions: dict[int, int],
-    isolation: Isolation,
-    *,
-    records_max: int,
-    bytes_max: int,
-    wait_s: float,
-    stopping: asyncio.Event,
-) -> list[Shown]:
-    """Records from all positions, which move; waits at the ends of all of them at once."""
-    readers = [Reader(cluster, TopicPartition(topic, each), offset, isolation) for each, offset in positions.items()]
-    try:
-        found: list[Shown] = []
-        for reader in readers:
-            if len(found) < records_max and bytes_max > 0:
-                some = await reader.read(records_max=records_max - len(found), bytes_max=bytes_max)
-                bytes_max -= sum(len(each.record.value or b"") + len(each.record.key or b"") for each in some)
-                found.extend(some)
-        if not found and wait_s and readers:
-            found = await first_of(readers, records_max, max(bytes_max, 1), wait_s, stopping)
-        positions.update({reader.place.partition: reader.offset for reader in readers})
-        return found
-    finally:
-        for reader in readers:
-            reader.close()
-
-
-async def first_of(
-    readers: list[Reader], records_max: int, bytes_max: int, wait_s: float, stopping: asyncio.Event
-) -> list[Shown]:
-    """What the first reader that has something has; nothing when the time is over, or the gateway stops."""
-    tasks = Tasks()
-    waits = [
-        tasks.spawn(reader.read(records_max=records_max, bytes_max=bytes_max, wait_s=wait_s), "wait for records")
-        for reader in readers
-    ]
-    stop = tasks.spawn(stopping.wait(), "wait for the end")
-    pending = set(waits)
-    try:
-        while pending and not stop.done():
-            done, _ = await asyncio.wait([*pending, stop], return_when=asyncio.FIRST_COMPLETED)
-            pending -= done
-            if any(task.exception() or task.result() for task in done if task is not stop):
-                break
-    finally:
-        await tasks.close()
-    # Also what others had in the same moment: their readers have moved on.
-    return [shown for task in waits if not task.cancelled() for shown in task.result()]
 
 
 # Where to begin
