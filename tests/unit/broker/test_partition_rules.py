@@ -98,3 +98,27 @@ def test_a_flush_that_finds_the_files_of_a_deleted_topic_gone_is_no_failure_of_t
         assert partition.failure is None
 
     run(story)
+
+
+class Somebody:
+    """Whoever looks after a replica, and says so again with each change of its role."""
+
+    def __init__(self) -> None:
+        self.heard: list[Partition] = []
+
+    def on_failure(self, partition: Partition) -> None:
+        self.heard.append(partition)
+
+
+def test_who_asks_again_with_each_role_hears_once_of_a_failure() -> None:
+    def story() -> None:
+        partition, _ = led(minimum=1)
+        first, second = Somebody(), Somebody()
+        for _ in range(1_000):
+            partition.when_failed(first.on_failure)
+            partition.when_failed(second.on_failure)
+        partition.on_storage_failure(StorageError("t-0", "write"))
+
+        assert (first.heard, second.heard) == ([partition], [partition])
+
+    run(story)

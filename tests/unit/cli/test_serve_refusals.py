@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.app import Broker
+from headrace.metadata.membership import NodeIdTaken
+
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
@@ -25,3 +28,17 @@ def test_what_stands_in_the_way_is_named(headrace: Callable[..., Any], tmp_path:
 
     assert refused.code == 1
     assert said in refused.remarks
+
+
+def test_whoever_has_the_node_id_is_told_with_what_to_do(headrace: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    # That these words are said is tested with the membership.
+    words = "another broker has node.id 1 already, at other.example:9092; stop that one, or give this one another id"
+
+    async def start(broker: Broker) -> None:
+        raise NodeIdTaken(words)
+
+    monkeypatch.setattr(Broker, "start", start)
+    refused = headrace("serve", "--memory", "--listen", "127.0.0.1:0")
+
+    assert refused.code == 1
+    assert refused.remarks == f"headrace: the broker cannot start: {words}.\n"
