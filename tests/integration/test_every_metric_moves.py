@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -18,8 +19,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from headrace import Admin
 from headrace.broker.audit import trail
+from headrace.broker.cluster.peers import PeerUnreachable
+from headrace.broker.delaying.delivering import Outlet
 from headrace.model.errors import ErrorCode
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
 from headrace.testing import Broker
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
@@ -392,7 +398,46 @@ def test_events_of_the_audit_trail_that_are_lost(tmp_path: Path, monkeypatch: py
         until(lambda: watch.moved("headrace_audit_lost_events_total", of="copies") >= 1)
 
 
+def test_delayed_records(broker: Broker, client: RawClient) -> None:
+    with Admin(bootstrap=broker.bootstrap) as admin:
+        admin.create_topic("delayed", settings={"headrace.delay.enable": "true"})
+    watch, due_ms = Watch(broker), broker.clock.wall_ms() + 60_000
+    later = Record(0, 1, None, b"x", (("headrace-deliver-at", b"%d" % due_ms),))
+    assert write(client, "delayed", build_batch([later, later])) is ErrorCode.NONE
+
+    assert watch.moved("headrace_delayed_records") == 2
+    assert watch.now("headrace_delayed_records_by_topic", topic="delayed") == 2
+    assert watch.now("headrace_delayed_next_due_timestamp_seconds") == due_ms / 1000
+    assert watch.now("headrace_delayed_overdue_seconds") == 0
+    with held_up(broker):
+        broker.clock.advance(minutes=2)
+        assert watch.now("headrace_delayed_overdue_seconds") >= 60
+    until(lambda: watch.moved("headrace_delayed_delivered_total") == 2)
+    assert watch.moved("headrace_delayed_late_seconds" + "_count") == 2
+    assert watch.moved("headrace_delayed_late_seconds" + "_sum") >= 120
+
+
+@contextmanager
+def held_up(broker: Broker) -> Iterator[None]:
+    """Nothing that is due is delivered for a while."""
+
+    async def wait(self: Outlet, target: object, batch: bytes) -> None:
+        raise PeerUnreachable("held up")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Outlet, "send", wait)
+        yield
+
+
 PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
+    test_delayed_records: (
+        "headrace_delayed_records",
+        "headrace_delayed_records_by_topic",
+        "headrace_delayed_next_due_timestamp_seconds",
+        "headrace_delayed_overdue_seconds",
+        "headrace_delayed_delivered_total",
+        "headrace_delayed_late_seconds",
+    ),
     test_records_that_go_in_and_out: (
         "headrace_produced_records_total",
         "headrace_produced_bytes_total",

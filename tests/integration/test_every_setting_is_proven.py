@@ -29,6 +29,8 @@ class Proof(NamedTuple):
     handed_on: Callable[[BrokerConfig], Any] | None = None
 
 
+DELAYED = "integration/test_delayed_delivery.py"
+DELAYS = "integration/test_delays_cluster.py"
 EFFECTS = "integration/test_settings_have_effects.py"
 DELETIONS = "integration/test_delayed_deletions.py"
 SIGN_IN = "integration/test_sign_in.py"
@@ -108,6 +110,9 @@ PROOFS: dict[str, Proof] = {
     "headrace.audit": Proof(AUDIT, "test_without_security_nothing_is_recorded_unless_it_is_asked_for"),
     "headrace.audit.when.unavailable": Proof(AUDIT, "test_acts_may_be_allowed_that_are_recorded_later"),
     "headrace.audit.timeout.ms": Proof(AUDIT, "test_an_act_that_cannot_be_recorded_is_refused_and_not_done"),
+    "headrace.delay.topic.num.partitions": Proof(DELAYS, "test_the_topic_of_what_waits_is_made_as_it_is_set"),
+    "headrace.delay.topic.replication.factor": Proof(DELAYS, "test_the_topic_of_what_waits_is_made_as_it_is_set"),
+    "headrace.delay.clock.confirm.ms": Proof(DELAYS, "test_a_clock_that_is_set_ahead_delivers_nothing_before_it_is_confirmed"),
     "headrace.audit.topic.replication.factor": Proof(AUDIT, "test_the_number_of_replicas_and_how_long_they_keep_it_are_settings"),
     "headrace.audit.topic.retention.ms": Proof(AUDIT, "test_the_number_of_replicas_and_how_long_they_keep_it_are_settings"),
     "headrace.audit.file": Proof(AUDIT, "test_every_event_is_a_line_in_a_file_too_and_a_file_that_is_moved_away_is_made_anew"),
@@ -316,6 +321,7 @@ PROOFS: dict[str, Proof] = {
     "headrace.flush": Proof(
         "unit/broker/test_flush_modes.py", "test_a_stricter_flush_mode_flushes_what_is_unflushed_at_once", "flush"
     ),
+    "headrace.delay.enable": Proof(DELAYED, "test_what_is_due_comes_in_order_of_its_time_and_not_before"),
     "headrace.ttl.enable": Proof(
         EXPIRY, "test_segments_in_which_nothing_expires_are_read_once_and_never_rewritten", "message_ttl_enable"
     ),
@@ -403,7 +409,7 @@ def test_a_default_for_topics_is_what_a_topic_works_with_that_sets_nothing(name:
 
 
 def test_every_setting_of_a_log_is_one_of_a_topic_or_of_the_broker() -> None:
-    derived = {"headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable"}
+    derived = {"headrace.delay.enable": "delay_enable", "headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable"}
     known = {derived.get(name, name.replace(".", "_")) for name in TABLE}
 
     assert {field.name for field in fields(LogConfig)} <= known

@@ -13,6 +13,7 @@ import pytest
 from headrace.broker import app
 from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.app import Broker
+from headrace.broker.delaying.delivering import Outlet
 from headrace.broker.health import disk_health
 from headrace.broker.health.health import Phase
 from headrace.broker.supervision import supervision
@@ -22,9 +23,14 @@ from headrace.controller.quotas import alter as alter_quotas
 from headrace.log.results import RemovedSegment
 from headrace.model.errors import ErrorCode
 from headrace.model.names import CONSUMER_OFFSETS
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.integration.memory_cluster import MemoryCluster, has_coordinator
+from tests.support.waiting import until_async
 
 # What a running broker has.  A kind that is not here has no test: say what its rule is.
 RULES = {
@@ -44,10 +50,12 @@ RULES = {
     "checkpoints": Rule.RESTART,
     "shard": Rule.RESTART,
     "commit": Rule.RESTART,
+    "delivery": Rule.RESTART,
 }
 SETTINGS = {
     "headrace.audit": "on",
     "offsets.topic.num.partitions": "1",
+    "headrace.delay.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "2",
     "default.replication.factor": "2",
 }
@@ -69,6 +77,32 @@ def commit(group: str) -> OffsetCommitRequest:
     )
 
 
+@pytest.fixture(autouse=True)
+def deliveries_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wait(self: Outlet, target: object, batch: bytes) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Outlet, "send", wait)
+
+
+async def delayed(cluster: MemoryCluster) -> None:
+    """Return when a record that was delayed is being delivered."""
+    configs = (CreatableTopicConfig(name="headrace.delay.enable", value="true"),)
+    topic = CreatableTopic(name="d", num_partitions=1, replication_factor=1, assignments=(), configs=configs)
+    await cluster.call(1, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), 5)
+    batch = build_batch([Record(0, 1, None, b"x", (("headrace-delay-ms", b"0"),))])
+    data = TopicProduceData(name="d", partition_data=(PartitionProduceData(index=0, records=batch),))
+    await cluster.until(lambda: "d" in cluster.image.topics)
+
+    async def is_taken() -> bool:
+        leader = cluster.image.topics["d"].partitions[0].leader
+        response = await cluster.call(leader, ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(data,)), 9)
+        return bool(response.responses[0].partition_responses[0].error_code == ErrorCode.NONE)
+
+    await until_async(is_taken)
+    await cluster.until(lambda: find(cluster, "delivery") is not None)
+
+
 @asynccontextmanager
 async def busy_cluster() -> AsyncIterator[MemoryCluster]:
     """Two brokers that follow each other, with a coordinator that waits for a commit."""
@@ -76,6 +110,7 @@ async def busy_cluster() -> AsyncIterator[MemoryCluster]:
         await cluster.create_topic("t", partitions=2, factor=2)
         await cluster.until(lambda: all(len(state.isr) == 2 for state in cluster.image.topics["t"].partitions))
         await coordinated(cluster)
+        await delayed(cluster)
         leader = cluster.brokers[cluster.image.topics[CONSUMER_OFFSETS].partitions[0].leader]
         await cluster.until(lambda: leader.parts.group_coordinator.shards.is_loaded(0))
         partition = leader.parts.replicas.find(CONSUMER_OFFSETS, 0)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 
 from headrace.broker.access.rules import AccessRules
 from headrace.broker.administration.auto_creation import AutoCreation
@@ -38,6 +39,9 @@ from headrace.broker.coordinators.share_state.coordinator import ShareStateCoord
 from headrace.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.coordinators.transactions.verification import TransactionVerification
+from headrace.broker.delaying.coordinator import DelayCoordinator
+from headrace.broker.delaying.delivering import Outlet
+from headrace.broker.delaying.staging import Staging
 from headrace.broker.following.fetcher import Following, ReplicaFetchers
 from headrace.broker.following.sessions import ReplicaSessions
 from headrace.broker.following.throttle import FOLLOWER, LEADER, ReplicationThrottle
@@ -49,6 +53,7 @@ from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.metrics.collecting import Collector
 from headrace.broker.metrics.collectors.cluster import ClusterCollector
 from headrace.broker.metrics.collectors.coordinators import CoordinatorsCollector
+from headrace.broker.metrics.collectors.delays import DelaysCollector
 from headrace.broker.metrics.collectors.disk import DiskCollector
 from headrace.broker.metrics.collectors.network import NetworkCollector
 from headrace.broker.metrics.collectors.partitions import PartitionsCollector
@@ -68,7 +73,7 @@ from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
-from headrace.broker.partitions.storage import Storage
+from headrace.broker.partitions.storage import DiskStorage, Storage
 from headrace.broker.sharing.beginning import ShareBeginnings
 from headrace.broker.sharing.ends import PartitionEnds
 from headrace.broker.sharing.fetching import ShareFetching
@@ -247,6 +252,7 @@ class Parts:
             spawn=self.spawn,
             ended=self.figures.coordinators.transactions,
         )
+        self._make_delays()
         self.verification = TransactionVerification(
             self.broker_id,
             self.transactions.requests,
@@ -255,6 +261,34 @@ class Parts:
             spawn=self.spawn,
             is_enabled=lambda: self.config.now["transaction.partition.verification.enable"],
         )
+
+    def _make_delays(self) -> None:
+        self.delays = DelayCoordinator(
+            self.config.now,
+            outlet=Outlet(self.broker_id, replicas=self.replicas, cluster=self.cluster, peers=self.peers),
+            replica_changes=self.replica_changes,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("delays"),
+            index_directory=self._index_directory,
+            figures=self.figures.delays,
+        )
+        self.staging = Staging(
+            self.broker_id,
+            self.delays,
+            topics=self.topics,
+            cluster=self.cluster,
+            peers=self.peers,
+            clock=self.clock,
+            entropy=self.host.entropy,
+            loop=self.loop,
+        )
+
+    def _index_directory(self) -> Path | None:
+        """Where there is a real disk, what can be made anew from the logs lies beside them."""
+        is_real = isinstance(self.storage, DiskStorage) and isinstance(self.host.disk, SystemDisk)
+        return Path(self.storage.name) if is_real else None
 
     def _make_place_in_cluster(self) -> None:
         scope = self.supervisor.scope("cluster")
@@ -377,6 +411,7 @@ class Parts:
                 figures.coordinators, self.groups, self.transactions.shards, self.replicas, self.clock, self.host.disk
             ),
             SecurityCollector(figures.security, tls, self.audit),
+            DelaysCollector(figures.delays, self.delays, self.image),
         ]
 
     def _make_network(self) -> None:

@@ -213,6 +213,7 @@ APIS: Mapping[int, Served] = {
                 Producing(
                     replicas=parts.replicas,
                     verification=parts.verification,
+                    staging=parts.staging,
                     throttling=parts.throttling,
                     tasks=parts.request_tasks,
                     image=parts.image,

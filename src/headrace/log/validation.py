@@ -51,13 +51,18 @@ def check_batch(batch: memoryview, header: BatchHeader, config: LogConfig, origi
         )
     if crc32c(batch[ATTRIBUTES_POSITION:]) != header.crc:
         raise BatchError("the batch's CRC does not match its bytes")
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+    count = header.record_count
+    if (count <= 0 or count != header.last_offset_delta + 1) and not _may_have_gaps(header, origin):
         raise BatchError(
             f"{header.record_count} records do not fit a last offset delta of {header.last_offset_delta}",
             ErrorCode.INVALID_RECORD,
         )
     if origin is Origin.CLIENT:
         _check_client_header(header, config, now_ms)
+
+
+def _may_have_gaps(header: BatchHeader, origin: Origin) -> bool:
+    return origin in (Origin.DELAYED, Origin.WAITING) and 0 <= header.record_count <= header.last_offset_delta + 1
 
 
 def _check_client_header(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
+from headrace.model.delay.settings import DELAY_SETTINGS
 from headrace.model.kafka_settings import LISTENER_PREFIX
 from headrace.model.security_settings import (
     ACCESS_SETTINGS,
@@ -436,6 +437,7 @@ BROKER_SETTINGS = SettingTable(
     + SASL_SETTINGS
     + ACCESS_SETTINGS
     + AUDIT_SETTINGS
+    + DELAY_SETTINGS
     + _LIMITS
     + _TOPICS
     + _DEFAULTS_FOR_TOPICS

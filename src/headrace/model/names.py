@@ -7,7 +7,8 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 AUDIT = "__audit"
 SHARE_GROUP_STATE = "__share_group_state"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT})
+DELAYED = "__headrace_delayed"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT, DELAYED})
 # What our clients call the group of somebody who reads without one: librdkafka insists on a name, and asks for its coordinator.
 UNGROUPED = "headrace-ungrouped"
 

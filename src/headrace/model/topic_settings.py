@@ -102,6 +102,14 @@ TOPIC_SETTINGS = SettingTable(
             "Replicas (`partition:broker`, or `*`) whose fetching is throttled during a reassignment.",
         ),
         _topic(
+            "headrace.delay.enable",
+            Kind.BOOLEAN,
+            False,
+            "Whether records may be delayed: one with the header `headrace-deliver-at` (milliseconds since 1970) or "
+            "`headrace-delay-ms` is delivered when its time has come.",
+            synonyms=("headrace.delay.enable",),
+        ),
+        _topic(
             "headrace.flush",
             Kind.STRING,
             "ack",
@@ -317,7 +325,12 @@ TOPIC_SETTINGS = SettingTable(
     )
 )
 
-_FIELDS = {"headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable", "internal.segment.bytes": "segment_bytes"}
+_FIELDS = {
+    "headrace.delay.enable": "delay_enable",
+    "headrace.flush": "flush",
+    "headrace.ttl.enable": "message_ttl_enable",
+    "internal.segment.bytes": "segment_bytes",
+}
 
 
 # Without slots, for the properties that are worked out once: every batch asks for them.
@@ -327,6 +340,7 @@ class LogConfig:
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_type: str = "producer"
+    delay_enable: bool = False
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = 1000
@@ -375,6 +389,11 @@ class LogConfig:
         """Whether a topic asks for its records to be looked at one by one."""
         limits_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
         return self.is_compacted or self.compression_type != "producer" or limits_age
+
+    @cached_property
+    def is_opened_on_arrival(self) -> bool:
+        """Whether batches are looked into before they enter the log, for whatever reason."""
+        return self.needs_deep_validation or self.delay_enable
 
     def checked(self, texts: Mapping[str, str]) -> "LogConfig":
         """As below, where somebody asks for it; SettingError names the first that is not accepted."""

@@ -83,6 +83,7 @@ class Broker:
         self._on_disk = data is not None or not memory
         self._data = data
         self.clock = AdjustableClock()
+        self.clock.on_advanced = self._on_clock_advanced
         self.faults = Faults()
         self._host = host or Host(clock=self.clock)
         self._thread: threading.Thread | None = None
@@ -173,6 +174,10 @@ class Broker:
         await add_users(broker, self._users)
         self.faults.install(broker)
         return broker
+
+    def _on_clock_advanced(self) -> None:
+        if self.broker is not None:
+            self.run(lambda broker: broker.parts.delays.look_at_clock())
 
     def stop(self) -> None:
         """Stop cleanly; a temporary directory goes with it.  Stopping twice does nothing."""

@@ -5,6 +5,7 @@ Records carry the time at which their producer sent them; only the broker's own 
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 
@@ -14,6 +15,8 @@ class AdjustableClock:
     def __init__(self) -> None:
         self._ahead_ns = 0
         self._lock = threading.Lock()
+        # Whom to tell when it was moved.
+        self.on_advanced: Callable[[], None] = lambda: None
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as the broker sees them."""
@@ -30,6 +33,7 @@ class AdjustableClock:
             raise ValueError(f"a clock does not go back, as {moved} would have it")
         with self._lock:
             self._ahead_ns += int(moved.total_seconds() * 1e9)
+        self.on_advanced()
 
     def now(self) -> datetime:
         """What the broker believes the time to be, in local time."""

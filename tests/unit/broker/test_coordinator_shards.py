@@ -59,6 +59,9 @@ class ListLog:
             self.commit()
         return base, self.end_offset - 1
 
+    def append_waiting(self, batch: bytes) -> tuple[int, int] | None:
+        return self.append(batch)
+
     def commit(self) -> None:
         self.high_watermark = self.end_offset
         self._moved.set()

@@ -18,7 +18,14 @@ from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.live_config import LiveConfig
-from headrace.model.names import AUDIT, INTERNAL_TOPICS, TRANSACTION_STATE, collides_with, why_not_a_topic_name
+from headrace.model.names import (
+    AUDIT,
+    DELAYED,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE,
+    collides_with,
+    why_not_a_topic_name,
+)
 from headrace.model.settings import SettingError
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
@@ -29,6 +36,11 @@ AUDIT_BATCH_BYTES_MAX = 16 * 1024 * 1024
 AUDIT_SETTINGS_FREE = frozenset(
     {"follower.replication.throttled.replicas", "leader.replication.throttled.replicas", "min.insync.replicas"}
 )
+# Compaction works on segments that are full, and gives back what was delivered.
+DELAYED_SEGMENT_BYTES = 64 * 1024 * 1024
+# Whose coordinators, or leaders, go by the partitions of an internal topic.
+OF_INTERNAL = {TRANSACTION_STATE: "transaction", DELAYED: "delayed record"}
+OF_OTHERS = "group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +68,8 @@ class Topics:
 
     async def create(self, wanted: NewTopic, *, validate_only: bool = False, limited: bool = True) -> tuple[TopicSpec, LogConfig]:
         """Make a topic and wait until it can be used here."""
-        if limited and wanted.name == AUDIT:
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{AUDIT} is made by the brokers.")
+        if limited and wanted.name in (AUDIT, DELAYED):
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{wanted.name} is made by the brokers.")
         if wanted.name in self._cluster.image.topics:
             await self._cluster.see(topic_key(wanted.name))
         config = self._check(wanted)
@@ -155,7 +167,7 @@ class Topics:
         if name == AUDIT:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why_of_audit}.")
         if name in INTERNAL_TOPICS:
-            of = "transaction" if name == TRANSACTION_STATE else "group"
+            of = OF_INTERNAL.get(name, OF_OTHERS)
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=of)}.")
 
     def _keep_audit_written(self, changed: set[str], after: Mapping[str, str]) -> None:
@@ -193,6 +205,8 @@ class Topics:
                 # Not compacted: what may go is known only to the coordinator, and it sees to it.
                 kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
                 return self._internal(name, prefix, {**kept, "min.insync.replicas": str(minimum)})
+            case "__headrace_delayed":
+                return self._delayed()
             case _:
                 return NewTopic(name=name)
 
@@ -212,6 +226,25 @@ class Topics:
                 "min.insync.replicas": str(max(1, factor - 1)),
                 "retention.bytes": "-1",
                 "retention.ms": str(self._config.now["headrace.audit.topic.retention.ms"]),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _delayed(self) -> NewTopic:
+        """As durable as what is delivered from it can be: flushed, and on more than one disk, before it counts."""
+        factor = self._replicas_at_most("headrace.delay.topic.replication.factor")
+        return NewTopic(
+            name=DELAYED,
+            partition_count=self._config.now["headrace.delay.topic.num.partitions"],
+            replication_factor=factor,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                # What is written here is looked at, and does not enter the log by itself.
+                "headrace.delay.enable": "true",
+                "headrace.flush": "ack",
+                "min.insync.replicas": str(max(1, factor - 1)),
+                "segment.bytes": str(DELAYED_SEGMENT_BYTES),
                 "unclean.leader.election.enable": "false",
             },
         )

@@ -29,6 +29,10 @@ class CoordinatorLog(Protocol):
         """
         ...
 
+    def append_waiting(self, batch: bytes) -> tuple[int, int] | None:
+        """Write a part of a client's batch; None when it is here already.  When it raises, it wrote nothing."""
+        ...
+
     def flush_soon(self) -> None:
         """Somebody waits now for what nobody waited for."""
         ...

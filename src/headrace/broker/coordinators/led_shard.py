@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from headrace.broker.coordinators.interfaces import CoordinatorLog, EntryCodec, Shard
-from headrace.broker.coordinators.loading import replay_log
+from headrace.broker.coordinators.loading import replay_batch, replay_log
 from headrace.broker.coordinators.log_errors import as_coordinator_error
 from headrace.broker.coordinators.waiting import MarkersOf, ReplyTo, Waiting
 from headrace.broker.coordinators.writing import in_batches
@@ -197,6 +197,21 @@ class LedShard(Generic[ShardType]):
         await self._wait_for_commit(last + 1)
         self._committed()
 
+    async def write_batch(self, batch: bytes) -> None:
+        """Write entries that came as a batch, replay them, and return when they are committed.  A batch that is here already has
+        only to be committed."""
+        try:
+            written = self.log.append_waiting(batch)
+        except (RequestError, StorageError) as error:
+            raise as_coordinator_error(error) from error
+        if written is not None:
+            base, last = written
+            self._replay(lambda: replay_batch(self.shard, self._context.codec, batch, base))
+            self._written_to = last + 1
+            self._set_timer()
+        await self._wait_for_commit(self.log.end_offset if written is None else last + 1)
+        self._committed()
+
     async def _wait_for_commit(self, offset: int) -> None:
         try:
             async with asyncio.timeout(self._context.write_timeout_s):
@@ -302,6 +317,10 @@ class LedShard(Generic[ShardType]):
             self._waiting.refuse(reply.token, error)
 
     # --- time -------------------------------------------------------------------------------------------------------------
+
+    def look_at_clock(self) -> None:
+        """The clock was set: deadlines may have passed."""
+        self._set_timer()
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from headrace.broker.coordinators.interfaces import CoordinatorLog, EntryCodec, Shard
 from headrace.model.identity import ProducerIdentity
-from headrace.records.batch import iterate_batches
+from headrace.records.batch import iterate_batches, read_header
 from headrace.records.control import read_marker
 from headrace.records.header import BatchHeader
 from headrace.records.record import read_pairs
@@ -35,6 +35,15 @@ async def replay_log(log: CoordinatorLog, codec: EntryCodec, shard: Shard) -> in
                     await asyncio.sleep(0)
                 entries += replayed
     return entries
+
+
+def replay_batch(shard: Shard, codec: EntryCodec, batch: bytes, base_offset: int) -> None:
+    """Replay a batch that was just written, from a base offset on."""
+    header = read_header(batch)
+    for offset, key, value in read_pairs(batch):
+        entry = codec.decode(key, value) if key is not None else None
+        if entry is not None:
+            shard.replay(entry, base_offset + offset - header.base_offset, None)
 
 
 def _replay_batch(shard: Shard, codec: EntryCodec, header: BatchHeader, batch: memoryview, from_offset: int) -> int:

@@ -40,6 +40,11 @@ class LedPartition:
         )
         return appended.base_offset, appended.last_offset
 
+    def append_waiting(self, batch: bytes) -> tuple[int, int] | None:
+        self.partition.require_replicas()
+        appended = self.partition.append(batch, Origin.WAITING)
+        return None if appended.duplicate else (appended.base_offset, appended.last_offset)
+
     def flush_soon(self) -> None:
         self.partition.flush_soon()
 

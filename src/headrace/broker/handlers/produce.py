@@ -18,6 +18,7 @@ from typing import cast
 from uuid import UUID
 
 from headrace.broker.cluster.leader_hints import LeaderHint, leader_hint
+from headrace.broker.delaying.staging import Staging
 from headrace.broker.housekeeping.slices import in_slices
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
@@ -30,12 +31,22 @@ from headrace.broker.partitions.waiting import Deadlines, Outcome
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
-from headrace.log.interface import Appended, VerificationGuard
+from headrace.log.interface import Appended, Origin, VerificationGuard
+from headrace.log.producers.producer_state import LASTING_PRODUCER_ID_FROM
 from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.names import AUDIT, INTERNAL_TOPICS
-from headrace.records.header import FRAME, FRAME_BYTES, LOW_ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
+from headrace.model.names import AUDIT, DELAYED, INTERNAL_TOPICS
+from headrace.records.header import (
+    FRAME,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    LOW_ATTRIBUTES_POSITION,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_BIT,
+    producer_of,
+)
 from headrace.security.authorization.permissions import check_of
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode_at, encode
@@ -68,6 +79,7 @@ class Producing:
 
     replicas: Replicas
     verification: Verification
+    staging: Staging
     throttling: Throttling
     tasks: RequestTasks
     image: CurrentImage
@@ -160,7 +172,8 @@ class _Produce:
                 return None  # it cannot be found either
             name = known.name
         context = self._context
-        if name == AUDIT and self._parts.throttling.is_broker(context):
+        if self._parts.throttling.is_broker(context):
+            # It records what was done, puts aside what is delayed, and delivers it: for those who had the right.
             return None
         if context.guard.allows(context.subject, WRITE_TOPIC, name, context):
             return None
@@ -177,7 +190,7 @@ class _Produce:
             verification = self._parts.verification
             if (
                 partition.appending.locked()
-                or partition.log.state.config.needs_deep_validation
+                or partition.log.state.config.is_opened_on_arrival
                 or verification.is_needed(partition, records, self._transactional_id)
             ):
                 self._pending += 1
@@ -204,8 +217,8 @@ class _Produce:
         return partition
 
     def _require_right_to_internal(self, topic: str) -> None:
-        """What was done is written down by brokers alone; into the others Kafka lets its own tools write."""
-        if topic == AUDIT:
+        """What was done, and what waits, is written down by brokers alone; into the others Kafka lets its own tools write."""
+        if topic in (AUDIT, DELAYED):
             if not self._parts.throttling.is_broker(self._context):
                 why = f"Only brokers write to {topic}, and only while they are registered."
                 raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
@@ -215,7 +228,9 @@ class _Produce:
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         verification = self._parts.verification
         try:
-            if verification.is_needed(partition, records, self._transactional_id):
+            if partition.log.config.delay_enable and self._is_of_broker(records):
+                await self._append_of_broker(partition, records, result)
+            elif verification.is_needed(partition, records, self._transactional_id):
                 async with verification.admitted(partition, records, self._transactional_id, self._context.api_version) as guard:
                     await self._append_in_turn(partition, records, result, guard)
             else:
@@ -230,6 +245,23 @@ class _Produce:
             self._reply.let_go(len(records))
         self._settle()
 
+    def _is_of_broker(self, records: Buffer) -> bool:
+        """Whether a batch is about delays and comes from a broker.  Nobody else may write under such a producer's number."""
+        is_broker = self._parts.throttling.is_broker(self._context)
+        if len(records) < HEADER_BYTES or (producer_of(records)[0] < LASTING_PRODUCER_ID_FROM and not is_broker):
+            return False
+        if not is_broker:
+            raise RequestError(ErrorCode.INVALID_RECORD, f"Producer ids from {LASTING_PRODUCER_ID_FROM} on are the brokers'.")
+        return True
+
+    async def _append_of_broker(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
+        if partition.identity.topic == DELAYED:
+            await self._parts.staging.take(partition.identity.partition, records)
+            result.error_code = ErrorCode.NONE
+        else:
+            # What is due need not wait for others' turns: it has a producer of its own.
+            self._appended(partition, partition.append(records, Origin.DELAYED), result)
+
     async def _append_in_turn(
         self, partition: Partition, records: Buffer, result: PartitionProduceResponse, guard: VerificationGuard | None
     ) -> None:
@@ -238,7 +270,10 @@ class _Produce:
             if partition.log.config.needs_deep_validation:
                 now = self._parts.clock.wall_ms()
                 records = await in_slices(self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now))
-            self._appended(partition, partition.append(records, guard=guard), result)
+            origin = Origin.CLIENT
+            if partition.log.config.delay_enable:
+                records, origin = await self._parts.staging.set_aside(partition, records)
+            self._appended(partition, partition.append(records, origin, guard=guard), result)
 
     def _appended(self, partition: Partition, appended: Appended, result: PartitionProduceResponse) -> None:
         result.error_code = ErrorCode.NONE

@@ -3,7 +3,17 @@
 from types import ModuleType
 
 from headrace.broker.metrics.collecting import Page
-from headrace.broker.metrics.collectors import cluster, coordinators, disk, network, partitions, process, replication, security
+from headrace.broker.metrics.collectors import (
+    cluster,
+    coordinators,
+    delays,
+    disk,
+    network,
+    partitions,
+    process,
+    replication,
+    security,
+)
 from headrace.metrics.families import Family
 
 # In the order of the reference: what it is about, and where it is declared.
@@ -13,6 +23,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "The disk": disk,
     "Replication": replication,
     "Groups and transactions": coordinators,
+    "Delayed delivery": delays,
     "The cluster, the controller and the store of the metadata": cluster,
     "Security": security,
     "The process": process,

@@ -213,6 +213,14 @@ class CoordinatorFigures:
         self.transactions: defaultdict[str, int] = defaultdict(int)  # by how they ended
 
 
+class DelayFigures:
+    """Delayed records that this broker delivered."""
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.late = LongSeconds()  # between when each was due and when its partition had committed it
+
+
 class SecurityFigures:
     """Who came in, and who was told no."""
 
@@ -238,5 +246,6 @@ class Figures:
         self.disk = DiskFigures()
         self.cluster = ClusterFigures()
         self.coordinators = CoordinatorFigures()
+        self.delays = DelayFigures()
         self.security = SecurityFigures()
         self.loop_delay = FineSeconds()

@@ -26,6 +26,9 @@ from headrace.records.control import Marker, read_marker
 from headrace.records.header import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 
 BATCHES_KEPT: Final = 5
+# Brokers that deliver what was delayed write as producers from here on.  They are few, and are never forgotten: what they send
+# again may be from before the longest outage.
+LASTING_PRODUCER_ID_FROM: Final = 2**62
 PRODUCERS_MAX: Final = 50_000
 EPOCH_MAX: Final = 2**15 - 1
 
@@ -188,7 +191,7 @@ class ProducerStates:
         if origin is Origin.REPLICATION:
             return None
         state = self._states.get(header.producer_id)
-        if origin is Origin.CLIENT and state is not None and state.epoch == header.producer_epoch:
+        if origin is not Origin.COORDINATOR and state is not None and state.epoch == header.producer_epoch:
             for written in state.batches:
                 if written.first_sequence == header.base_sequence and written.last_sequence == header.last_sequence:
                     return written
@@ -200,7 +203,7 @@ class ProducerStates:
         transactional = bool(header.attributes & TRANSACTIONAL_BIT)
         if transactional and guard is not TRUSTED:
             self._check_verified(header, state, guard)
-        if origin is Origin.CLIENT:
+        if origin is Origin.CLIENT or origin is Origin.DELAYED:
             self._check_sequence(header, state)
         if not transactional and state is not None and state.transaction_first_offset >= 0:
             raise RequestError(ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} wrote outside its open transaction")
@@ -305,7 +308,7 @@ class ProducerStates:
 
     def _drop_oldest(self) -> None:
         """Forget the tenth that has been quiet longest, so that the cost is spread; open transactions stay."""
-        idle = (state.producer_id for state in self._states.values() if state.transaction_first_offset < 0)
+        idle = (state.producer_id for state in self._states.values() if _may_be_forgotten(state))
         for producer_id in list(islice(idle, max(1, self.producers_max // 10))):
             del self._states[producer_id]
 
@@ -313,7 +316,7 @@ class ProducerStates:
         """Forget producers quiet for too long; how many."""
         latest = self._monotonic() - expiration_ms / 1000
         quiet = takewhile(lambda state: state.wrote_at <= latest, self._states.values())
-        expired = [state.producer_id for state in quiet if state.transaction_first_offset < 0]
+        expired = [state.producer_id for state in quiet if _may_be_forgotten(state)]
         for producer_id in expired:
             del self._states[producer_id]
         self._verifications = {
@@ -366,6 +369,10 @@ def _marker_epoch_is_valid(epoch: int, state: ProducerState, transaction_version
         # The marker was written and its reply lost: the coordinator sends it again.
         return state.transaction_first_offset < 0 or epoch == EPOCH_MAX
     return epoch > state.epoch
+
+
+def _may_be_forgotten(state: ProducerState) -> bool:
+    return state.transaction_first_offset < 0 and state.producer_id < LASTING_PRODUCER_ID_FROM
 
 
 def _out_of_order(header: BatchHeader, expected: int) -> RequestError:

@@ -72,6 +72,7 @@ def producing(image: ClusterImage, replicas: Replicas) -> Producing:
     return Producing(
         replicas=replicas,
         verification=nothing_to_verify,
+        staging=UNTOUCHED,
         throttling=unthrottled(image),
         tasks=UNTOUCHED,
         image=lambda: image,
