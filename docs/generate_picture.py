@@ -97,6 +97,7 @@ ROOMS = (
     Room("metrics", "counters, formats", 430, 772, 130),
     Room("model", "names, errors, settings", 580, 772, 250),
     Room("host", "clock, disk, entropy, signals", 860, 772, 280),
+    Room("registry", "schemas and their versions", 850, 24, 290, 40),
 )
 
 JOURNEYS = (

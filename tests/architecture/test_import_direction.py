@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "broker": NODE,
     # From here on: the wire protocol, an address and the machine.  Compatibility cannot be faked by sharing code with the broker.
     "client": {"model", "host", "records", "wire"},
+    "registry": {"client"},
     "spark": {"model", "host", "metrics", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
     "gateway": {"model", "records", "wire", "client"},
