@@ -37,6 +37,7 @@ PROCESSES = (
     "tests/integration/test_groups_restart.py",
     "tests/integration/test_health.py",
     "tests/integration/test_kill_and_recover.py",
+    "tests/integration/test_schema_registry.py",
     "tests/integration/test_sdk_bad_use.py",
     "tests/integration/test_sdk_exactly_once.py",
     "tests/integration/test_sdk_losses.py",
