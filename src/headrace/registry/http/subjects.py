@@ -12,7 +12,7 @@ from headrace.registry.http.schemas import subjects_with
 from headrace.registry.http.views import form_of, formatted, registration, schema_version
 from headrace.registry.rules.catalog import Catalog
 from headrace.registry.rules.deleting import delete_subject, delete_version
-from headrace.registry.rules.entries import AVRO, SchemaVersion
+from headrace.registry.rules.entries import SchemaVersion
 from headrace.registry.rules.errors import schema_not_found, subject_not_found, version_not_found
 from headrace.registry.rules.registering import look_up, register
 from headrace.registry.rules.subjects import EVERY_CONTEXT
@@ -34,17 +34,8 @@ async def register_version(request: web.Request) -> web.Response:
     )
     log = log_of(request)
     version = await log.change(lambda catalog: register(catalog, wanted))
-    return answer(_registered(version))
-
-
-def _registered(version: SchemaVersion) -> dict[str, Any]:
-    content = version.content
-    told: dict[str, Any] = {"id": version.id, "version": version.version, "guid": content.guid}
-    if content.schema_type != AVRO:
-        told["schemaType"] = content.schema_type
-    if content.references:
-        told["references"] = [each.as_json() for each in content.references]
-    return {**told, **content.kept, "schema": content.text}
+    # Without the schema: clients keep what they sent, which may be in another form than the one that is kept here.
+    return answer({"id": version.id, "version": version.version, "guid": version.content.guid})
 
 
 async def look_up_version(request: web.Request) -> web.Response:
