@@ -209,7 +209,7 @@ an API nobody has called is not on the page."""
 _QUERY_METRICS = """
 ## Queries of pipelines
 
-Told by the pipeline itself, at the port of `headrace pipeline run --metrics-port PORT`.
+Told by the pipeline itself, at the port of `headrace pipeline run FILE --metrics-port 9405`.
 """
 
 

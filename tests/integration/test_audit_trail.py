@@ -138,6 +138,10 @@ ACTS: dict[ApiKey, Asked] = {
     ApiKey.ALTER_CLIENT_QUOTAS: Asked(
         "QUOTA user=ann", {"entity_type": "user", "entity_name": "ann", "key": "producer_byte_rate", "value": 1000.0}
     ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Asked(
+        "GROUP sharers", {"group_id": "sharers", "topic_name": "orders", "partition_index": 0, "start_offset": 1}
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Asked("GROUP sharers", {"group_id": "sharers", "topic_name": "orders"}),
     ApiKey.OFFSET_DELETE: Asked("GROUP group", {**ORDERS, "group_id": "group"}),
     ApiKey.OFFSET_COMMIT: Asked(
         "GROUP others",

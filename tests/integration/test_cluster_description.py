@@ -139,6 +139,7 @@ def test_each_feature_runs_at_the_one_level_that_is_supported(client: RawClient)
     assert {name: most for name, (_, most) in finalized.items()} == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "share.version": 1,
         "transaction.version": 2,
     }
 

@@ -60,6 +60,7 @@ def test_a_connection_too_many_is_told_so(gateway: GatewayThread) -> None:
         said = refused.recv(1000)
     for connection in kept:
         connection.close()
+    until(lambda: gateway.ask(lambda running: running.server.connections) == 0, "all have gone")
 
     assert said.startswith(b"HTTP/1.1 503")
     assert json.loads(said.partition(b"\r\n\r\n")[2])["code"] == "too_many_connections"

@@ -36,6 +36,6 @@ def test_the_call_after_one_that_was_cut_short_has_its_own_answer(spark: SparkSe
     forget_calls_under_way()
 
     assert spark.range(7).count() == 7
-    with pytest.raises(Exception, match="kafka.bootstrap.servers"):
+    with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers"):
         spark.read.format("headrace").load()
     assert kept.value is not None

@@ -28,15 +28,15 @@ async def handle(
 
 
 async def _answer(states: ShareStateShards, key: ShareKey, asked: PartitionData) -> PartitionResult:
-    news = WriteState(
-        key=key,
-        state_epoch=asked.state_epoch,
-        leader_epoch=asked.leader_epoch,
-        start_offset=asked.start_offset,
-        done=asked.delivery_complete_count,
-        batches=batches(asked.state_batches),
-    )
     try:
+        news = WriteState(
+            key=key,
+            state_epoch=asked.state_epoch,
+            leader_epoch=asked.leader_epoch,
+            start_offset=asked.start_offset,
+            done=asked.delivery_complete_count,
+            batches=batches(asked.state_batches),
+        )
         await states.ask(name_of(key), ShareStateShard.write, news)
     except RequestError as error:
         return PartitionResult(partition=key.partition, error_code=error.code, error_message=error.message)

@@ -161,7 +161,7 @@ TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Handlers failed on records, and set them aside as dead letters. After the first start of Prometheus those that "
         "were there before count once.",
         (
-            "`headrace dead-letter list` and `headrace dead-letter show TOPIC` tell which, and with which error.",
+            "`headrace dead-letter list` and `headrace dead-letter list TOPIC` tell which, and with which error.",
             "Mend the handler, then send them back: `headrace dead-letter redrive TOPIC`.",
         ),
     ),

@@ -1,6 +1,5 @@
 """`headrace gateway`: HTTP for a cluster, for those who have no client of the wire."""
 
-import asyncio
 import errno
 import logging
 import signal
@@ -137,6 +136,8 @@ def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> 
 
 def run(settings: "GatewaySettings") -> None:
     """Serve until a signal asks it to end."""
+    import asyncio
+
     import uvloop
 
     from headrace.client.errors import InvalidArgument
@@ -158,6 +159,8 @@ def cannot_listen(listen: str, error: OSError) -> str:
 
 
 async def _serve(settings: "GatewaySettings") -> None:
+    import asyncio
+
     from headrace.gateway.gateway import serve
 
     stopping = asyncio.Event()

@@ -1,11 +1,12 @@
 """What share coordinators are asked and answer, as messages between brokers: one share-partition each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.coordination.share.delivery import RecordState, StateBatch
 from headrace.coordination.share.entries import ShareKey, ShareState
 from headrace.coordination.share.state_shard import InitializeState, ReadState, WriteState
+from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages import (
     delete_share_group_state as deleting,
 )
@@ -21,6 +22,8 @@ from headrace.wire.messages import (
 from headrace.wire.messages import (
     write_share_group_state as writing,
 )
+
+STATES = frozenset(RecordState)
 
 
 def initialize(request: InitializeState) -> initializing.InitializeShareGroupStateRequest:
@@ -86,7 +89,10 @@ def summary_read(answer: summarizing.PartitionResult) -> ShareState | None:
     )
 
 
-def batches(on_wire: Iterable[Any]) -> tuple[StateBatch, ...]:
+def batches(on_wire: Sequence[Any]) -> tuple[StateBatch, ...]:
+    """Raises RequestError where they cannot be."""
+    if any(each.delivery_state not in STATES or not 0 <= each.first_offset <= each.last_offset for each in on_wire):
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A state batch needs a known state and offsets that do not descend.")
     return tuple(
         StateBatch(each.first_offset, each.last_offset + 1, RecordState(each.delivery_state), each.delivery_count)
         for each in on_wire

@@ -39,9 +39,8 @@ class SecurityCollector:
         scrape.rows(SIGN_INS).extend((key, (count,)) for key, count in self._figures.sign_ins.items())
         scrape.rows(DENIALS).extend((key, (count,)) for key, count in self._figures.denials.items())
         scrape.add(HANDSHAKES, 0 if self._tls is None else self._tls.handshakes.failed)
-        if self._audit is not None:
-            lost = (("topic", self._audit.dropped), ("copies", self._audit.copies_lost))
-            scrape.rows(AUDIT_LOST).extend(((of,), (count,)) for of, count in lost)
+        dropped, copies_lost = (0, 0) if self._audit is None else (self._audit.dropped, self._audit.copies_lost)
+        scrape.rows(AUDIT_LOST).extend([(("topic",), (dropped,)), (("copies",), (copies_lost,))])
         rows = scrape.rows(EXPIRY)
         for listener, each in self._tls.by_listener.items() if self._tls is not None else ():
             if each.expires_at is not None:
