@@ -1,7 +1,7 @@
 """Bugs put in on purpose: each must be found within a bounded number of seeds, or the simulation is not worth its time."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -127,23 +127,24 @@ def keep_the_rights_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 LOSS = "lost write|was committed before|never committed"
-PLANTS: dict[Plant, str] = {
-    skip_the_epoch_check: LOSS,
-    acknowledge_before_the_followers: LOSS,
-    forget_to_sync: LOSS,
-    elect_outside_the_in_sync_set: LOSS,
-    ignore_a_lost_lease: f"believes to lead|{LOSS}",
-    keep_the_epoch: r"is led by \d and by \d in epoch",
-    forget_who_wrote: "duplicate: ",
-    accept_gaps: "disorder: ",
-    end_by_halves: "torn transaction ",
-    forget_what_was_aborted: "aborted transaction .* is visible",
-    answer_before_it_is_committed: "committed offset gone back",
-    keep_the_rights_of_the_start: "knows it otherwise",
+# The rule that each breaks, and a seed that has found it: where that one does not any more, others are tried.
+PLANTS: dict[Plant, tuple[str, int]] = {
+    skip_the_epoch_check: (LOSS, 1),
+    acknowledge_before_the_followers: (LOSS, 6),
+    forget_to_sync: (LOSS, 5),
+    elect_outside_the_in_sync_set: (LOSS, 7),
+    ignore_a_lost_lease: (f"believes to lead|{LOSS}", 1),
+    keep_the_epoch: (r"is led by \d and by \d in epoch", 1),
+    forget_who_wrote: ("duplicate: ", 2),
+    accept_gaps: ("disorder: ", 3),
+    end_by_halves: ("torn transaction ", 0),
+    forget_what_was_aborted: ("aborted transaction .* is visible", 0),
+    answer_before_it_is_committed: ("committed offset gone back", 0),
+    keep_the_rights_of_the_start: ("knows it otherwise", 0),
 }
 
 
-def first_failure(seeds: range, rule: str) -> tuple[Outcome, str] | None:
+def first_failure(seeds: Iterable[int], rule: str) -> tuple[Outcome, str] | None:
     for seed in seeds:
         outcome = run_seed(seed, fault_seconds=FAULT_SECONDS)
         for violation in outcome.violations:
@@ -152,11 +153,12 @@ def first_failure(seeds: range, rule: str) -> tuple[Outcome, str] | None:
     return None
 
 
-@pytest.mark.parametrize(("plant", "rule"), PLANTS.items(), ids=[plant.__name__ for plant in PLANTS])
-def test_the_simulation_finds_a_planted_bug(plant: Plant, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_the_simulation_finds_a_planted_bug(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
+    rule, seed = PLANTS[plant]
 
-    found = first_failure(range(SEEDS_MAX), rule)
+    found = first_failure((seed, *range(SEEDS_MAX)), rule)
 
     assert found is not None, f"{SEEDS_MAX} seeds did not notice: {plant.__doc__}"
     print(f"{plant.__name__}: seed {found[0].seed}: {found[1][:200]}")
