@@ -15,7 +15,6 @@ from tests.support.process import BrokerProcess
 SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.share.min.record.lock.duration.ms": "1000",
-    "group.share.record.lock.duration.ms": "1000",
 }
 
 
@@ -25,14 +24,17 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def begin_early(bootstrap: str, group: str, topic: str, values: range) -> None:
-    """A topic with records, which a group gets from the first on."""
+def begin_early(bootstrap: str, group: str, topic: str, values: range, **settings: str) -> None:
+    """A topic with records, which a group gets from the first on; settings of the group with underscores for dots."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, 1, 1)]).values():
         created.result(20)
-    early = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    own = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in {"share_auto_offset_reset": "earliest", **settings}.items()
+    ]
     for altered in admin.incremental_alter_configs(
-        [ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[early])]
+        [ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=own)]
     ).values():
         altered.result(20)
     produce(bootstrap, topic, values)
@@ -103,7 +105,7 @@ def test_what_was_accepted_and_answered_never_comes_again_after_a_kill_and_all_e
 
 
 def test_a_lock_that_runs_out_gives_the_record_to_another(broker: Broker) -> None:
-    begin_early(broker.bootstrap, "slow", "tasks", range(4))
+    begin_early(broker.bootstrap, "slow", "tasks", range(4), share_record_lock_duration_ms="3000")
     slow = consumer(broker.bootstrap, "slow", "tasks")
     assert take_some(slow)
 
