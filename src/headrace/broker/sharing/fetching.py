@@ -92,8 +92,12 @@ class ShareFetch:
                 left = self._deadline - self._loop.time()
                 if found or left <= 0 or not self._is_wanted:
                     return found
+                if self._look_again_s is not None:
+                    # Whatever wakes it meanwhile: that a share-partition could not be loaded is such a thing itself.
+                    await asyncio.sleep(min(left, self._look_again_s))
+                    continue
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(left if self._look_again_s is None else min(left, self._look_again_s)):
+                    async with asyncio.timeout(left):
                         await self._woken.wait()
         finally:
             for led in self._watched:

@@ -229,6 +229,16 @@ def test_a_share_coordinator_that_is_away_for_a_moment_is_waited_for() -> None:
     play(story)
 
 
+def test_a_share_coordinator_that_is_away_is_asked_again_after_a_while_and_not_at_once() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.kept.is_away = True
+        assert await stage.member().take(0, max_wait_ms=300) == []
+        assert stage.kept.reads <= 5
+
+    play(story)
+
+
 def test_word_that_could_not_be_kept_does_not_count_and_the_records_come_again() -> None:
     async def story() -> None:
         stage = Stage()
