@@ -159,6 +159,8 @@ def test_every_block_runs_and_prints_what_it_says(page: Path, reader: Reader, tm
                     terminal.run("headrace serve --config headrace.toml", block.where)
                 case "text":
                     assert printed == block.code, block.where
+                case "json":
+                    assert isinstance(json.loads(block.code), dict), block.where
                 case "yaml":
                     assert isinstance(yaml.safe_load(block.code), dict), block.where
                 case "mermaid" | "html" | "":

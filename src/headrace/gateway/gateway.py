@@ -1,7 +1,8 @@
 """A gateway, put together: what it serves, for whom, and its start and its end.
 
 It knows the wire and an address, and nothing of a broker's inside, so it serves any cluster that speaks the protocol.  Every act
-is the caller's own, never the gateway's.
+is the caller's own, never the gateway's; what the gateway does for itself, which is to keep subscriptions and to know of other
+gateways, it does with its own credentials.
 """
 
 from __future__ import annotations
@@ -15,22 +16,32 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from headrace.client.errors import InvalidArgument
 from headrace.gateway.administration import access, cluster, dead_letters, groups, topics
 from headrace.gateway.api import site
 from headrace.gateway.api.endpoint import endpoint
 from headrace.gateway.api.idempotency import Memory
 from headrace.gateway.api.operations import Operation, Operations
 from headrace.gateway.brokers.connection import greet
+from headrace.gateway.callers.caller import Caller
 from headrace.gateway.callers.callers import Callers
-from headrace.gateway.callers.credentials import Doorkeeper, sends_passwords_in_the_clear
+from headrace.gateway.callers.credentials import Credentials, Doorkeeper, sends_passwords_in_the_clear
 from headrace.gateway.callers.rates import Rates
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.forwarding import Forwarder
 from headrace.gateway.live import events, websocket
 from headrace.gateway.records import consume, produce
 from headrace.gateway.serving.headers import Manners, errors_as_problems
 from headrace.gateway.serving.server import Server
 from headrace.gateway.serving.tasks import Tasks
+from headrace.gateway.webhooks import operations as webhooks
+from headrace.gateway.webhooks.engine import Engine
+from headrace.gateway.webhooks.guard import Guard
+from headrace.gateway.webhooks.posting import Poster
+from headrace.gateway.webhooks.sealing import Seal
 
 if TYPE_CHECKING:
+    from headrace.gateway.api.call import Call
     from headrace.gateway.settings import GatewaySettings
 
 logger = logging.getLogger(__name__)
@@ -42,6 +53,7 @@ def all_operations() -> Iterator[Operations]:
     yield consume.operations
     yield events.operations
     yield websocket.operations
+    yield webhooks.operations
     yield topics.operations
     yield groups.operations
     yield cluster.operations
@@ -64,6 +76,14 @@ class Gateway:
         self.rates = Rates(settings.limits.requests_per_second, time.monotonic)
         self.operations: list[Operation] = [each for room in all_operations() for each in room.each]
         self.stopping = asyncio.Event()
+        own = Credentials("the gateway's own", self.name, settings.properties)
+        self._own = Caller(own, settings.bootstrap, time.monotonic())
+        self.fleet = Fleet(self.name, self._own, self.tasks, lambda: settings.advertise or self.server.url)
+        self._forwarder = Forwarder()
+        self.guard = _guard(settings)
+        self.seal = Seal(settings.secret_key_file)
+        self.poster = Poster(self.guard)
+        self.engine = Engine(self.fleet, self.callers, self.poster, self.seal, settings.limits.caller_age_seconds)
         self.server = Server(self._application(), settings)
 
     @property
@@ -96,6 +116,8 @@ class Gateway:
         await self.server.start()
         self.tasks.keep(self.callers.forget_idle, "let go of idle callers")
         self.tasks.keep(self.server.renew_certificates, "look for new certificates")
+        self.fleet.start()
+        self.tasks.keep(self.engine.run, "deliver webhooks")
 
     async def stop(self) -> None:
         """End what is under way, and let go of everything."""
@@ -103,12 +125,28 @@ class Gateway:
         for caller in self.callers:
             caller.cluster.tails.wake()
         await self.server.close()
+        await self.engine.close()
+        await self.fleet.stop()
         await self.tasks.close()
+        await self._forwarder.close()
+        await self.poster.close()
         await self.callers.close()
+        await self._own.close()
+
+    async def forward(self, call: Call, owner: str) -> web.Response:
+        """Have another gateway answer."""
+        return await self._forwarder.forward(call.request, call.raw_body, self.fleet.living().get(owner))
 
     async def look_for_broker(self) -> None:
         """Return when one answers."""
         await greet(self.settings.bootstrap, self.callers.doorkeeper.way())
+
+
+def _guard(settings: GatewaySettings) -> Guard:
+    try:
+        return Guard(settings.webhook_networks, plain_http=settings.webhook_http)
+    except ValueError as error:
+        raise InvalidArgument(f"a network that webhooks may go to is none: {error}") from None
 
 
 async def serve(settings: GatewaySettings, on_ready: Callable[[Gateway], None], stopping: asyncio.Event) -> None:

@@ -45,9 +45,13 @@ class GatewaySettings:
     bootstrap: str
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
     listen: str = DEFAULT_LISTEN
+    advertise: str | None = None  # where other gateways reach this one, as a URL
     name: str | None = None
     tls: Tls | None = None
     sasl_mechanism: str | None = None  # by which Basic credentials are passed on
     identities: Path | None = None  # profiles by the name in a caller's certificate
     cors_origins: tuple[str, ...] = ()
+    webhook_networks: tuple[str, ...] = ()  # private networks to which webhooks may go all the same
+    webhook_http: bool = False  # whether they may go without TLS
+    secret_key_file: Path | None = None  # with which secrets of subscriptions are sealed; the same for all gateways
     limits: Limits = Limits()

@@ -52,6 +52,27 @@ CorsOrigin = Annotated[
     list[str] | None,
     typer.Option("--cors-origin", metavar="ORIGIN", help="An origin whose pages may call; none unless named. May be repeated."),
 ]
+Advertise = Annotated[
+    str | None,
+    typer.Option("--advertise", metavar="URL", help="Where other gateways reach this one; the address listened on if not given."),
+]
+WebhookNetwork = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--webhook-network",
+        metavar="CIDR",
+        help="A private network that webhooks may go to, such as 10.0.0.0/8; none unless named. May be repeated.",
+    ),
+]
+WebhookHttp = Annotated[bool, typer.Option("--webhook-http", help="Let webhooks go to http:// addresses, too.")]
+SecretKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-key-file",
+        metavar="FILE",
+        help="32 or more random bytes with which the secrets of webhooks are sealed; the same for all gateways.",
+    ),
+]
 BodyBytesMax = Annotated[
     int, typer.Option("--body-bytes-max", metavar="N", min=1024, help="The largest body of a request that is not a stream.")
 ]
@@ -70,19 +91,23 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")]
 def gateway(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     listen: Listen = "127.0.0.1:8080",
+    advertise: Advertise = None,
     certificate: Certificate = None,
     key: Key = None,
     client_ca: ClientCa = None,
     identities: Identities = None,
     sasl_mechanism: SaslMechanism = None,
     cors_origin: CorsOrigin = None,
+    webhook_network: WebhookNetwork = None,
+    webhook_http: WebhookHttp = False,
+    secret_key_file: SecretKeyFile = None,
     body_bytes_max: BodyBytesMax = 16 * 1024 * 1024,
     connections_max: ConnectionsMax = 20_000,
     callers_max: CallersMax = 256,
     requests_per_second: RequestsPerSecond = 0.0,
     verbose: Verbose = False,
 ) -> None:
-    """Serve a cluster over HTTP, for those who have no client of the wire: topics, groups, brokers, rights.
+    """Serve a cluster over HTTP, for those who have no client of the wire: records, topics, groups, webhooks.
 
     Every act is the caller's own: Basic credentials sign in at the brokers by SASL, a bearer token by OAUTHBEARER, and a request
     without either is as powerless as an anonymous client. /try/ has a page to try it, /openapi.json the description.
@@ -102,10 +127,14 @@ def gateway(
         bootstrap=bootstrap,
         properties=connection_settings(),
         listen=listen,
+        advertise=advertise,
         tls=_tls(certificate, key, client_ca),
         sasl_mechanism=sasl_mechanism,
         identities=identities,
         cors_origins=tuple(cors_origin or ()),
+        webhook_networks=tuple(webhook_network or ()),
+        webhook_http=webhook_http,
+        secret_key_file=secret_key_file,
         limits=Limits(
             body_bytes_max=body_bytes_max,
             connections_max=connections_max,

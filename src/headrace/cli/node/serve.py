@@ -5,12 +5,14 @@ import logging
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.failure import Failure
+from headrace.cli.node.beside import GatewayBeside
 from headrace.cli.node.settings import collect, unknown_variables
 from headrace.cli.output import remark
 from headrace.model.broker_settings import BrokerConfig
@@ -19,6 +21,7 @@ from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
+    from headrace.gateway.settings import GatewaySettings
 
 DEFAULT_PORT = 9092
 
@@ -47,6 +50,12 @@ def serve(
         str | None,
         typer.Option("--flush", metavar="MODE", help="ack: on disk before the acknowledgement (the default); interval; or os."),
     ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Serve HTTP there, too: the gateway, as `headrace gateway` does for a cluster."
+        ),
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of docs/settings.md; may be repeated.")
     ] = None,
@@ -64,6 +73,8 @@ def serve(
 
       headrace serve --listen 0.0.0.0:9092 --advertise broker.example:9092
 
+      headrace serve --memory --http 127.0.0.1:8080
+
       HEADRACE_NUM_PARTITIONS=12 headrace serve --config headrace.toml
     """
     if memory and data is not None:
@@ -77,7 +88,7 @@ def serve(
         level=logging.DEBUG if verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    _run(settings)
+    _run(settings, http)
 
 
 def _flags(
@@ -100,15 +111,18 @@ def _flags(
     return flags
 
 
-def _run(settings: BrokerConfig) -> None:
+def _run(settings: BrokerConfig, http: str | None) -> None:
     from headrace.broker.app import CannotStart, NoMetadata
     from headrace.broker.app import serve as run_broker
     from headrace.broker.supervision.supervision import BrokerFailed
 
-    _check_addresses(settings)
+    _check_addresses(settings, http)
     _check_directory(settings)
+    if http is not None:
+        _prepare_gateway(http)
+    beside: list[GatewayBeside] = []
     try:
-        run_broker(settings, greet)
+        run_broker(settings, partial(_on_ready, http, beside))
     except OSError as error:
         raise Failure(_cannot_start(settings, error)) from None
     except BrokerFailed as error:
@@ -117,9 +131,47 @@ def _run(settings: BrokerConfig) -> None:
         raise Failure(f"the broker cannot start: {error}.") from None
     except NoMetadata as error:
         raise Failure(f"the broker cannot start without its metadata ({settings['headrace.metadata']}): {error}.") from None
+    finally:
+        for gateway in beside:
+            gateway.stop()
 
 
-def _check_addresses(settings: BrokerConfig) -> None:
+def _prepare_gateway(http: str) -> None:
+    """What would hold the broker up later: its modules are loaded, and its address is tried."""
+    import headrace.gateway.gateway  # noqa: F401
+    from headrace.cli.node.gateway import cannot_listen
+    from headrace.gateway.serving.server import listen_address
+
+    try:
+        socket.create_server(listen_address(http)).close()
+    except OSError as error:
+        raise Failure(cannot_listen(http, error).replace("--listen", "--http")) from None
+
+
+def _on_ready(http: str | None, beside: "list[GatewayBeside]", broker: "Broker") -> None:
+    url = ""
+    if http is not None:
+        gateway = GatewayBeside(_gateway_settings(http, broker))
+        gateway.start()
+        beside.append(gateway)
+        url = gateway.url
+    greet(broker, url)
+
+
+def _gateway_settings(http: str, broker: "Broker") -> "GatewaySettings":
+    """The way to the broker in this process, as any other client has to take it."""
+    from headrace.gateway.settings import GatewaySettings
+
+    reach = broker.address._replace(host="127.0.0.1") if broker.address.is_everywhere else broker.address
+    protocol = broker.listeners.each[0].security_protocol
+    properties = {} if protocol == PLAINTEXT else {"security.protocol": protocol}
+    authority = broker.config["ssl.truststore.location"] or broker.config["ssl.keystore.location"]
+    if "SSL" in protocol and authority is not None:
+        properties["ssl.ca.location"] = str(authority)
+    return GatewaySettings(bootstrap=str(reach), properties=properties, listen=http)
+
+
+def _check_addresses(settings: BrokerConfig, http: str | None) -> None:
     from headrace.broker.network.http_listener import http_address
 
     try:
@@ -127,8 +179,9 @@ def _check_addresses(settings: BrokerConfig) -> None:
     except SettingError as error:
         raise Failure(f"{error}.") from None
     taken = {each.address.port: "a listener" for each in listeners.each}
-    for name in ("headrace.health.listener", "headrace.metrics.listener"):
-        if (wanted := settings[name]) is None:
+    pages = {name: settings[name] for name in ("headrace.health.listener", "headrace.metrics.listener")}
+    for name, wanted in {**pages, "--http": http}.items():
+        if wanted is None:
             continue
         try:
             port = http_address(wanted).port
@@ -160,7 +213,7 @@ def _cannot_start(settings: BrokerConfig, error: OSError) -> str:
             return f"the broker cannot start: {error.strerror or error}."
 
 
-def greet(broker: "Broker") -> None:
+def greet(broker: "Broker", url: str = "") -> None:
     """The one screen: where it listens, where the data is, and what to try next."""
     kept = "in memory; it is gone when the broker stops"
     if not broker.config["headrace.memory"]:
@@ -172,10 +225,11 @@ def greet(broker: "Broker") -> None:
         option = " --profile NAME"
         invitation = f"Clients speak {protocol}: write a profile as in docs/security.md, then try, in another terminal:"
     health = "" if broker.health.address is None else f"\n  Health               http://{broker.health.address}/ready"
+    web = f"\n  HTTP                 {url}/try/" if url else ""
     print(
         f"""
 {_where(broker)}
-  Data                 {kept}{health}
+  Data                 {kept}{health}{web}
 
   {invitation}
     echo 'hello, log' | headrace produce greetings{option}

@@ -33,6 +33,7 @@ class Health:
     name: Annotated[str, described("The name of this gateway among others.")]
     connections: Annotated[int, described("Connections to it.")]
     callers: Annotated[int, described("Principals that it has clients for.")]
+    coordinated: Annotated[bool, described("Whether it knows of other gateways, and delivers webhooks.")]
 
 
 @operations.get("/live", "Whether the process answers", answer=Health, needs_caller=False)
@@ -59,7 +60,7 @@ async def ready(call: Call) -> Health:
 
 
 def _health(gateway: Gateway, status: str) -> Health:
-    return Health(status, gateway.name, gateway.server.connections, len(gateway.callers))
+    return Health(status, gateway.name, gateway.server.connections, len(gateway.callers), gateway.fleet.holds_lease)
 
 
 def add_site(application: web.Application, gateway: Gateway) -> None:

@@ -1,0 +1,150 @@
+"""All subscriptions that are this gateway's: claims those that nobody living has, and stops those that are not its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.gateway.fleet.forwarding import taken_over
+from headrace.gateway.serving.tasks import Tasks
+from headrace.gateway.webhooks.delivery import Courier, Delivery, Ended
+from headrace.gateway.webhooks.patience import Breaker
+from headrace.gateway.webhooks.subscription import SECRET_OVERLAP_S, Subscription
+
+if TYPE_CHECKING:
+    from headrace.gateway.callers.callers import Callers
+    from headrace.gateway.fleet.fleet import Fleet
+    from headrace.gateway.webhooks.posting import Poster
+    from headrace.gateway.webhooks.sealing import Seal
+
+logger = logging.getLogger(__name__)
+
+PAUSE_S: Final = 1.0
+PAUSE_S_MAX: Final = 30.0
+LOOK_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class Running:
+    """A subscription that is delivered here."""
+
+    version: int
+    task: asyncio.Task[Any]
+    courier: Courier | None = None
+    failure: str | None = None
+
+
+class Engine:
+    """Looks at the state of the fleet whenever it changes."""
+
+    def __init__(self, fleet: Fleet, callers: Callers, poster: Poster, seal: Seal, age_s: float) -> None:
+        self._fleet = fleet
+        self._callers = callers
+        self._poster = poster
+        self._seal = seal
+        self._age_s = age_s
+        self._tasks = Tasks()
+        self._running: dict[str, Running] = {}
+        self._breakers: dict[str, Breaker] = {}
+
+    async def run(self) -> None:
+        while True:
+            await self._look()
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await self._fleet.changed.wait()
+            except TimeoutError:
+                pass
+            self._fleet.changed.clear()
+
+    @property
+    def delivering(self) -> set[str]:
+        """The subscriptions that are delivered here."""
+        return set(self._running)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+        self._running.clear()
+
+    async def _look(self) -> None:
+        if not self._fleet.is_ready or not self._fleet.holds_lease:
+            await self._stop_all_but({})
+            return
+        wanted = {
+            name: Subscription(name, version, document)
+            for name, version, document in self._fleet.journal.state.documents()
+            if document["status"] == "active"
+        }
+        mine = {name: found for name, found in wanted.items() if await self._fleet.claim(name)}
+        await self._stop_all_but(mine)
+        for name, found in mine.items():
+            if name not in self._running:
+                task = self._tasks.spawn(self._keep_delivering(found), f"deliver subscription {name}")
+                self._running[name] = Running(found.version, task)
+
+    async def _stop_all_but(self, mine: dict[str, Subscription]) -> None:
+        over = [name for name, each in self._running.items() if name not in mine or mine[name].version != each.version]
+        for name in over:
+            task = self._running.pop(name).task
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep_delivering(self, subscription: Subscription) -> None:
+        pause = PAUSE_S
+        while True:
+            try:
+                async with asyncio.timeout(self._age_s):
+                    await self._deliver(subscription)
+                pause = PAUSE_S
+            except TimeoutError:
+                pause = PAUSE_S  # its principal signs in again
+                continue
+            except Ended:
+                await self._set_status(subscription, "gone")
+                return
+            except Exception as error:
+                logger.warning("subscription %s rests for %.0f s: %s", subscription.id, pause, error)
+                if subscription.id in self._running:
+                    self._running[subscription.id].failure = str(error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_S_MAX)
+
+    async def _deliver(self, subscription: Subscription) -> None:
+        credentials = self._callers.doorkeeper.kept(self._seal.open(subscription.document["credentials"]))
+        async with self._callers.borrow(credentials) as caller:
+            breaker = self._breakers.setdefault(subscription.wanted.callback_url, Breaker())
+            courier = Courier(
+                subscription, self.good_secrets(subscription), caller, self._poster, breaker, lambda: self._fleet.holds_lease
+            )
+            running = self._running.get(subscription.id)
+            if running is not None:
+                if running.courier is not None:
+                    courier.deliveries.extend(running.courier.deliveries)
+                running.courier, running.failure = courier, None
+            await courier.run()
+
+    def good_secrets(self, subscription: Subscription) -> list[str]:
+        """The newest first; an older one for a day after it was replaced."""
+        kept = self._seal.open(subscription.document["secrets"])
+        now = time.time()
+        return [each["secret"] for each in kept if each["until"] is None or now < each["until"]]
+
+    async def _set_status(self, subscription: Subscription, status: str) -> None:
+        document = {**subscription.document, "status": status}
+        await self._fleet.journal.change("thing", subscription.id, subscription.version, document)
+
+    def deliveries(self, name: str) -> tuple[list[Delivery], str | None]:
+        """What was tried lately, the last one first, and why nothing is just now."""
+        running = self._running.get(name)
+        if running is None:
+            raise taken_over()
+        return list(reversed(running.courier.deliveries)) if running.courier else [], running.failure
+
+
+def rotated(kept: list[dict[str, Any]], secret: str, now: float) -> list[dict[str, Any]]:
+    """With a new secret in front; the one before stays good for a while."""
+    older = [{**each, "until": each["until"] or now + SECRET_OVERLAP_S} for each in kept]
+    return [{"secret": secret, "until": None}, *(each for each in older if each["until"] > now)]
