@@ -30,7 +30,8 @@ from headrace.gateway.callers.rates import Rates
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.forwarding import Forwarder
 from headrace.gateway.live import events, websocket
-from headrace.gateway.records import consume, produce
+from headrace.gateway.records import consume, members, produce
+from headrace.gateway.records.members import Members
 from headrace.gateway.serving.headers import Manners, errors_as_problems
 from headrace.gateway.serving.server import Server
 from headrace.gateway.serving.tasks import Tasks
@@ -51,6 +52,7 @@ def all_operations() -> Iterator[Operations]:
     """What there is, in the order in which it is shown."""
     yield produce.operations
     yield consume.operations
+    yield members.operations
     yield events.operations
     yield websocket.operations
     yield webhooks.operations
@@ -79,6 +81,7 @@ class Gateway:
         own = Credentials("the gateway's own", self.name, settings.properties)
         self._own = Caller(own, settings.bootstrap, time.monotonic())
         self.fleet = Fleet(self.name, self._own, self.tasks, lambda: settings.advertise or self.server.url)
+        self.members = Members(self.fleet, settings.limits.members_max, settings.limits.member_idle_seconds)
         self._forwarder = Forwarder()
         self.guard = _guard(settings)
         self.seal = Seal(settings.secret_key_file)
@@ -116,6 +119,7 @@ class Gateway:
         await self.server.start()
         self.tasks.keep(self.callers.forget_idle, "let go of idle callers")
         self.tasks.keep(self.server.renew_certificates, "look for new certificates")
+        self.tasks.keep(self.members.forget_idle, "let go of idle members")
         self.fleet.start()
         self.tasks.keep(self.engine.run, "deliver webhooks")
 
@@ -125,6 +129,7 @@ class Gateway:
         for caller in self.callers:
             caller.cluster.tails.wake()
         await self.server.close()
+        await self.members.close()
         await self.engine.close()
         await self.fleet.stop()
         await self.tasks.close()

@@ -25,6 +25,8 @@ class Limits:
     requests_per_second: float = 0.0  # of one principal; 0 is no limit
     callers_max: int = 256
     caller_idle_seconds: float = 300.0
+    members_max: int = 500
+    member_idle_seconds: float = 300.0
     caller_age_seconds: float = 900.0  # then it signs in again: a right to sign in that was taken away ends
 
 

@@ -79,6 +79,7 @@ BodyBytesMax = Annotated[
 ConnectionsMax = Annotated[
     int, typer.Option("--connections-max", metavar="N", min=1, help="How many connections there may be at once.")
 ]
+MembersMax = Annotated[int, typer.Option("--members-max", metavar="N", min=1, help="How many members of groups it has at once.")]
 CallersMax = Annotated[
     int, typer.Option("--callers-max", metavar="N", min=1, help="How many principals it has clients for at once.")
 ]
@@ -104,6 +105,7 @@ def gateway(
     body_bytes_max: BodyBytesMax = 16 * 1024 * 1024,
     connections_max: ConnectionsMax = 20_000,
     callers_max: CallersMax = 256,
+    members_max: MembersMax = 500,
     requests_per_second: RequestsPerSecond = 0.0,
     verbose: Verbose = False,
 ) -> None:
@@ -139,6 +141,7 @@ def gateway(
             body_bytes_max=body_bytes_max,
             connections_max=connections_max,
             callers_max=callers_max,
+            members_max=members_max,
             requests_per_second=requests_per_second,
         ),
     )
