@@ -30,6 +30,7 @@ from headrace.testing import Broker
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.metadata import MetadataRequest
+from tests.integration import test_client_telemetry as client_telemetry
 from tests.integration import test_metrics_of_disks_and_replicas as disks_and_replicas
 from tests.support.metrics import AT_ANY_PORT, PRODUCE_VERSION, Watch, all_families, fetch, write
 from tests.support.raw import RawClient, ask_until_created, batch, frame, produce
@@ -587,6 +588,14 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     test_events_of_the_audit_trail_that_are_lost: ("headrace_audit_lost_events_total",),
     test_a_loop_that_is_late: ("headrace_loop_delay_seconds",),
+    client_telemetry.test_what_it_tells_is_shown_whatever_it_is_packed_with: (
+        "headrace_client_metric",
+        "headrace_client_counter_total",
+        "headrace_client_telemetry_pushes_total",
+        "headrace_client_telemetry_series",
+    ),
+    client_telemetry.test_who_comes_too_early_is_told_so_and_not_heard: ("headrace_client_telemetry_instances",),
+    client_telemetry.test_series_beyond_the_limit_are_counted_and_not_kept: ("headrace_client_telemetry_dropped_total",),
 }
 
 

@@ -153,6 +153,7 @@ PROOFS: dict[str, Proof] = {
         "integration/test_lost_lease.py", "test_it_leaves_the_store_alone_until_it_is_registered_again"
     ),
     # -- limits
+    "telemetry.max.bytes": Proof("integration/test_client_telemetry.py", "test_too_much_is_refused_before_it_is_unpacked"),
     "socket.request.max.bytes": here("test_a_larger_request_than_is_allowed_ends_its_connection"),
     "connections.max.idle.ms": here("test_a_silent_connection_is_closed_when_its_time_is_over"),
     "max.connections": here("test_one_connection_too_many_is_refused"),

@@ -51,6 +51,7 @@ from headrace.broker.housekeeping.cleaner import Cleaner
 from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.housekeeping.housekeeping import Housekeeping
 from headrace.broker.metrics.collecting import Collector
+from headrace.broker.metrics.collectors.client_telemetry import ClientTelemetryCollector
 from headrace.broker.metrics.collectors.cluster import ClusterCollector
 from headrace.broker.metrics.collectors.coordinators import CoordinatorsCollector
 from headrace.broker.metrics.collectors.delays import DelaysCollector
@@ -81,6 +82,7 @@ from headrace.broker.sharing.partitions import SharePartitions
 from headrace.broker.sharing.settings import ShareSettingsView
 from headrace.broker.sign_in.peer import USER, PeerSignIn
 from headrace.broker.supervision.supervision import Spawn, Supervisor
+from headrace.broker.telemetry.telemetry import ClientTelemetry
 from headrace.broker.tls.tls import Tls
 from headrace.controller.entries import BrokerRegistration
 from headrace.controller.image import ClusterImage
@@ -412,9 +414,11 @@ class Parts:
             ),
             SecurityCollector(figures.security, tls, self.audit),
             DelaysCollector(figures.delays, self.delays, self.image),
+            ClientTelemetryCollector(self.telemetry),
         ]
 
     def _make_network(self) -> None:
+        self.telemetry = ClientTelemetry(self.image, self.config, self.clock, self.host.entropy)
         self.quotas = Quotas(lambda: self.image().quotas, lambda: len(self.image().brokers))
         self.topic_sizes = TopicSizes(self.replicas, self.image, self.peers, self.spawn, self.loop.time, self.broker_id)
         known_brokers = KnownBrokers(self.broker_id, self._listeners.inter_broker, self._open_listeners(), self.image)

@@ -49,6 +49,7 @@ from headrace.broker.handlers import (
     elect_leaders,
     end_txn,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -65,6 +66,7 @@ from headrace.broker.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    push_telemetry,
     read_share_group_state,
     read_share_group_state_summary,
     sasl_authenticate,
@@ -125,6 +127,7 @@ from headrace.wire.messages.end_txn import EndTxnRequest
 from headrace.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from headrace.wire.messages.fetch import FetchRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from headrace.wire.messages.heartbeat import HeartbeatRequest
 from headrace.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from headrace.wire.messages.init_producer_id import InitProducerIdRequest
@@ -142,6 +145,7 @@ from headrace.wire.messages.offset_delete import OffsetDeleteRequest
 from headrace.wire.messages.offset_fetch import OffsetFetchRequest
 from headrace.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from headrace.wire.messages.produce import ProduceRequest
+from headrace.wire.messages.push_telemetry import PushTelemetryRequest
 from headrace.wire.messages.read_share_group_state import ReadShareGroupStateRequest
 from headrace.wire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from headrace.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
@@ -494,6 +498,14 @@ APIS: Mapping[int, Served] = {
         _now(
             ListConfigResourcesRequest,
             lambda parts, request, context: list_config_resources.handle(request, context, parts.image),
+        ),
+        _now(
+            GetTelemetrySubscriptionsRequest,
+            lambda parts, request, context: get_telemetry_subscriptions.handle(request, context, parts.telemetry),
+        ),
+        _later(
+            PushTelemetryRequest,
+            lambda parts, request, context: push_telemetry.handle(request, context, parts.telemetry, parts.loop),
         ),
         _now(UpdateFeaturesRequest, lambda parts, request, context: update_features.handle(request, context)),
         _now(

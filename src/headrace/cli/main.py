@@ -39,6 +39,7 @@ COMMANDS = {
     "acl": "headrace.cli.cluster.acl:app",
     "audit": "headrace.cli.cluster.audit:app",
     "monitoring": "headrace.cli.monitoring.monitoring:app",
+    "client-metrics": "headrace.cli.monitoring.client_metrics:app",
     "log": "headrace.cli.node.log:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }

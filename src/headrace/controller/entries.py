@@ -44,6 +44,7 @@ PARTITIONS: Final = "partitions/"
 CREATIONS: Final = "creations/"
 BROKER_CONFIGS: Final = "configs/broker/"
 GROUP_CONFIGS: Final = "configs/group/"
+CLIENT_METRICS: Final = "configs/client-metrics/"
 QUOTAS: Final = "quotas/"
 DEFAULT_BROKER: Final = "default"
 
@@ -166,6 +167,15 @@ def group_config_key(group_id: str) -> str:
 
 def group_of_config_key(key: str) -> str:
     return unquote(key[len(GROUP_CONFIGS) :])
+
+
+def client_metrics_key(name: str) -> str:
+    """A subscription to clients' metrics, by its name."""
+    return CLIENT_METRICS + quote(name, safe="")
+
+
+def subscription_of_key(key: str) -> str:
+    return unquote(key[len(CLIENT_METRICS) :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

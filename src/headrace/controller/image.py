@@ -37,6 +37,7 @@ from headrace.controller.entries import (
     ADMITTED,
     BROKER_CONFIGS,
     BROKERS,
+    CLIENT_METRICS,
     CLUSTER_ID,
     CONTROLLER,
     CONTROLLER_EPOCH,
@@ -61,6 +62,7 @@ from headrace.controller.entries import (
     decode_configs,
     decode_number,
     group_of_config_key,
+    subscription_of_key,
 )
 from headrace.model.access.acls import AclRule
 from headrace.model.access.scram import ScramCredential, ScramMechanism
@@ -101,6 +103,7 @@ class ClusterImage:
     broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
     default_broker_configs: dict[str, str] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # only of groups that have some
+    client_metrics: dict[str, dict[str, str]] = field(default_factory=dict)  # subscriptions; another object after each change
     quotas: dict[str, dict[str, str]] = field(default_factory=dict)  # the entity's key -> limits
     acls: dict[str, AclRule] = field(default_factory=dict)  # the rule's key -> the rule
     scram_credentials: dict[tuple[str, ScramMechanism], ScramCredential] = field(default_factory=dict)
@@ -211,6 +214,9 @@ class ClusterImage:
             return self._on_broker_configs(key[len(BROKER_CONFIGS) :], value)
         elif key.startswith(GROUP_CONFIGS):
             return self._on_group_configs(group_of_config_key(key), value)
+        elif key.startswith(CLIENT_METRICS):
+            others = {name: texts for name, texts in self.client_metrics.items() if name != subscription_of_key(key)}
+            self.client_metrics = others | ({} if value is None else {subscription_of_key(key): decode_configs(value)})
         elif key.startswith(QUOTAS):
             return self._on_quota(key[len(QUOTAS) :], value)
         elif key.startswith((ACLS, SCRAM_CREDENTIALS)):

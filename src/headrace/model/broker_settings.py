@@ -92,6 +92,13 @@ _SERVER = (
 _LIMITS = (
     _fixed("socket.request.max.bytes", Kind.INT, 104_857_600, "The largest request that is read.", minimum=1),
     _fixed("connections.max.idle.ms", Kind.LONG, 600_000, "How long a silent connection is kept open.", minimum=1000),
+    _fixed(
+        "telemetry.max.bytes",
+        Kind.INT,
+        1_048_576,
+        "The most that a client may tell of its own metrics at a time, before and after it is unpacked.",
+        minimum=1,
+    ),
     _dynamic("max.connections", Kind.INT, 20_000, "The most connections at a time.", minimum=1),
     _fixed(
         "headrace.connection.requests.max",

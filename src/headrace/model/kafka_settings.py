@@ -147,7 +147,6 @@ READ_AT_START = frozenset(
         "socket.send.buffer.bytes",
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
-        "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         "transaction.state.log.load.buffer.size",

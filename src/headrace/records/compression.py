@@ -35,6 +35,7 @@ _UINT32_LITTLE = struct.Struct("<I")
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 1 << 31
+_NO_ROOM = "failed to write whole buffer"  # cramjam's words for what does not fit the room it was given
 _GZIP_WINDOW = 31  # zlib's way to say: gzip framing, largest window
 
 
@@ -43,6 +44,10 @@ class CompressionError(RequestError):
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
         super().__init__(code, message)
+
+
+class TooLargeError(CompressionError):
+    """They would unpack to more than is allowed."""
 
 
 def codec_name(codec_id: int) -> str:
@@ -62,7 +67,8 @@ def decompress(codec: str, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
     try:
         return _DECOMPRESSORS[codec](data, limit)
     except cramjam.DecompressionError as error:
-        raise CompressionError(f"{codec} data is broken or unpacks to more than {limit} bytes: {error}") from None
+        kind = TooLargeError if _NO_ROOM in str(error) else CompressionError
+        raise kind(f"{codec} data is broken or unpacks to more than {limit} bytes: {error}") from None
     except (zlib.error, struct.error) as error:
         raise CompressionError(f"{codec} data is broken: {error}") from None
 
@@ -107,7 +113,7 @@ def _compress_zstd(data: Buffer) -> bytes:
 
 def _decompress_none(data: Buffer, limit: int) -> bytes:
     if len(data) > limit:
-        raise CompressionError(f"{len(data)} bytes of records are more than the {limit} allowed")
+        raise TooLargeError(f"{len(data)} bytes of records are more than the {limit} allowed")
     return bytes(data)
 
 
@@ -120,7 +126,7 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
         part = unpacker.decompress(rest, room + 1)
         if len(part) > room:
-            raise CompressionError(f"gzip data unpacks to more than {limit} bytes")
+            raise TooLargeError(f"gzip data unpacks to more than {limit} bytes")
         if not unpacker.eof:
             raise CompressionError("gzip data ends too early")
         parts.append(part)
@@ -149,7 +155,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
 
 def _snappy_block(block: memoryview, room: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > room:
-        raise CompressionError("snappy data unpacks to more than is allowed")
+        raise TooLargeError("snappy data unpacks to more than is allowed")
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 FEATURE_LEVELS = "each feature runs at its one level; none can be turned down"
 NO_RAFT = "there is no Raft quorum of controllers and no metadata.version or kraft.version: the metadata is in the store"
-NO_CLIENT_METRICS = "client metrics cannot be subscribed to"
 OUR_NAMES = "loggers carry our names"
 
 
@@ -281,15 +280,11 @@ SETTINGS = (
     case("configs --entity-type ips --entity-name 127.0.0.9 --alter --add-config connection_creation_rate=100", 0, "Completed"),
     case("configs --entity-type ips --describe", 0, "ip '127.0.0.9' are connection_creation_rate=100.0"),
     case("configs --entity-type ips --entity-name 127.0.0.9 --alter --delete-config connection_creation_rate", 0, "Completed"),
-    case(
-        "client-metrics --alter --name m --interval 1000 --metrics org.apache",
-        1,
-        "cannot be changed",
-        kafka=0,
-        why=NO_CLIENT_METRICS,
-    ),
-    case("client-metrics --delete --name m", 1, "cannot be changed", kafka=0, why=NO_CLIENT_METRICS),
-    case("client-metrics --list", 0),
+    case("client-metrics --alter --name m --interval 1000 --metrics org.apache --match client_id=nobody", 0),
+    case("client-metrics --list", 0, "m"),
+    case("client-metrics --describe --name m", 0, "interval.ms=1000"),
+    case("client-metrics --alter --name m --interval 1", 1, "interval.ms"),
+    case("client-metrics --delete --name m", 0),
     case("client-metrics --describe", 0),
     case("configs --entity-type client-metrics --describe", 0),
 )

@@ -64,6 +64,8 @@ def test_an_api_that_is_for_anybody_checks_nothing_and_the_others_say_what() -> 
         "DESCRIBE_DELEGATION_TOKEN",
         "RENEW_DELEGATION_TOKEN",
         "EXPIRE_DELEGATION_TOKEN",
+        "GET_TELEMETRY_SUBSCRIPTIONS",
+        "PUSH_TELEMETRY",
     }
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 
+from headrace.broker.administration.client_metrics import alter_subscription
 from headrace.broker.administration.group_configs import alter_group
 from headrace.broker.administration.topics import Topics
 from headrace.broker.network.dispatch import RequestContext
@@ -60,7 +61,7 @@ def require_right(context: RequestContext, operation: Operation, resource_type: 
 
 
 class ConfigChanges:
-    """Changes the settings of topics, groups and brokers."""
+    """Changes the settings of topics, groups and brokers, and subscriptions to clients' metrics."""
 
     def __init__(
         self,
@@ -88,6 +89,8 @@ class ConfigChanges:
                 await self._alter_broker(require_broker(self._broker_id, name), change, validate_only=validate_only)
             case ConfigResourceType.GROUP:
                 await alter_group(self._cluster, self._config, name, change, validate_only=validate_only)
+            case ConfigResourceType.CLIENT_METRICS:
+                await alter_subscription(self._cluster, name, change, validate_only=validate_only)
             case _:
                 raise RequestError(ErrorCode.INVALID_REQUEST, f"Settings of resource type {resource_type} cannot be changed.")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from headrace.controller.group_configs import alter_group_configs
+from headrace.controller.named_configs import alter_group_configs
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.group_settings import check_group_settings

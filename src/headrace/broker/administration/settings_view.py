@@ -5,11 +5,12 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
+from headrace.broker.telemetry.subscriptions import CLIENT_METRICS_SETTINGS
 from headrace.controller.image import ClusterImage
 from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig, in_topic_units, setting_named
 from headrace.model.group_settings import GROUP_SETTINGS
 from headrace.model.security_settings import listener_of
-from headrace.model.settings import Kind, Setting
+from headrace.model.settings import Kind, Setting, SettingTable
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.wire.messages.create_topics import CreatableTopicConfigs
 from headrace.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
@@ -26,6 +27,7 @@ class Source(IntEnum):
     BROKER_AT_START = 4
     DEFAULT = 5
     LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -92,10 +94,29 @@ def describe_group(
     configs: Mapping[str, str], sources: BrokerSources, keys: tuple[str, ...] | None, *, synonyms: bool, documentation: bool
 ) -> tuple[DescribeConfigsResourceResult, ...]:
     """Every setting that a group may have of its own, or those asked for."""
+    return _of_table(GROUP_SETTINGS, Source.GROUP, configs, sources, keys, synonyms, documentation)
+
+
+def describe_client_metrics(
+    configs: Mapping[str, str], sources: BrokerSources, keys: tuple[str, ...] | None, *, synonyms: bool, documentation: bool
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """What a subscription to clients' metrics says, and what it leaves as it is."""
+    return _of_table(CLIENT_METRICS_SETTINGS, Source.CLIENT_METRICS, configs, sources, keys, synonyms, documentation)
+
+
+def _of_table(
+    table: SettingTable,
+    own: Source,
+    configs: Mapping[str, str],
+    sources: BrokerSources,
+    keys: tuple[str, ...] | None,
+    synonyms: bool,
+    documentation: bool,
+) -> tuple[DescribeConfigsResourceResult, ...]:
     results = []
-    for setting in GROUP_SETTINGS:
+    for setting in table:
         if keys is None or setting.name in keys:
-            origins = list(_origins(setting, configs, Source.GROUP, sources))
+            origins = list(_origins(setting, configs, own, sources))
             results.append(
                 _result(setting, origins[0].value, origins, read_only=False, synonyms=synonyms, documentation=documentation)
             )

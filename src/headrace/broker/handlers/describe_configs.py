@@ -10,6 +10,7 @@ from headrace.broker.administration.settings_view import (
     Source,
     describe_all_brokers,
     describe_broker,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -98,7 +99,10 @@ class _Description:
                 configs = self.image.group_configs.get(resource.resource_name, {})
                 return describe_group(configs, sources, keys, synonyms=synonyms, documentation=documentation)
             case ConfigResourceType.CLIENT_METRICS:
-                return ()
+                if not resource.resource_name:
+                    raise RequestError(ErrorCode.INVALID_REQUEST, "A subscription has to have a name.")
+                texts = self.image.client_metrics.get(resource.resource_name, {})
+                return describe_client_metrics(texts, sources, keys, synonyms=synonyms, documentation=documentation)
             case _:
                 raise RequestError(ErrorCode.INVALID_REQUEST, f"Resource type {resource.resource_type} has no settings.")
 

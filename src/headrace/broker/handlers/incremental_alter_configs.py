@@ -6,6 +6,7 @@ from functools import partial
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_changes import ConfigChanges, ConfigResourceType, require_right, require_this_broker
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.telemetry.subscriptions import CLIENT_METRICS_SETTINGS
 from headrace.model.access.acls import Operation
 from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.errors import ErrorCode, RequestError
@@ -25,6 +26,7 @@ TABLES = {
     ConfigResourceType.TOPIC: TOPIC_SETTINGS,
     ConfigResourceType.BROKER: BROKER_SETTINGS,
     ConfigResourceType.GROUP: GROUP_SETTINGS,
+    ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS_SETTINGS,
 }
 
 
@@ -100,7 +102,8 @@ def _setting(resource: AlterConfigsResource, config: AlterableConfig) -> Setting
         if resource.resource_type == ConfigResourceType.BROKER and config.config_operation == SET:
             # Whether it may be stored is decided with the rest.
             return Setting(name=config.name, kind=Kind.STRING, default=None, doc="")
-        raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
+        of_clients = resource.resource_type == ConfigResourceType.CLIENT_METRICS
+        raise RequestError(ErrorCode.INVALID_REQUEST if of_clients else ErrorCode.INVALID_CONFIG, f"{error}.") from None
 
 
 def _apply(setting: Setting, config: AlterableConfig, texts: dict[str, str]) -> None:

@@ -40,4 +40,4 @@ def _names(image: CurrentImage, kind: ConfigResourceType) -> list[str]:
         case ConfigResourceType.GROUP:
             return sorted(image().group_configs)
         case ConfigResourceType.CLIENT_METRICS:
-            return []
+            return sorted(image().client_metrics)

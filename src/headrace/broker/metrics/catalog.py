@@ -4,6 +4,7 @@ from types import ModuleType
 
 from headrace.broker.metrics.collecting import Page
 from headrace.broker.metrics.collectors import (
+    client_telemetry,
     cluster,
     coordinators,
     delays,
@@ -19,6 +20,7 @@ from headrace.metrics.families import Family
 # In the order of the reference: what it is about, and where it is declared.
 SUBJECTS: dict[str, ModuleType] = {
     "Requests, connections and clients": network,
+    "Clients, as they see themselves": client_telemetry,
     "Records and logs": partitions,
     "The disk": disk,
     "Replication": replication,

@@ -210,6 +210,9 @@ _UNCHECKED: Final = {
     ApiKey.API_VERSIONS: Audience.ANYBODY,
     ApiKey.SASL_HANDSHAKE: Audience.ANYBODY,
     ApiKey.SASL_AUTHENTICATE: Audience.ANYBODY,
+    # Clients speak of themselves; what they are asked for is not theirs to choose.
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Audience.SIGNED_IN,
+    ApiKey.PUSH_TELEMETRY: Audience.SIGNED_IN,
     # Answered as disabled, whoever asks.
     ApiKey.CREATE_DELEGATION_TOKEN: Audience.SIGNED_IN,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Audience.SIGNED_IN,

@@ -63,6 +63,8 @@ def _settings_of(around: Surroundings, resource_type: int, name: str) -> Mapping
             return dict(topic.configs) if topic is not None else {}
         case ConfigResourceType.GROUP:
             return dict(image.group_configs.get(name, {}))
+        case ConfigResourceType.CLIENT_METRICS:
+            return dict(image.client_metrics.get(name, {}))
         case ConfigResourceType.BROKER if not name:
             return dict(image.default_broker_configs)
         case ConfigResourceType.BROKER if name.isdecimal():
