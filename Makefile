@@ -23,7 +23,7 @@ SOURCES := src tests benchmarks simulation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage lint torture bench bench-cluster bench-spark bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check coverage lint torture alerts bench bench-cluster bench-spark bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ torture: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Kill, stop, cut off 
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration/test_handshake_flood.py -s $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/spark/test_spark_torture.py tests/spark/test_files_under_fire.py tests/spark/test_exactly_once_under_fire.py $(ARGS)
+
+alerts: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Make the trouble of every alert, and see a real Prometheus fire and clear it: minutes
+	@HEADRACE_TEST_ALERTS=1 $(BIN)/python -m pytest tests/cluster/test_alerts.py $(ARGS)
 
 bench: $(STAMPS)/test $(STAMPS)/debian ## Figures of the broker, the SDK and a cluster of three, as tables (ARGS=--quick for a short run)
 	@$(BIN)/python -m benchmarks.broker $(filter --quick,$(ARGS))
