@@ -132,9 +132,6 @@ class Fleet:
         self._heard = {name: heard for name, heard in self._heard.items() if name in self.journal.state.gateways}
         return found
 
-    def is_mine(self, name: str) -> bool:
-        return self.journal.state.owner_of(name) == self.id
-
     async def claim(self, name: str) -> bool:
         """Make something ours that nobody living has; whether it is now.  Of several that want it, the one whose number for it is
         lowest goes first, and the log decides."""

@@ -47,7 +47,7 @@ class Engine:
         self._seal = seal
         self._age_s = age_s
         self._tasks = Tasks()
-        self._running: dict[str, Running] = {}
+        self.delivering: dict[str, Running] = {}
         self._breakers: dict[str, Breaker] = {}
 
     async def run(self) -> None:
@@ -60,14 +60,9 @@ class Engine:
                 pass
             self._fleet.changed.clear()
 
-    @property
-    def delivering(self) -> set[str]:
-        """The subscriptions that are delivered here."""
-        return set(self._running)
-
     async def close(self) -> None:
         await self._tasks.close()
-        self._running.clear()
+        self.delivering.clear()
 
     async def _look(self) -> None:
         if not self._fleet.is_ready or not self._fleet.holds_lease:
@@ -81,14 +76,14 @@ class Engine:
         mine = {name: found for name, found in wanted.items() if await self._fleet.claim(name)}
         await self._stop_all_but(mine)
         for name, found in mine.items():
-            if name not in self._running:
+            if name not in self.delivering:
                 task = self._tasks.spawn(self._keep_delivering(found), f"deliver subscription {name}")
-                self._running[name] = Running(found.version, task)
+                self.delivering[name] = Running(found.version, task)
 
     async def _stop_all_but(self, mine: dict[str, Subscription]) -> None:
-        over = [name for name, each in self._running.items() if name not in mine or mine[name].version != each.version]
+        over = [name for name, each in self.delivering.items() if name not in mine or mine[name].version != each.version]
         for name in over:
-            task = self._running.pop(name).task
+            task = self.delivering.pop(name).task
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -107,8 +102,8 @@ class Engine:
                 return
             except Exception as error:
                 logger.warning("subscription %s rests for %.0f s: %s", subscription.id, pause, error)
-                if subscription.id in self._running:
-                    self._running[subscription.id].failure = str(error)
+                if subscription.id in self.delivering:
+                    self.delivering[subscription.id].failure = str(error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_S_MAX)
 
@@ -119,7 +114,7 @@ class Engine:
             courier = Courier(
                 subscription, self.good_secrets(subscription), caller, self._poster, breaker, lambda: self._fleet.holds_lease
             )
-            running = self._running.get(subscription.id)
+            running = self.delivering.get(subscription.id)
             if running is not None:
                 if running.courier is not None:
                     courier.deliveries.extend(running.courier.deliveries)
@@ -138,7 +133,7 @@ class Engine:
 
     def deliveries(self, name: str) -> tuple[list[Delivery], str | None]:
         """What was tried lately, the last one first, and why nothing is just now."""
-        running = self._running.get(name)
+        running = self.delivering.get(name)
         if running is None:
             raise taken_over()
         return list(reversed(running.courier.deliveries)) if running.courier else [], running.failure
