@@ -244,6 +244,7 @@ APIS: Mapping[int, Served] = {
                         run_task=parts.request_tasks.run,
                         answers=Answers(parts.broker_id, parts.image, parts.throttling),
                         bytes_max=parts.config.now["fetch.max.bytes"],
+                        deadlines=Deadlines(parts.loop),
                         clock=parts.clock,
                         cold_reads=parts.figures.disk.cold_reads,
                     ),

@@ -14,6 +14,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import warm_up
+from headrace.broker.partitions.waiting import Deadlines
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk
 from headrace.metrics.histogram import Seconds
@@ -31,6 +32,7 @@ class Surroundings:
     run_task: RunTask
     answers: Answers
     bytes_max: int
+    deadlines: Deadlines
     clock: Clock = field(default_factory=SystemClock)
     cold_reads: Seconds = field(default_factory=Seconds)
 
@@ -49,7 +51,7 @@ class Fetch:
         "_room_wanted",
         "_seen",
         "_surroundings",
-        "_timer",
+        "_waits_s",
         "state",
     )
 
@@ -69,7 +71,8 @@ class Fetch:
         self._context = context
         self._reply = reply
         self._surroundings = surroundings
-        self._timer: asyncio.TimerHandle | None = None
+        # For how long at most; None while it does not.
+        self._waits_s: float | None = None
         # What one step leaves to the next: what was found cold, how much room is wanted, what was seen, and the answer.
         self._cold: list[tuple[Partition, FetchPartition]] = []
         self._room_wanted = 0
@@ -96,9 +99,9 @@ class Fetch:
     def _on_room(self) -> None:
         self._reply.run(self._on_if_wanted, Event.ROOM)
 
-    def _on_time_over(self) -> None:
-        self._timer = None
-        self._on_if_wanted(Event.TIME_OVER)
+    def on_time_over(self) -> None:
+        self._waits_s = None
+        self._reply.run(self._on_if_wanted, Event.TIME_OVER)
 
     def _on_if_wanted(self, event: Event) -> None:
         """The connection may be closed without having been told so yet."""
@@ -170,9 +173,10 @@ class Fetch:
         return Event.WAKE if self._interest.wait(found, self, missing) else None
 
     def _start_timer(self) -> None:
-        if self._timer is None:
+        if self._waits_s is None:
             seconds = 0.0 if self.state is State.LAST_WAITING_FOR_ROOM else self._request.max_wait_ms / 1000
-            self._timer = self._reply.later(seconds, self._on_time_over)
+            self._waits_s = seconds
+            self._surroundings.deadlines.join(seconds, self)
 
     def _look_soon(self) -> None:
         self._reply.soon(self._on_turn)
@@ -210,9 +214,9 @@ class Fetch:
 
     def _leave(self) -> None:
         """Nothing wakes it any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._waits_s is not None:
+            self._surroundings.deadlines.leave(self._waits_s, self)
+            self._waits_s = None
         self._interest.leave()
 
 

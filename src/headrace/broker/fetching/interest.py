@@ -107,11 +107,11 @@ class NamedPartitions:
         return not 0 <= self._log_bytes() - self._grown_from < self._grown_needed or self._has_lost_something()
 
     def _log_bytes(self) -> int:
-        return sum(partition.log.size_bytes for partition in self._partitions)
+        return sum([partition.log.size_bytes for partition in self._partitions])
 
     def _has_unreadable(self) -> bool:
         readable_to = self._reading.readable_to
-        return any(readable_to(partition) < partition.log.end_offset for partition in self._partitions)
+        return any(readable_to(partition) < partition.log.state.end_offset for partition in self._partitions)
 
     def _has_lost_something(self) -> bool:
         return any(each.failure is not None or not self._reading.may_read(each) for each in self._partitions)

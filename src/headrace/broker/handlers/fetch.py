@@ -28,13 +28,15 @@ from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.security.authorization.permissions import check_of
 from headrace.wire.apis import ApiKey
-from headrace.wire.codec import decode
+from headrace.wire.codec import decode_at
 from headrace.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic
 
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 NEARBY_FROM = 11
 READ_COMMITTED = 1
+# Less than what is held of any request under way besides its bytes.
+COUNTED_BYTES_MIN = 1024
 FOLLOW = check_of(ApiKey.FETCH, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 READ_TOPIC = check_of(ApiKey.FETCH, Operation.READ, ResourceType.TOPIC)
 
@@ -52,7 +54,7 @@ class Fetches:
 
     def start(self, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         """Begin a Fetch request."""
-        request = decode(FetchRequest, frame, context.api_version, position, exact=False)
+        request, _ = decode_at(FetchRequest, frame, context.api_version, position)
         try:
             fetch = self._fetch(request, context, reply)
         except RequestError as error:
@@ -60,8 +62,8 @@ class Fetches:
             return
         reply.when_closed = fetch.close
         reply.when_at_head(fetch.begin)
-        if fetch.state not in ENDED:
-            # Most are answered at once; only one that waits is to be counted.
+        if fetch.state not in ENDED and len(frame) > COUNTED_BYTES_MIN:
+            # Most are answered at once; only one that waits is to be counted, and only one that names much.
             reply.keep(len(frame))
 
     def _fetch(self, request: FetchRequest, context: RequestContext, reply: PendingReply) -> Fetch:

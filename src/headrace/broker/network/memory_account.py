@@ -146,14 +146,14 @@ class MemoryAccount:
 
     def room_for_reply(self, share: "Share", wanted: int) -> int:
         """How much of a reply may be made now; 0 when it has to wait."""
-        if self.is_small(share.held + wanted):
+        if share.requests + share.replies + wanted <= self._small:
             return wanted if self._fits_in_small_part(wanted) or self.held + wanted <= self.limit else 0
         room = min(wanted, self._fair_part(share))
         return room if room >= min(wanted, self._enough) and not any(self._repliers) else 0
 
     def _fair_part(self, share: "Share") -> int:
         """How much more one connection may take, so that it does not hold more than is left."""
-        return (self.limit - self.held - self._kept_for_small - share.held) // 2
+        return (self.limit - self.requests - self.replies - self._kept_for_small - share.requests - share.replies) // 2
 
     def line_up_to_reply(self, share: "Share", wanted: int, on_room: Callable[[], None], *, first: bool) -> None:
         self._repliers[0 if first else 1 if share.has_taken else 2][share] = _Waiter(wanted, on_room)

@@ -18,7 +18,7 @@ from headrace.broker.fetching.states import ENDED, State
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.partition import Partition
-from headrace.broker.partitions.waiting import Reader
+from headrace.broker.partitions.waiting import Deadlines, Patience, Reader
 from headrace.host.disk import Disk
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.fetch import FetchableTopicResponse, FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -27,12 +27,9 @@ MAX_BYTES, MIN_BYTES, MAX_WAIT_MS = 1000, 100, 500
 
 
 class Timer:
-    def __init__(self, seconds: float, action: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, waiting: Patience) -> None:
         self.seconds = seconds
-        self.action: Callable[[], None] | None = action
-
-    def cancel(self) -> None:
-        self.action = None
+        self.waiting: Patience | None = waiting
 
 
 class World:
@@ -66,6 +63,7 @@ class World:
                 lambda work, reply: self.tasks.append(work),
                 cast(Answers, SimpleNamespace(send=self._on_answer)),
                 MAX_BYTES,
+                cast(Deadlines, _Deadlines(self)),
             ),
         )
 
@@ -83,7 +81,7 @@ class World:
 
     @property
     def live_timers(self) -> list[Timer]:
-        return [timer for timer in self.timers if timer.action is not None]
+        return [timer for timer in self.timers if timer.waiting is not None]
 
     # -- what can happen
 
@@ -108,9 +106,9 @@ class World:
 
     def pass_time(self) -> None:
         for timer in self.live_timers:
-            action, timer.action = timer.action, None
-            assert action is not None
-            action()
+            waiting, timer.waiting = timer.waiting, None
+            assert waiting is not None
+            waiting.on_time_over()
 
     def close(self) -> None:
         self.is_open = False
@@ -140,12 +138,21 @@ class _Reply:
     def soon(self, action: Callable[[], None]) -> None:
         self._world.soon.append(action)
 
-    def later(self, seconds: float, action: Callable[[], None]) -> Timer:
-        self._world.timers.append(Timer(seconds, action))
-        return self._world.timers[-1]
-
     def let_go(self) -> None:
         self._world.let_go_count += 1
+
+
+class _Deadlines:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def join(self, seconds: float, waiting: Patience) -> None:
+        self._world.timers.append(Timer(seconds, waiting))
+
+    def leave(self, seconds: float, waiting: Patience) -> None:
+        for timer in self._world.live_timers:
+            if (timer.seconds, timer.waiting) == (seconds, waiting):
+                timer.waiting = None
 
 
 class _Reading:

@@ -165,6 +165,7 @@ async def fetched(image: ClusterImage, replicas: Replicas, offset: int, *, max_w
             run_task=UNTOUCHED,
             answers=Answers(1, lambda: image, unthrottled(image)),
             bytes_max=1 << 20,
+            deadlines=Deadlines(asyncio.get_running_loop()),
         ),
     )
     context = context_of(request, FETCH_VERSION, connection)
