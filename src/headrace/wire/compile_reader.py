@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
+from headrace.wire.declaring import is_frozen
 from headrace.wire.errors import WireError
 from headrace.wire.schema import Buffer, Field, Scalar, Sized, WireType, array, batches, fields_of, layout_of, uuid
 from headrace.wire.varint import read_uvarint
@@ -115,7 +116,7 @@ class _ReaderSource:
     def build(self, message: type, values: dict[str, str], depth: int) -> str:
         """One that may be changed is filled field by field, in less than half the time that a call of its class takes."""
         class_name = self.constant(message.__name__, message)
-        if message.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        if is_frozen(message):
             return f"{class_name}({', '.join(f'{name}={value}' for name, value in values.items())})"
         made = self.fresh("made")
         self.emit(depth, f"{made} = new({class_name})")

@@ -3,11 +3,11 @@
 A key begins with the number of its kind, a value with its version.  A snapshot without a value takes the share-partition away.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
 from headrace.wire.codec import WireError, decode, encode_versioned, read_version
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Layout, Tagged, array, int8, int16, int32, int64, string, uuid
 
 SNAPSHOT = 0

@@ -4,10 +4,10 @@ The key begins with the number of its kind, of which there is one; the value beg
 takes the transactional id away.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from headrace.wire.codec import WireError, decode, encode_versioned, read_version
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Layout, Since, Tagged, array, int8, int16, int32, int64, string
 
 TRANSACTION_LOG = 0

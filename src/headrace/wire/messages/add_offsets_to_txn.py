@@ -1,8 +1,8 @@
 """AddOffsetsToTxn: a transaction is going to commit offsets of a group."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, int16, int32, int64, string
 
 ADD_OFFSETS_TO_TXN = Api(key=25, versions=range(5), flexible_from=3)

@@ -1,8 +1,8 @@
 """AlterClientQuotas: changes quotas of users, client ids and addresses."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, boolean, float64, int16, int32, string
 
 ALTER_CLIENT_QUOTAS = Api(key=49, versions=range(2), flexible_from=1)

@@ -1,8 +1,8 @@
 """CreatePartitions: more partitions for topics that exist."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, boolean, int16, int32, string
 
 CREATE_PARTITIONS = Api(key=37, versions=range(4), flexible_from=2)

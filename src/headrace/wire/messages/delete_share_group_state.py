@@ -1,9 +1,9 @@
 """DeleteShareGroupState: the group coordinator has the state of share-partitions forgotten (KIP-932)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string, uuid
 
 DELETE_SHARE_GROUP_STATE = Api(key=86, versions=range(1), flexible_from=0)

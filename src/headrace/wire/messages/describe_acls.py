@@ -1,8 +1,8 @@
 """DescribeAcls: who may do what."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int8, int16, int32, string
 
 DESCRIBE_ACLS = Api(key=29, versions=range(4), flexible_from=2)

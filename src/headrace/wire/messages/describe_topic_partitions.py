@@ -1,9 +1,9 @@
 """DescribeTopicPartitions: topics page by page, with the eligible leader replicas (KIP-966)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, boolean, int16, int32, string, uuid
 
 DESCRIBE_TOPIC_PARTITIONS = Api(key=75, versions=range(1), flexible_from=0)

@@ -4,10 +4,10 @@ Records are never copied: `pieces.pieces_of` has them go from the log's pages to
 as views of the frame.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import (
     ZERO_UUID,
     Api,

@@ -1,8 +1,8 @@
 """Heartbeat: a group member says it is alive."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, Since, int16, int32, string
 
 HEARTBEAT = Api(key=12, versions=range(5), flexible_from=4)

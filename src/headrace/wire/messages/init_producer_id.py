@@ -1,8 +1,8 @@
 """InitProducerId: an identity for an idempotent or transactional producer."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, Since, boolean, int16, int32, int64, string
 
 INIT_PRODUCER_ID = Api(key=22, versions=range(7), flexible_from=2)

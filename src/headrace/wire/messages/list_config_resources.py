@@ -1,8 +1,8 @@
 """ListConfigResources: resources that have settings of their own."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int8, int16, int32, string
 
 LIST_CONFIG_RESOURCES = Api(key=74, versions=range(2), flexible_from=0)

@@ -1,8 +1,8 @@
 """ListPartitionReassignments: the moves that are under way."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string
 
 LIST_PARTITION_REASSIGNMENTS = Api(key=46, versions=range(1), flexible_from=0)

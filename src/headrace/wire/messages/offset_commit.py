@@ -1,9 +1,9 @@
 """OffsetCommit: how far a group has come."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, Since, Until, array, int16, int32, int64, string, uuid
 
 OFFSET_COMMIT = Api(key=8, versions=range(11), flexible_from=8)

@@ -1,8 +1,8 @@
 """OffsetDelete: forgets committed offsets of topics that a group no longer reads."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string
 
 OFFSET_DELETE = Api(key=47, versions=range(1))

@@ -1,8 +1,8 @@
 """SaslHandshake: the choice of a SASL mechanism."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, string
 
 SASL_HANDSHAKE = Api(key=17, versions=range(2))

@@ -1,9 +1,9 @@
 """ShareAcknowledge: word of records that are done, without asking for more (KIP-932)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
 from headrace.wire.schema import Api, Since, array, boolean, int16, int32, string, uuid
 

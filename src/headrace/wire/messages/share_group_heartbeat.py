@@ -1,9 +1,9 @@
 """ShareGroupHeartbeat: all that a member of a share group says about its membership (KIP-932)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string, uuid
 
 SHARE_GROUP_HEARTBEAT = Api(key=76, versions=range(1, 2), flexible_from=0)

@@ -1,8 +1,8 @@
 """UpdateFeatures: changes the level at which the cluster runs a feature."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, Since, Until, array, boolean, int8, int16, int32, string
 
 UPDATE_FEATURES = Api(key=57, versions=range(3), flexible_from=0)

@@ -1,9 +1,9 @@
 """WriteShareGroupState: a partition's leader has what became of records kept, before anybody is told (KIP-932)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int8, int16, int32, int64, string, uuid
 
 WRITE_SHARE_GROUP_STATE = Api(key=85, versions=range(2), flexible_from=0)
