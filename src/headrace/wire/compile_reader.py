@@ -15,6 +15,7 @@ from uuid import UUID
 
 from headrace.wire.declaring import is_frozen
 from headrace.wire.errors import WireError
+from headrace.wire.function_source import FunctionSource
 from headrace.wire.schema import Buffer, Field, Scalar, Sized, WireType, array, batches, fields_of, layout_of, uuid
 from headrace.wire.varint import read_uvarint
 
@@ -50,23 +51,20 @@ def uuid_from_bytes(data: bytes) -> UUID:
     return UUID(bytes=data)
 
 
-class _ReaderSource:
+class _ReaderSource(FunctionSource):
     """The source under construction.  `fixed` holds fields of fixed size that wait to be read together."""
 
     def __init__(self, version: int, flexible: bool, zero_copy: bool) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.zero_copy = zero_copy
-        self.lines: list[str] = []
-        self.fixed: list[tuple[str, Scalar]] = []
-        self.names: dict[str, Any] = {
+        names = {
             "WireError": WireError,
             "new": object.__new__,
             "read_uvarint": read_uvarint,
             "uuid_from_bytes": uuid_from_bytes,
             "unpack_from": struct.unpack_from,
         }
-        self.serial = 0
+        super().__init__(version, flexible, names)
+        self.zero_copy = zero_copy
+        self.fixed: list[tuple[str, Scalar]] = []
 
     def compile(self, message: type) -> Reader:
         self.emit(0, "def read(buffer, position, limit, items_left):")
@@ -74,21 +72,8 @@ class _ReaderSource:
             self.emit(1, "view = memoryview(buffer)")
         result = self.struct_(message, 1)
         self.emit(1, f"return {result}, position")
-        exec("\n".join(self.lines), self.names)
-        reader: Reader = self.names["read"]
+        reader: Reader = self.compiled("read")
         return reader
-
-    def emit(self, depth: int, line: str) -> None:
-        self.lines.append("    " * depth + line)
-
-    def fresh(self, name: str) -> str:
-        self.serial += 1
-        return f"{name}_{self.serial}"
-
-    def constant(self, name: str, value: Any) -> str:
-        unique = self.fresh(name)
-        self.names[unique] = value
-        return unique
 
     def struct_(self, message: type, depth: int) -> str:
         """Emit the reading of all fields; return the expression that is the struct."""

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from headrace.wire.function_source import FunctionSource
 from headrace.wire.schema import Buffer, Field, Scalar, Sized, WireType, array, batches, fields_of, layout_of, uuid
 from headrace.wire.varint import ONE_BYTE, write_uvarint
 
@@ -25,37 +26,20 @@ def pack_many(code: str, values: tuple[Any, ...]) -> bytes:
     return struct.pack(f">{len(values)}{code}", *values)
 
 
-class _WriterSource:
+class _WriterSource(FunctionSource):
     """The source under construction.  `fixed` holds expressions of fixed size that wait to be packed together."""
 
     def __init__(self, version: int, flexible: bool) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.lines: list[str] = []
+        super().__init__(version, flexible, {"uvarint": write_uvarint, "one_byte": ONE_BYTE, "pack_many": pack_many})
         self.fixed: list[tuple[str, str]] = []
-        self.names: dict[str, Any] = {"uvarint": write_uvarint, "one_byte": ONE_BYTE, "pack_many": pack_many}
-        self.serial = 0
 
     def compile(self, message: type) -> Writer:
         self.emit(0, "def write(message, add):")
         self.struct_(message, "message", 1, "add")
         self.flush(1, "add")
         self.emit(1, "return None")
-        exec("\n".join(self.lines), self.names)
-        writer: Writer = self.names["write"]
+        writer: Writer = self.compiled("write")
         return writer
-
-    def emit(self, depth: int, line: str) -> None:
-        self.lines.append("    " * depth + line)
-
-    def fresh(self, name: str) -> str:
-        self.serial += 1
-        return f"{name}_{self.serial}"
-
-    def constant(self, name: str, value: Any) -> str:
-        unique = self.fresh(name)
-        self.names[unique] = value
-        return unique
 
     def struct_(self, message: type, source: str, depth: int, add: str) -> None:
         tagged = []
