@@ -139,7 +139,7 @@ PLANTS: dict[Plant, tuple[str, int]] = {
     accept_gaps: ("disorder: ", 3),
     end_by_halves: ("torn transaction ", 0),
     forget_what_was_aborted: ("aborted transaction .* is visible", 0),
-    answer_before_it_is_committed: ("committed offset gone back", 0),
+    answer_before_it_is_committed: ("committed offset gone back", 4),
     keep_the_rights_of_the_start: ("knows it otherwise", 0),
 }
 
