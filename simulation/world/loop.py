@@ -129,6 +129,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Run a scenario to its end and leave nothing behind."""
         collects = gc.isenabled()
         gc.disable()  # collections happen when other code allocates: what they finalise would happen at random
+        # Whatever is ended in the end and then asks for a loop is told that there is none, instead of being made a real one.
+        asyncio.set_event_loop(None)
         try:
             return self.run_until_complete(main)
         finally:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -152,3 +154,29 @@ def test_a_broker_whose_background_work_dies_fails_the_run(monkeypatch: pytest.M
     monkeypatch.setattr(Fetcher, "_run", run)
 
     assert any("a bug in the fetcher" in violation for violation in run_seed(1).violations)
+
+
+ENDED_WHILE_IT_WAITS = """
+import asyncio, gc
+from simulation.world.loop import SimulatedLoop
+
+async def wait_for_ever():
+    try:
+        await asyncio.Event().wait()
+    finally:
+        asyncio.Future()
+
+async def begin():
+    begun = asyncio.create_task(wait_for_ever())
+    await asyncio.sleep(1)
+
+SimulatedLoop(0).run(begin())
+print([each for each in gc.get_objects() if isinstance(each, asyncio.SelectorEventLoop)])
+"""
+
+
+def test_who_asks_for_a_loop_when_all_is_over_is_made_no_real_one() -> None:
+    """In a process of its own: where a loop has run before, none is made either way."""
+    done = subprocess.run([sys.executable, "-c", ENDED_WHILE_IT_WAITS], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
