@@ -26,6 +26,7 @@ COMMANDS = {
     "topic": "headrace.cli.topics.topic:app",
     "produce": "headrace.cli.topics.produce:produce",
     "consume": "headrace.cli.topics.consume:consume",
+    "cancel": "headrace.cli.topics.delays:cancel",
     "group": "headrace.cli.groups.group:app",
     "transaction": "headrace.cli.groups.transaction:app",
     "producer": "headrace.cli.groups.transaction:producer_app",

@@ -31,6 +31,8 @@ class SendOptions(TypedDict, total=False):
     partition: int | None
     timestamp: datetime | int | None
     ttl: float | timedelta | None
+    delay: float | timedelta | None
+    at: datetime | int | None
 
 
 class ProducerOptions(SecurityOptions, total=False):

@@ -25,6 +25,7 @@ from headrace.cli.connection import (
 )
 from headrace.cli.failure import Failure
 from headrace.cli.output import counted, remark, show_json
+from headrace.cli.topics.delays import time_of_delivery
 from headrace.model.time_to_live import TTL_HEADER
 
 if TYPE_CHECKING:
@@ -75,6 +76,18 @@ def produce(
     ttl_ms: Annotated[
         int | None, typer.Option("--ttl-ms", min=1, help="Records expire after this long (topics with headrace.ttl.enable).")
     ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            "--delay",
+            metavar="TIME",
+            help="Deliver after this long: 500ms, 90s, 15m, 2h, 7d (topics with headrace.delay.enable).",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="Deliver then: 2027-01-31T08:00, local time, or with a zone, +01:00."),
+    ] = None,
     null_marker: Annotated[
         str | None, typer.Option("--null", metavar="TEXT", help="A value of exactly this text means no value: a tombstone.")
     ] = None,
@@ -95,21 +108,18 @@ def produce(
       headrace produce users --key-separator : --header source=import < users.txt
 
       echo alice:NULL | headrace produce users --key-separator : --null NULL
+
+      echo 'time to renew' | headrace produce reminders --key alice --delay 30d
     """
     if key is not None and key_separator is not None:
         raise typer.BadParameter("Give --key or --key-separator, not both.")
-    if compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
-        raise typer.BadParameter(f"--compression {compression} is not one of none, gzip, snappy, lz4, zstd.")
-    if acks not in ("0", "1", "all"):
-        raise typer.BadParameter(f"--acks {acks} is not one of 0, 1, all.")
+    _check_choices(compression, acks)
     headers = [(name, value.encode()) for name, value in key_values(header, "--header").items()]
     if ttl_ms is not None:
         headers.append((TTL_HEADER, str(ttl_ms).encode()))
-    placement: dict[str, Any] = {"headers": headers}
-    if partition is not None:
-        placement["partition"] = partition
-    if timestamp is not None:
-        placement["timestamp"] = timestamp
+    headers += time_of_delivery(delay, at)
+    where = {"partition": partition, "timestamp": timestamp}
+    placement = {"headers": headers, **{name: given for name, given in where.items() if given is not None}}
     producer = _producer(bootstrap, property, compression=compression, acks=acks)
     if sys.stdin.isatty():
         remark(f"Type lines for {topic}; Ctrl-D ends.")
@@ -118,6 +128,13 @@ def produce(
     tally = _send_all(producer, topic, pairs, placement, bootstrap, property)
     reason = _reason(topic, tally, bootstrap, property) if tally.failed else ""
     _report(topic, tally, reason, as_json)
+
+
+def _check_choices(compression: str, acks: str) -> None:
+    if compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
+        raise typer.BadParameter(f"--compression {compression} is not one of none, gzip, snappy, lz4, zstd.")
+    if acks not in ("0", "1", "all"):
+        raise typer.BadParameter(f"--acks {acks} is not one of 0, 1, all.")
 
 
 def _producer(bootstrap: str, properties: list[str] | None, *, compression: str, acks: str) -> "Producer":

@@ -60,11 +60,19 @@ class AsyncProducer:
         partition: int | None = None,
         timestamp: datetime | int | None = None,
         ttl: float | timedelta | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | int | None = None,
     ) -> Delivery:
         """Send one record and wait until it is acknowledged."""
-        return await await_quietly(
-            await self.enqueue(topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp, ttl=ttl)
-        )
+        options: SendOptions = {"key": key, "headers": headers, "partition": partition, "timestamp": timestamp, "ttl": ttl}
+        options |= {"delay": delay, "at": at}
+        return await await_quietly(await self.enqueue(topic, value, **options))
+
+    async def cancel(self, topic: str, key: Any, *, partition: int | None = None) -> None:
+        """As Producer.cancel; returns when it is decided."""
+        await self._know_partitions(topic, partition)
+        cancel = partial(self._producer.cancel, topic, key, partition=partition)
+        await await_quietly(self._arrivals.follow(await self._when_there_is_room(cancel)))
 
     async def enqueue(self, topic: str, value: Any, **options: Unpack[SendOptions]) -> asyncio.Future[Delivery]:
         """Hand one record over, waiting only for room; the future has its Delivery later.  The way to keep many on their way."""

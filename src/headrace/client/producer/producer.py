@@ -31,6 +31,7 @@ from headrace.client.records.record import Delivery, HeadersGiven, headers_for_s
 from headrace.client.records.serialization import BYTES, Format, codec, encoded
 from headrace.client.security.connecting import way_to
 from headrace.client.security.options import SecurityOptions, check_names
+from headrace.model.delay.headers import CANCEL_HEADER
 
 if TYPE_CHECKING:
     from headrace.client.consumer.consumer import Consumer
@@ -147,6 +148,8 @@ class Producer:
         partition: int | None = None,
         timestamp: datetime | int | None = None,
         ttl: float | timedelta | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | int | None = None,
     ) -> DeliveryFuture[Delivery]:
         """Hand one record over.  The future has its Delivery once it is acknowledged.
 
@@ -158,6 +161,9 @@ class Producer:
             partition: This one, and not what the partitioner says.
             timestamp: When it happened, as a datetime or milliseconds since 1970; now, unless given.
             ttl: How long it is shown to readers, as seconds or a timedelta.
+            delay: How long it waits before it is delivered, as seconds or a timedelta, on a topic with `headrace.delay.enable`.
+                Elsewhere it is delivered at once.  The offset in its Delivery is not the one that it is delivered at.
+            at: Or when it is delivered, as a datetime or milliseconds since 1970.
 
         Raises:
             InvalidArgument: An argument is not accepted; a partition that the topic does not have is one of them.
@@ -178,10 +184,27 @@ class Producer:
             options["partition"] = outbox.choose(topic, raw_key, raw_value, partition)
         if timestamp is not None:
             options["timestamp"] = timestamp_ms("timestamp", timestamp)
-        if headers is not None or ttl is not None:
-            options["headers"] = headers_for_sending(headers, ttl)
+        if headers is not None or ttl is not None or delay is not None or at is not None:
+            options["headers"] = headers_for_sending(headers, ttl, delay, at)
         future = SendFuture(self.bootstrap, outbox.fail)
         outbox.hand_over(topic, raw_value, raw_key, future, options, wait=outbox.blocks)
+        return future
+
+    def cancel(self, topic: str, key: Any, *, partition: int | None = None) -> DeliveryFuture[Delivery]:
+        """Take back what waits under a key: all that was sent there with a delay and is not due yet.  What is delivered, or about
+        to be, stays.  The future has a Delivery once that is decided; it is of no record.
+
+        For topics with `headrace.delay.enable`: elsewhere it would be a tombstone."""
+        if key is None:
+            raise InvalidArgument("key=None is not accepted; accepted: the key under which something waits")
+        outbox = self._outbox
+        outbox.check_sendable(topic)
+        raw_key = encoded(self._keys, "key", key, topic)
+        options: dict[str, Any] = {"headers": [(CANCEL_HEADER, None)]}
+        if partition is not None or self._native_partitioner is None:
+            options["partition"] = outbox.choose(topic, raw_key, None, partition)
+        future = SendFuture(self.bootstrap, outbox.fail)
+        outbox.hand_over(topic, None, raw_key, future, options, wait=outbox.blocks)
         return future
 
     def send_many(

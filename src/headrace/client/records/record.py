@@ -15,10 +15,11 @@ from typing import Any, Generic, NamedTuple, overload
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from headrace.client.arguments import as_datetime, milliseconds, several
+from headrace.client.arguments import as_datetime, milliseconds, several, timestamp_ms
 from headrace.client.errors import DecodeFailed, InvalidArgument
 from headrace.client.records.serialization import BYTES, Codec
 from headrace.client.records.type_variables import K, V
+from headrace.model.delay.headers import DELAY_HEADER, DELIVER_AT_HEADER
 from headrace.model.identity import TopicPartition
 from headrace.model.time_to_live import TTL_HEADER, is_expired
 
@@ -292,16 +293,32 @@ def expired(message: Message, now_ms: int | None = None) -> bool:
     return is_expired(headers, message.timestamp()[1], time.time_ns() // 1_000_000 if now_ms is None else now_ms)
 
 
-def headers_for_sending(given: HeadersGiven | None, ttl: float | timedelta | None) -> list[tuple[str, bytes | None]] | None:
-    """Headers as librdkafka takes them, with the time to live among them."""
-    if given is None and ttl is None:
+def headers_for_sending(
+    given: HeadersGiven | None,
+    ttl: float | timedelta | None,
+    delay: float | timedelta | None = None,
+    at: datetime | int | None = None,
+) -> list[tuple[str, bytes | None]] | None:
+    """Headers as librdkafka takes them, with the time to live and the time of delivery among them."""
+    if given is None and ttl is None and delay is None and at is None:
         return None
     items = given.items() if isinstance(given, Mapping) else several("headers", given or (), HEADERS_ACCEPTED)
     headers = [_header(item) for item in items]
     if ttl is not None:
         headers = [each for each in headers if each[0] != TTL_HEADER]
         headers.append((TTL_HEADER, b"%d" % milliseconds("ttl", ttl, at_least=0.001)))
+    if delay is not None or at is not None:
+        headers = [each for each in headers if each[0] not in (DELAY_HEADER, DELIVER_AT_HEADER)]
+        headers.append(_time_of_delivery(delay, at))
     return headers
+
+
+def _time_of_delivery(delay: float | timedelta | None, at: datetime | int | None) -> tuple[str, bytes]:
+    if delay is not None and at is not None:
+        raise InvalidArgument(f"delay={delay!r} and at={at!r} are both given; accepted: one of them")
+    if delay is not None:
+        return DELAY_HEADER, b"%d" % milliseconds("delay", delay)
+    return DELIVER_AT_HEADER, b"%d" % timestamp_ms("at", at)
 
 
 def _header(item: object) -> tuple[str, bytes | None]:
