@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headrace.client.aio.consumer import AsyncConsumer
     from headrace.client.aio.producer import AsyncProducer
     from headrace.client.consumer.consumer import Consumer
+    from headrace.client.consumer.priority import PriorityConsumer
     from headrace.client.deadletter.backoff import Backoff
     from headrace.client.deadletter.deadletter import DeadLetters
     from headrace.client.errors import (
@@ -73,6 +74,7 @@ _HOMES = {
     "DeadLetters": "headrace.client.deadletter.deadletter",
     "Delivery": "headrace.client.records.record",
     "KeyHash": "headrace.client.producer.partitioners",
+    "PriorityConsumer": "headrace.client.consumer.priority",
     "Producer": "headrace.client.producer.producer",
     "Record": "headrace.client.records.record",
     "RoundRobin": "headrace.client.producer.partitioners",
@@ -93,6 +95,7 @@ __all__ = [  # noqa: RUF022 - what people look for first comes first
     "Record",
     "Delivery",
     "TopicPartition",
+    "PriorityConsumer",
     "DeadLetters",
     "Backoff",
     "Reject",
