@@ -39,6 +39,8 @@ MAY_IMPORT = {
 EXCEPTIONS = {
     "headrace/cli/node/serve.py": {"broker"},
     "headrace/cli/node/log.py": {"log"},
+    "headrace/cli/node/log_lines.py": {"metrics"},
+    "headrace/cli/node/logs.py": {"wire"},
     "headrace/cli/cluster/reassigning.py": {"controller"},
     "headrace/cli/cluster/cluster.py": {"controller"},
     "headrace/cli/cluster/moves.py": {"wire", "controller"},

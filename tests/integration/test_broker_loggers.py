@@ -130,3 +130,18 @@ def test_levels_cannot_be_replaced_all_at_once(client: RawClient) -> None:
     )
 
     assert client.call(request, 2).responses[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_request_that_fails_is_logged_by_what_its_client_knows_it_by(
+    broker: Broker, client: RawClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert broker.broker is not None
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(broker.broker.server, "start", fail)
+    number = client.send_request(DescribeConfigsRequest(resources=()), 4)
+    assert client.is_closed_by_broker()
+
+    assert f"DescribeConfigs request {number} of 'raw' from 127.0.0.1 failed" in caplog.messages

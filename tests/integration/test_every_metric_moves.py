@@ -23,6 +23,7 @@ from headrace import Admin
 from headrace.broker.audit import trail
 from headrace.broker.cluster.peers import PeerUnreachable
 from headrace.broker.delaying.delivering import Outlet
+from headrace.metrics.log_lines import LimitedRepetition
 from headrace.model.errors import ErrorCode
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
@@ -320,6 +321,15 @@ def test_a_loop_that_is_late(broker: Broker) -> None:
     until(lambda: watch.moved("headrace_loop_delay_seconds" + "_sum") > 0.1)
 
 
+def test_log_lines_and_those_that_say_the_same_again(broker: Broker) -> None:
+    watch, limit = Watch(broker), LimitedRepetition(1)
+    for number in range(3):
+        limit.filter(logging.LogRecord("headrace", logging.ERROR, "file", 1, "lost %d", (number,), None))
+
+    assert watch.moved("headrace_log_lines_total", level="ERROR") == 3
+    assert watch.moved("headrace_log_lines_left_out_total") == 2
+
+
 def test_groups_and_how_far_they_are_behind(broker: Broker, client: RawClient, topic: str) -> None:
     watch = Watch(broker)
     write(client, topic, batch(b"one", b"two", b"three"))
@@ -588,6 +598,7 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     test_events_of_the_audit_trail_that_are_lost: ("headrace_audit_lost_events_total",),
     test_a_loop_that_is_late: ("headrace_loop_delay_seconds",),
+    test_log_lines_and_those_that_say_the_same_again: ("headrace_log_lines_total", "headrace_log_lines_left_out_total"),
     client_telemetry.test_what_it_tells_is_shown_whatever_it_is_packed_with: (
         "headrace_client_metric",
         "headrace_client_counter_total",

@@ -89,6 +89,15 @@ PROOFS: dict[str, Proof] = {
         "unit/model/test_listener_settings.py", "test_a_listener_has_the_protocol_that_it_is_mapped_to"
     ),
     "inter.broker.listener.name": Proof(LISTENERS, "test_brokers_talk_over_the_inter_broker_listener_and_clients_over_theirs"),
+    "headrace.log.format": Proof("unit/cli/test_serve_logs.py", "test_json_is_chosen_by_a_setting"),
+    "headrace.log.file": Proof("unit/cli/test_serve_logs.py", "test_a_full_file_is_set_aside_and_only_so_many_are_kept"),
+    "headrace.log.file.max.bytes": Proof(
+        "unit/cli/test_serve_logs.py", "test_a_full_file_is_set_aside_and_only_so_many_are_kept"
+    ),
+    "headrace.log.files": Proof("unit/cli/test_serve_logs.py", "test_a_full_file_is_set_aside_and_only_so_many_are_kept"),
+    "headrace.log.repeats.max": Proof(
+        "unit/cli/test_serve_logs.py", "test_lines_go_to_standard_error_and_say_how_many_were_left_out"
+    ),
     "headrace.health.listener": Proof("integration/test_health.py", "test_a_broker_that_serves_is_alive_and_ready"),
     "headrace.metrics.listener": Proof(
         "integration/test_metrics_pages.py", "test_metrics_are_told_at_their_own_address_and_where_health_is"

@@ -42,6 +42,7 @@ COMMANDS = {
     "monitoring": "headrace.cli.monitoring.monitoring:app",
     "client-metrics": "headrace.cli.monitoring.client_metrics:app",
     "log": "headrace.cli.node.log:app",
+    "logs": "headrace.cli.node.logs:app",
     "demo": "headrace.cli.pipeline.demo:demo",
 }
 

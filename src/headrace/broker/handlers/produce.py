@@ -239,7 +239,10 @@ class _Produce:
         except RequestError as error:
             self._refuse(result, error)
         except Exception:
-            logger.exception("an append to %s failed", partition.identity)
+            asked = self._context
+            logger.exception(
+                "an append to %s failed, for request %d of %r", partition.identity, asked.correlation_id, asked.client_id
+            )
             self._refuse(result, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
             self._reply.let_go(len(records))

@@ -21,8 +21,9 @@ from headrace.model.access.principals import Principal, Subject
 from headrace.model.listeners import PLAINTEXT
 from headrace.security.authentication.exchange import Authenticated
 from headrace.security.authentication.session import NotSignedInError
+from headrace.wire.apis import api_name
 from headrace.wire.errors import WireError
-from headrace.wire.framing import FrameSplitter
+from headrace.wire.framing import FrameSplitter, read_request_header
 
 if TYPE_CHECKING:
     from headrace.broker.network.server import Server
@@ -316,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._server.figures.unreadable += 1
                 self.close(f"it sent a request that cannot be read: {error}")
             except Exception:
-                logger.exception("a request from %s failed", self.client_host)
+                logger.exception("%s from %s failed", _named(frame), self.client_host)
                 self._server.figures.failed += 1
                 self.close(FAILED)
             reply.worked_at = reply.answered_at = now = monotonic()
@@ -462,3 +463,12 @@ class Connection(asyncio.BufferedProtocol):
             reply = self._replies[0]
             reply.at_head = None
             reply.run(action)
+
+
+def _named(frame: Buffer) -> str:
+    """A request by what its client knows it by: for the log, where it can be read."""
+    try:
+        (key, _, correlation_id, client_id), _ = read_request_header(frame)
+    except WireError:
+        return "a request"
+    return f"{api_name(key)} request {correlation_id} of {client_id!r}"

@@ -102,7 +102,8 @@ class PendingReply:
         try:
             action(*arguments)
         except Exception:
-            logger.exception("a request from %s failed", self.connection.client_host)
+            client = self.connection
+            logger.exception("a request of %r from %s failed", client.figures.client_id, client.client_host)
             self.abandon(FAILED)
 
     def soon(self, action: Callable[[], None]) -> None:

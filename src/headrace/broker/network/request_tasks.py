@@ -28,7 +28,8 @@ class RequestTasks:
         if task.cancelled():
             reply.abandon("its request was given up")
         elif (error := task.exception()) is not None:
-            logger.error("a request failed", exc_info=error)
+            client = reply.connection
+            logger.error("a request of %r from %s failed", client.figures.client_id, client.client_host, exc_info=error)
             reply.abandon(FAILED)
 
     async def close(self) -> None:

@@ -1,10 +1,8 @@
 """`headrace serve`: run a broker here until it is told to stop."""
 
 import errno
-import logging
 import os
 import socket
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +11,7 @@ import typer
 
 from headrace.cli.failure import Failure
 from headrace.cli.node.beside import GatewayBeside
+from headrace.cli.node.log_lines import set_up_logs
 from headrace.cli.node.settings import collect, unknown_variables
 from headrace.cli.output import remark
 from headrace.model.broker_settings import BrokerConfig
@@ -83,11 +82,7 @@ def serve(
     settings = BrokerConfig(collect(config, os.environ, flags))
     for line in unknown_variables(os.environ):
         remark(line)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    set_up_logs(settings, verbose=verbose)
     _run(settings, http)
 
 

@@ -10,6 +10,7 @@ from headrace.broker.metrics.collecting import Collecting, Page
 from headrace.host.process import GarbagePauses, ProcessState, garbage_statistics, interpreter, read_process
 from headrace.metrics.families import counter, gauge, histogram
 from headrace.metrics.histogram import FineSeconds
+from headrace.metrics.log_lines import FIGURES
 from headrace.metrics.scrape import Scrape
 
 CPU = counter("process_cpu_seconds_total", "CPU time used by the process, user and system.")
@@ -29,6 +30,10 @@ PAUSES = counter("headrace_gc_pause_seconds_total", "Time for which the garbage 
 LOOP_DELAY = histogram(
     "headrace_loop_delay_seconds",
     "How late the event loop called back: what every request waits for while something else keeps the loop.",
+)
+LOG_LINES = counter("headrace_log_lines_total", "Lines that this process logged, or would have, by level.", "level")
+LOG_LINES_LEFT_OUT = counter(
+    "headrace_log_lines_left_out_total", "Of these, warnings and errors left out because they said the same again and again."
 )
 LOOK_S = 0.1
 
@@ -65,3 +70,5 @@ class ProcessCollector:
             rows.append(((generation,), (found["collections"], found["collected"], found["uncollectable"])))
         scrape.add(PAUSES, self.pauses.seconds)
         scrape.add(LOOP_DELAY, self._loop_delay.taken())
+        scrape.rows(LOG_LINES).extend(((level,), (count,)) for level, count in list(FIGURES.lines.items()))
+        scrape.add(LOG_LINES_LEFT_OUT, FIGURES.left_out)

@@ -1,0 +1,76 @@
+"""How a broker's log lines look, and where they go: words for people, or a JSON object a line for machines."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+
+from headrace.cli.failure import Failure
+from headrace.metrics.log_lines import LimitedRepetition
+from headrace.model.broker_settings import BrokerConfig
+
+HUMAN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[1;31m", "DEBUG": "\x1b[2m"}
+PLAIN = "\x1b[0m"
+
+
+class HumanLines(logging.Formatter):
+    """One line, in colour on a terminal."""
+
+    def __init__(self, *, coloured: bool) -> None:
+        super().__init__(HUMAN)
+        self._coloured = coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record) + _left_out(record)
+        colour = COLOURS.get(record.levelname) if self._coloured else None
+        return f"{colour}{line}{PLAIN}" if colour else line
+
+
+class JsonLines(logging.Formatter):
+    """One object a line; nothing in it breaks the line."""
+
+    def __init__(self, broker_id: int) -> None:
+        super().__init__()
+        self._broker_id = broker_id
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "broker": self._broker_id,
+            "message": record.getMessage(),
+        }
+        if (count := getattr(record, "left_out", 0)) > 0:
+            facts["left_out"] = count
+        if record.exc_info:
+            facts["exception"] = self.formatException(record.exc_info)
+        return json.dumps(facts, ensure_ascii=False)
+
+
+def _left_out(record: logging.LogRecord) -> str:
+    count = getattr(record, "left_out", 0)
+    return f" (and {count:,} more like it, left out)" if count else ""
+
+
+def set_up_logs(settings: BrokerConfig, *, verbose: bool) -> None:
+    """From now on all lines go where the settings say, and nowhere else."""
+    handler = _handler(settings)
+    as_json = settings["headrace.log.format"] == "json"
+    on_terminal = settings["headrace.log.file"] is None and sys.stderr.isatty()
+    handler.setFormatter(JsonLines(settings["node.id"]) if as_json else HumanLines(coloured=on_terminal))
+    handler.addFilter(LimitedRepetition(settings["headrace.log.repeats.max"]))
+    logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbose else logging.INFO, force=True)
+
+
+def _handler(settings: BrokerConfig) -> logging.Handler:
+    path = settings["headrace.log.file"]
+    if path is None:
+        return logging.StreamHandler(sys.stderr)
+    size, files = settings["headrace.log.file.max.bytes"], settings["headrace.log.files"]
+    try:
+        return RotatingFileHandler(path, maxBytes=size, backupCount=files, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"headrace.log.file: {path} cannot be written: {error.strerror or error}.") from None
