@@ -27,6 +27,8 @@ from headrace.gateway.callers.caller import Caller
 from headrace.gateway.callers.callers import Callers
 from headrace.gateway.callers.credentials import Credentials, Doorkeeper, sends_passwords_in_the_clear
 from headrace.gateway.callers.rates import Rates
+from headrace.gateway.confluent import consumers_v2, produce_v3
+from headrace.gateway.confluent.consumers_v2 import Instances
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.forwarding import Forwarder
 from headrace.gateway.live import events, websocket
@@ -61,6 +63,8 @@ def all_operations() -> Iterator[Operations]:
     yield cluster.operations
     yield access.operations
     yield dead_letters.operations
+    yield produce_v3.operations
+    yield consumers_v2.operations
     yield site.operations
 
 
@@ -82,6 +86,7 @@ class Gateway:
         self._own = Caller(own, settings.bootstrap, time.monotonic())
         self.fleet = Fleet(self.name, self._own, self.tasks, lambda: settings.advertise or self.server.url)
         self.members = Members(self.fleet, settings.limits.members_max, settings.limits.member_idle_seconds)
+        self.instances = Instances()
         self._forwarder = Forwarder()
         self.guard = _guard(settings)
         self.seal = Seal(settings.secret_key_file)
