@@ -37,6 +37,10 @@ if TYPE_CHECKING:
         WrongState,
     )
     from headrace.client.exactly_once.exactly_once import exactly_once
+    from headrace.client.formats.avro import Avro
+    from headrace.client.formats.json_schema import JsonSchema
+    from headrace.client.formats.protobuf import Protobuf
+    from headrace.client.formats.registry import RegistryFailed, SchemaRegistry
     from headrace.client.producer.partitioners import KeyHash, RoundRobin, Salted, Sticky
     from headrace.client.producer.producer import Producer
     from headrace.client.records.record import Delivery, Record
@@ -69,16 +73,21 @@ _HOMES = {
     "AsyncAdmin": "headrace.client.aio.admin",
     "AsyncConsumer": "headrace.client.aio.consumer",
     "AsyncProducer": "headrace.client.aio.producer",
+    "Avro": "headrace.client.formats.avro",
     "Backoff": "headrace.client.deadletter.backoff",
     "Consumer": "headrace.client.consumer.consumer",
     "DeadLetters": "headrace.client.deadletter.deadletter",
     "Delivery": "headrace.client.records.record",
+    "JsonSchema": "headrace.client.formats.json_schema",
     "KeyHash": "headrace.client.producer.partitioners",
     "PriorityConsumer": "headrace.client.consumer.priority",
     "Producer": "headrace.client.producer.producer",
+    "Protobuf": "headrace.client.formats.protobuf",
     "Record": "headrace.client.records.record",
+    "RegistryFailed": "headrace.client.formats.registry",
     "RoundRobin": "headrace.client.producer.partitioners",
     "Salted": "headrace.client.producer.partitioners",
+    "SchemaRegistry": "headrace.client.formats.registry",
     "Sticky": "headrace.client.producer.partitioners",
     "TopicPartition": "headrace.model.identity",
     "exactly_once": "headrace.client.exactly_once.exactly_once",
@@ -104,6 +113,10 @@ __all__ = [  # noqa: RUF022 - what people look for first comes first
     "RoundRobin",
     "Sticky",
     "Salted",
+    "Avro",
+    "JsonSchema",
+    "Protobuf",
+    "SchemaRegistry",
     "HeadraceError",
     "BatchFailed",
     "BrokerError",
@@ -117,6 +130,7 @@ __all__ = [  # noqa: RUF022 - what people look for first comes first
     "Fenced",
     "GroupNotFound",
     "InvalidArgument",
+    "RegistryFailed",
     "SecurityFailed",
     "StillRunning",
     "TopicExists",

@@ -26,6 +26,7 @@ from headrace.testing import Broker
 from headrace.testing.etcd import EtcdCluster, etcd_program
 from tests.support.pages import DOCS, ROOT, Block, all_pages, blocks
 from tests.support.process import free_port
+from tests.support.registry import Registry
 from tests.support.terminal import Terminal
 
 # What cannot run inside of a test: that it is there is looked at with `make -n`.
@@ -129,6 +130,8 @@ def reader(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         reader = Reader(tmp_path, port)
         monkeypatch.setenv("HEADRACE_BOOTSTRAP", reader.bootstrap)
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+        if "HEADRACE_REGISTRY" in page.read_text():
+            monkeypatch.setenv("HEADRACE_REGISTRY", started.enter_context(Registry(reader.bootstrap, "_schemas")).url)
         if "etcd-1" in page.read_text():
             if etcd_program() is None:
                 pytest.skip("etcd is not installed (Debian: apt install etcd-server)")

@@ -66,7 +66,8 @@ class Consumer(Generic[K, V]):
             datetime.
         delivery: When an offset is committed: before a record is handed out (`"at_most_once"`), after it is finished
             (`"at_least_once"`), or inside a transaction (`"exactly_once"`).
-        keys: How keys are read: `bytes`, `str`, `"json"`, or a pair of callables (encode, decode).
+        keys: How keys are read: `bytes`, `str`, `"json"`, Avro, JsonSchema or Protobuf by a schema, or a pair of
+            callables (encode, decode).
         values: The same for values.
         isolation: `"read_committed"` shows nothing of a transaction before it is committed.
         commit_interval: How often finished offsets are committed in the background.

@@ -48,7 +48,8 @@ class Producer:
 
     Args:
         bootstrap: `host:port`, or several; else `HEADRACE_BOOTSTRAP` from the environment, else 127.0.0.1:9092.
-        keys: How keys are written: `bytes` (and str as UTF-8), `str`, `"json"`, or a pair of callables (encode, decode).
+        keys: How keys are written: `bytes` (and str as UTF-8), `str`, `"json"`, Avro, JsonSchema or Protobuf by a schema, or a
+            pair of callables (encode, decode).
         values: The same for values.
         acks: Who has to have a record before it counts as written: `"all"` in-sync replicas, the leader (1), nobody (0).
         idempotent: No record twice or out of order, whatever is tried again.  On, unless `acks` rules it out.

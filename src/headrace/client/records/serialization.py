@@ -1,4 +1,4 @@
-"""Keys and values to bytes and back: bytes as they are, str as UTF-8, JSON, or any pair of callables.
+"""Keys and values to bytes and back: bytes as they are, str as UTF-8, JSON, by a schema, or any pair of callables.
 
 None is never handed to a codec: a record without a key has no key, and a record without a value is a tombstone, in every format.
 """
@@ -11,12 +11,13 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import orjson
 
 from headrace.client.errors import EncodeFailed, InvalidArgument
+from headrace.client.formats.schema_format import SchemaFormat
 from headrace.client.push.handlers import plain_function
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], Any]
 T = TypeVar("T")
-Format = type[T] | Literal["bytes", "str", "json"] | tuple[Callable[[T], bytes], Callable[[bytes], T]]
+Format = type[T] | Literal["bytes", "str", "json"] | tuple[Callable[[T], bytes], Callable[[bytes], T]] | SchemaFormat[T]
 
 
 class Codec(NamedTuple):
@@ -25,6 +26,7 @@ class Codec(NamedTuple):
     name: str
     encode: Encode
     decode: Decode
+    encode_for: Callable[[str, str], Encode] | None = None  # where it depends on the part (key or value) and the topic
 
 
 def _encode_bytes(value: Any) -> bytes:
@@ -42,6 +44,10 @@ def _encode_str(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     raise TypeError(f"a {type(value).__name__} is not a str")
+
+
+def _needs_topic(value: Any) -> bytes:
+    raise AssertionError("a format by a schema is asked for a topic's encoder")
 
 
 def _unchanged(data: bytes) -> bytes:
@@ -62,6 +68,8 @@ def codec(argument: str, given: object) -> Codec:
     """The codec somebody asked for."""
     if isinstance(given, Codec):
         return given
+    if isinstance(given, SchemaFormat):
+        return Codec(given.name, _needs_topic, given.decode, given.encode_for)
     if isinstance(given, tuple) and len(given) == 2 and all(callable(each) for each in given):
         for each in given:
             plain_function(argument, each, "a value")
@@ -70,7 +78,8 @@ def codec(argument: str, given: object) -> Codec:
         return NAMED[given]
     except (KeyError, TypeError):
         raise InvalidArgument(
-            f"{argument}={given!r} is not a format; accepted: bytes, str, 'json', or a pair (encode, decode) of callables"
+            f"{argument}={given!r} is not a format; accepted: bytes, str, 'json', Avro(…), "
+            "JsonSchema(…), Protobuf(…), or a pair (encode, decode) of callables"
         ) from None
 
 
@@ -79,7 +88,7 @@ def encoded(using: Codec, part: str, value: Any, topic: str) -> bytes | None:
     if value is None:
         return None
     try:
-        data = using.encode(value)
+        data = using.encode(value) if using.encode_for is None else using.encode_for(part, topic)(value)
     except Exception as error:
         hint = f"; for others give the format, such as {part}s='json'" if using is BYTES else ""
         raise EncodeFailed(
