@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.spark import worker_process
 from headrace.spark.pipeline.session import LOCAL_SETTINGS, SETTINGS
 from tests.spark.interrupted import forget_calls_under_way
 from tests.spark.java_archive import SHORT_LIVED, java_options
@@ -27,6 +28,9 @@ from tests.spark.pipelines import Pipelines
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 HERE = Path(__file__).parent
+
+# What a test calls here itself sets nothing aside: Hypothesis asks the collector who refers to what.
+worker_process._settled_in = os.getpid()
 # The first test waits for a Java that starts and compiles itself while four other workers want the same two cores.
 SECONDS_MAX = 300
 

@@ -500,12 +500,14 @@ def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     """Run a broker in this process until it is told to stop.  Raises NoMetadata, CannotStart, OSError, BrokerFailed."""
     import uvloop
 
-    keep_collections_short()
     keep_freed_memory(min(KEPT_BYTES_MAX, config["headrace.connections.bytes.max"]))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
+    collect_as_before = keep_collections_short()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(config, on_ready))
-        except (StoreRefused, StoreUnavailable) as error:
-            raise NoMetadata(str(error)) from error
-        except (NodeIdTaken, RequestError, SettingError) as error:
-            raise CannotStart(str(error)) from error
+    except (StoreRefused, StoreUnavailable) as error:
+        raise NoMetadata(str(error)) from error
+    except (NodeIdTaken, RequestError, SettingError) as error:
+        raise CannotStart(str(error)) from error
+    finally:
+        collect_as_before()

@@ -61,6 +61,11 @@ STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("audit search", "--resource orders", 0, "orders"),
     ("topic purge", "orders --yes", 0, ""),
     ("topic delete", "orders --yes", 0, ""),
+    ("client-metrics set", "all", 0, "all"),
+    ("client-metrics list", "", 0, "all"),
+    ("client-metrics delete", "all --yes", 0, ""),
+    ("logs level", "headrace.broker DEBUG", 0, ""),
+    ("cancel", "orders alice", 1, "there is no topic orders"),
 )
 NEVER_SAID = ("no broker answers", "secret", "AUTHORIZATION_FAILED")
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.consumer.weighted_turns import WeightedTurns
+from headrace.client.consumer.weighted_choice import WeightedTurns
 
 WEIGHTS = st.dictionaries(st.sampled_from("abcde"), st.integers(1, 20), min_size=1)
 

@@ -1,11 +1,12 @@
 """A gateway beside a broker in one process, for one machine: on a loop and a thread of its own, and over the wire like others."""
 
-import asyncio
 import logging
 import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import asyncio
+
     from headrace.gateway.gateway import Gateway
     from headrace.gateway.settings import GatewaySettings
 
@@ -40,6 +41,8 @@ class GatewayBeside:
         self._thread.join(STOP_SECONDS_MAX)
 
     def _run(self) -> None:
+        import asyncio
+
         import uvloop
 
         try:
@@ -53,6 +56,8 @@ class GatewayBeside:
             self._ready.set()
 
     async def _serve(self) -> None:
+        import asyncio
+
         from headrace.gateway.gateway import serve
 
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()

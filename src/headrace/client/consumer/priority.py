@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from headrace.client.arguments import Duration, mapping, seconds, topic_name, whole_number
 from headrace.client.consumer.consumer import Consumer
-from headrace.client.consumer.weighted_turns import WeightedTurns
+from headrace.client.consumer.weighted_choice import WeightedTurns
 from headrace.client.errors import InvalidArgument
 from headrace.client.records.record import Record
 from headrace.client.records.serialization import Format
