@@ -14,6 +14,9 @@ from tests.spark.conftest import FrameReader, RecordWriter, TopicMaker
 from tests.support.callers import wait_for_callers
 from tests.support.waiting import until
 
+# A query that starts, or finds its broker again, on a busy machine.
+SECONDS_MAX = 120.0
+
 
 def error_of(action: Callable[[], Any]) -> str:
     with pytest.raises(Exception) as told:
@@ -144,7 +147,6 @@ def test_a_column_that_the_source_does_not_have_is_named(spark: SparkSession, bo
     )
 
 
-@pytest.mark.timeout(180)
 def test_a_broker_that_goes_away_and_comes_back_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
     from headrace.testing import Broker
 
@@ -159,7 +161,7 @@ def test_a_broker_that_goes_away_and_comes_back_is_waited_for(spark: SparkSessio
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
         _until(lambda: seen == [b"before"])
         broker.stop()
-        wait_for_callers(options["kafka.bootstrap.servers"], 3)
+        wait_for_callers(options["kafka.bootstrap.servers"], 2, SECONDS_MAX)
         assert query.isActive
         broker.start()
         _send(broker.bootstrap, b"after")
@@ -176,4 +178,4 @@ def _send(bootstrap: str, value: bytes) -> None:
 
 
 def _until(reached: Callable[[], bool]) -> None:
-    until(reached, seconds=60, every_s=0.1)
+    until(reached, seconds=SECONDS_MAX, every_s=0.1)
