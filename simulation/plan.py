@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from simulation.faults.nemesis import Faults
-from simulation.side_topics import SIDE_TOPICS
+from simulation.side_topics import SOMETIMES
 
 TOPIC = "events"
 REPLICATION_FACTOR = 3
@@ -78,7 +78,7 @@ class Plan:
             members=chance.choice([0, 0, 2]),
             heartbeating=chance.choice([0, 0, 2]),
             racks=chance.choice([True, False, False]),
-            side_topics=tuple(chance.sample(list(SIDE_TOPICS), chance.choice([0, 1, 1, 2]))),
+            side_topics=tuple(chance.sample(list(SOMETIMES), chance.choice([0, 1, 1, 2]))),
             isolated=chance.choice([True, False]),
             fault_seconds=chance.choice(FAULT_SECONDS) if fault_seconds is None else fault_seconds,
             faults=Faults(power_failures=flush == "ack", disk_errors=flush == "ack", rot=flush == "ack" and minimum > 1),

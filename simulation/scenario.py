@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from headrace.model.identity import TopicPartition
-from headrace.model.names import CONSUMER_OFFSETS
+from headrace.model.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from simulation.clients.client import ClusterClient, Unavailable
 from simulation.clients.consenting import elect_at_any_price
 from simulation.clients.consuming import committed_offsets
@@ -24,7 +24,7 @@ from simulation.rules.agreement import disagreements, disagreements_about_rights
 from simulation.rules.checkers import FinalState, check
 from simulation.rules.history import Acknowledged, Consented, History, Polled, StoryHandler
 from simulation.rules.tally import Tally, signs_of
-from simulation.side_topics import REBORN, SIDE_TOPICS
+from simulation.side_topics import QUEUE, REBORN, SIDE_TOPICS
 from simulation.world.cluster import SimulatedCluster
 from simulation.world.loop import SimulatedLoop
 
@@ -35,6 +35,7 @@ SETTLE_LOOK_S = 0.25
 CONSENT_AFTER_S = 10.0
 VIOLATIONS_TOLD = 12
 CLOSED_ONE_IN = 4
+QUEUE_ONE_IN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,10 @@ def run_seed(seed: int, *, fault_seconds: float | None = None) -> Outcome:
     """Run the scenario of a seed and check it."""
     loop = SimulatedLoop(seed)
     history = History(loop)
-    plan = replace(Plan.of_seed(loop.random, fault_seconds), is_closed=seed % CLOSED_ONE_IN == CLOSED_ONE_IN - 1)
+    plan = Plan.of_seed(loop.random, fault_seconds)
+    plan = replace(plan, is_closed=seed % CLOSED_ONE_IN == CLOSED_ONE_IN - 1)
+    if seed % QUEUE_ONE_IN == 1:
+        plan = replace(plan, side_topics=(*plan.side_topics, QUEUE))
     with _story_of(history):
         history.tell(f"seed {seed}")
         for line in plan.described():
@@ -213,7 +217,7 @@ class _Scenario:
         """Writers end, and while readers go on and commit how far they are, all is mended; then they end, too."""
         return (
             await self._finished(writers)
-            and await self._settled(in_use=(CONSUMER_OFFSETS,))
+            and await self._settled(in_use=(CONSUMER_OFFSETS, SHARE_GROUP_STATE))
             and await self._finished(readers)
             and await self._settled()
         )

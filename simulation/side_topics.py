@@ -8,6 +8,7 @@ from simulation.clients.client import ClusterClient
 from simulation.clients.consuming import Consumer
 from simulation.clients.producing import CarelessProducer, Producer
 from simulation.clients.rebirth import IncarnateReader, IncarnateWriter, Recreator, in_this_life
+from simulation.clients.sharing import ShareMember
 from simulation.clients.topics import TopicSpec
 from simulation.clients.working import Worker
 
@@ -18,6 +19,7 @@ SEGMENT_BYTES = "700"
 RETENTION_BYTES = "2000"
 KEYS = 5
 REBORN = "reborn"
+QUEUE = "queue"
 
 
 Make = Callable[[ClusterClient], Worker]
@@ -98,4 +100,15 @@ def risky(flush: str) -> SideTopic:
     )
 
 
-SIDE_TOPICS: dict[str, Callable[[str], SideTopic]] = {"window": window, "table": table, REBORN: reborn, "risky": risky}
+def queue(flush: str) -> SideTopic:
+    """Any number of members work on a partition; what they accepted is done, and what they did not is not."""
+    spec = TopicSpec(name=QUEUE, partition_count=2, configs={"min.insync.replicas": "2", "headrace.flush": flush})
+    return SideTopic(
+        spec=spec,
+        writers={"queue-writer": lambda client: Producer(client, pause_s=OFTEN_S)},
+        readers={f"queue-{name}": lambda client: ShareMember(client, "group-queue") for name in ("ann", "bob", "eve")},
+    )
+
+
+SOMETIMES: dict[str, Callable[[str], SideTopic]] = {"window": window, "table": table, REBORN: reborn, "risky": risky}
+SIDE_TOPICS = SOMETIMES | {QUEUE: queue}

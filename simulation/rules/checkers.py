@@ -3,21 +3,27 @@
 Nothing acknowledged is lost; a record is where its acknowledgement said; an idempotent producer's record is there once; records
 of one key are in the order in which they were sent; nobody reads what is not there in the end, skips anything, or sees an offset
 change its record; transactions are there whole or not at all; committed offsets never go back; no partition has two readers of
-one group at a time; only topics that allow it, and partitions for which an operator consents, are led by somebody who may lack
-something: then what was there before the consent may be gone, and nothing else.
+one group at a time; what was accepted and answered comes to no share group again, and what was not, comes; only topics that
+allow it, and partitions for which an operator consents, are led by somebody who may lack something: then what was there before
+the consent may be gone, and nothing else.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
+from headrace.model.names import SHARE_GROUP_STATE
 from simulation.clients.heartbeating import SESSION_MS
 from simulation.clients.producing import key_of
 from simulation.rules.history import (
+    AcceptAnswered,
+    Accepting,
     Acknowledged,
     Assigned,
     Consented,
+    Delivered,
     Ended,
     GaveUp,
     Heard,
@@ -81,6 +87,8 @@ def check(history: History, final: FinalState, committed: Mapping[TopicPartition
         *offsets_gone_back(history),
         *shared_partitions(history),
         *double_owners(history),
+        *work_done_again(history),
+        *work_never_done(history, final),
         *unclean_elections(history, final),
     ]
 
@@ -331,3 +339,31 @@ def unclean_elections(history: History, final: FinalState) -> Iterator[str]:
 def _without_its_life(partition: TopicPartition) -> TopicPartition:
     """As brokers name a partition of a topic of which the facts tell several lives apart."""
     return TopicPartition(partition.topic.split("#")[0], partition.partition)
+
+
+def work_done_again(history: History) -> Iterator[str]:
+    """Whoever asks for work after a record was accepted and answered does not get it."""
+    if any(partition.topic == SHARE_GROUP_STATE for partition in history.consents()):
+        return  # what was accepted may be forgotten by right
+    accepted: dict[tuple[str, TopicPartition, int], int] = {}
+    for fact in history.of(AcceptAnswered):
+        if fact.error is ErrorCode.NONE:
+            accepted.setdefault((fact.group, fact.partition, fact.offset), fact.order)
+    for delivered in history.of(Delivered):
+        since = accepted.get((delivered.group, delivered.partition, delivered.offset))
+        if since is not None and delivered.asked > since:
+            yield f"work done again: {delivered.partition}@{delivered.offset}, which {delivered.group} had accepted"
+
+
+def work_never_done(history: History, final: FinalState) -> Iterator[str]:
+    """In the end, each record of a topic that a share group works on was accepted by somebody who was not told otherwise."""
+    refused = ErrorCode.INVALID_RECORD_STATE
+    tries = Counter((fact.group, fact.partition, fact.offset) for fact in history.of(Accepting))
+    tries.subtract((fact.group, fact.partition, fact.offset) for fact in history.of(AcceptAnswered) if fact.error is refused)
+    consents = history.consents()
+    for group, partition in sorted({(fact.group, fact.partition) for fact in history.of(Accepting)}):
+        if partition in consents:
+            continue
+        for offset, value in final.everything.get(partition, ()):
+            if tries[group, partition, offset] <= 0:
+                yield f"work never done: {value} at {partition}@{offset}, by {group}"

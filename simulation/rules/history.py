@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from headrace.broker.cluster.peers import PeerUnreachable
 from headrace.metadata.store import LeaseLost, StoreUnavailable
-from headrace.model.errors import RequestError, StorageError
+from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import TopicPartition
 from simulation.world.loop import SimulatedLoop
 from simulation.world.machine import current_machine
@@ -208,6 +208,44 @@ class OffsetRead(Fact):
 
     def sentence(self) -> str:
         return f"is told that {self.group} has offset {self.offset} of {self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered(Fact):
+    """A member of a share group got a record to work on; `asked` is the order of its question."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    asked: int
+
+    def sentence(self) -> str:
+        return f"is to work on {self.partition}@{self.offset} for {self.group}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepting(Fact):
+    """A member of a share group is about to say that a record is done."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+
+    def sentence(self) -> str:
+        return f"accepts {self.partition}@{self.offset} for {self.group}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptAnswered(Fact):
+    """A leader answered a member that had accepted a record."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    error: ErrorCode
+
+    def sentence(self) -> str:
+        return f"hears of {self.partition}@{self.offset} for {self.group}: {self.error.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ SIGNS = {
     "topics compacted": "cleaned table-",
     "offset logs compacted": "cleaned __consumer_offsets-",
     "partitions taken in KIP-848 groups": "takes events-",
+    "records that a share group accepted": " for group-queue: NONE",
     "consumers sent to a nearer replica": "is sent to ",
     "rights given": " may write ",
     "rights taken away": " may no longer write ",

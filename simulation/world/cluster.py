@@ -14,6 +14,7 @@ from headrace.metadata.store import MetadataStore
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.identity import NO_BROKER, TopicPartition
 from simulation.clients.heartbeating import SESSION_MS
+from simulation.clients.sharing import LOCK_MS
 from simulation.rules.history import History
 from simulation.rules.observer import Observer
 from simulation.rules.tally import Fault
@@ -52,6 +53,17 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
+    "group.share.min.session.timeout.ms": str(SESSION_MS),
+    "group.share.session.timeout.ms": str(SESSION_MS),
+    "group.share.min.heartbeat.interval.ms": "300",
+    "group.share.heartbeat.interval.ms": "300",
+    "group.share.min.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.max.delivery.count.limit": "1000",
+    "group.share.delivery.count.limit": "1000",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.segment.bytes": "3000",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
     "leader.imbalance.check.interval.seconds": "7",
 }
 

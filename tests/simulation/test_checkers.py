@@ -2,12 +2,16 @@
 
 import pytest
 
+from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from simulation.rules.checkers import FinalState, check
 from simulation.rules.history import (
+    AcceptAnswered,
+    Accepting,
     Acknowledged,
     Assigned,
     Consented,
+    Delivered,
     Ended,
     Fact,
     GaveUp,
@@ -319,3 +323,35 @@ def test_an_operators_consent_is_good_for_one_unclean_election() -> None:
     history.tell(told)
 
     assert only(check(history, nothing, {}), "not allowed")
+
+
+def accepting(offset: int) -> Accepting:
+    return Accepting(group="g", partition=PARTITION, offset=offset)
+
+
+def answered(offset: int, error: ErrorCode = ErrorCode.NONE) -> AcceptAnswered:
+    return AcceptAnswered(group="g", partition=PARTITION, offset=offset, error=error)
+
+
+def delivered(offset: int, asked: int) -> Delivered:
+    return Delivered(group="g", partition=PARTITION, offset=offset, asked=asked)
+
+
+def test_a_record_that_comes_to_a_share_group_again_after_it_was_accepted_is_noticed() -> None:
+    facts: list[Fact] = [sent("a/0"), acknowledged("a/0", 0), accepting(0), answered(0)]
+
+    assert only(broken([*facts, delivered(0, asked=5)], [(0, "a/0")]), "work done again")
+    # Who asked before may hear late, and who was not told that it counts may see it again.
+    assert broken([*facts, delivered(0, asked=2)], [(0, "a/0")]) == []
+    unsure = answered(0, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert broken([*facts[:3], unsure, delivered(0, asked=5)], [(0, "a/0")]) == []
+
+
+def test_a_record_that_no_member_of_a_share_group_got_done_is_noticed() -> None:
+    records = [(0, "a/0"), (1, "a/1")]
+    facts: list[Fact] = [*(sent(value) for _, value in records), *(acknowledged(value, offset) for offset, value in records)]
+
+    assert only(broken([*facts, accepting(0), answered(0)], records), "work never done: a/1")
+    refused = [accepting(1), answered(1, ErrorCode.INVALID_RECORD_STATE)]
+    assert only(broken([*facts, accepting(0), answered(0), *refused], records), "work never done: a/1")
+    assert broken([*facts, accepting(0), accepting(1)], records) == []

@@ -14,9 +14,12 @@ from headrace.broker.coordinators.transactions.marker_writes import MarkerWriter
 from headrace.broker.fetching import reading as fetching
 from headrace.broker.following import sessions as replica_sessions
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.sharing.led import LedSharePartition
 from headrace.controller import election
 from headrace.controller.election import Elected, ElectionRules, Eligible
 from headrace.controller.entries import PartitionState
+from headrace.coordination.share.partition import Change, SharePartition
+from headrace.coordination.share.runs import RunState
 from headrace.log.producers.producer_state import ProducerStates
 from headrace.log.segments.finding import SegmentFinder
 from headrace.log.segments.segment import LOG_SUFFIX
@@ -126,6 +129,21 @@ def keep_the_rights_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AccessRules, "on_changes", lambda self, changes: None)
 
 
+def keep_nothing_of_what_members_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member of a share group hears that its word counts, and no share coordinator ever hears of it."""
+
+    async def kept(self: LedSharePartition, change: Change) -> None:
+        assert self._share is not None
+        self._share.settle(change, written=True)
+
+    monkeypatch.setattr(LedSharePartition, "_kept", kept)
+
+
+def give_up_what_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that a member of a share group releases, or forgets, come to nobody again."""
+    monkeypatch.setattr(SharePartition, "_free", lambda self, run: self._runs.turn(run, RunState.DONE))
+
+
 LOSS = "lost write|was committed before|never committed"
 # The rule that each breaks, and a seed that has found it: where that one does not any more, others are tried.
 PLANTS: dict[Plant, tuple[str, int]] = {
@@ -141,6 +159,8 @@ PLANTS: dict[Plant, tuple[str, int]] = {
     forget_what_was_aborted: ("aborted transaction .* is visible", 0),
     answer_before_it_is_committed: ("committed offset gone back", 4),
     keep_the_rights_of_the_start: ("knows it otherwise", 0),
+    keep_nothing_of_what_members_say: ("work done again: |queue-.* did not finish", 1),
+    give_up_what_is_given_back: ("work never done: |queue-.* did not finish", 1),
 }
 
 
