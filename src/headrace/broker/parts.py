@@ -460,6 +460,7 @@ class Parts:
             self.host.disk,
             self.spawn,
             self.loop,
+            self.host.entropy,
         )
         self.partition_ends = PartitionEnds(self.broker_id, self.replicas, self.image, self.peers)
         self.share_beginnings = ShareBeginnings(self.groups, self.share_client, self.spawn)

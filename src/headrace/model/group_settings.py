@@ -22,6 +22,7 @@ SHARE_RECORD_LOCKS = "share.partition.max.record.locks"
 SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
 SHARE_ISOLATION_LEVEL = "share.isolation.level"
 SHARE_RENEWAL = "share.renew.acknowledge.enable"
+SHARE_BACKOFF = "headrace.share.backoff.ms"
 
 
 def _own(name: str) -> Setting:
@@ -61,6 +62,15 @@ SHARE_GROUP_SETTINGS = SettingTable(
             kind=Kind.BOOLEAN,
             default=True,
             doc="Whether members of a share group may renew the locks of records that they work on.",
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_BACKOFF,
+            kind=Kind.INT,
+            default=0,
+            doc="How long a record rests that was released, or whose lock ran out, before it is delivered again; twice as long "
+            "after each further delivery, an hour at most, give or take a quarter.",
+            minimum=0,
             dynamic=True,
         ),
     )

@@ -42,6 +42,7 @@ class LedSharePartition:
         start_for: Callable[[Partition, ShareSettings], Awaitable[int]],
         spawn: Spawn,
         loop: asyncio.AbstractEventLoop,
+        jitter: Callable[[], float],
         on_over: "Callable[[LedSharePartition], None]",
         on_written: "Callable[[LedSharePartition], None]",
     ) -> None:
@@ -55,6 +56,7 @@ class LedSharePartition:
         self._start_for = start_for
         self._spawn = spawn
         self._loop = loop
+        self._jitter = jitter
         self._on_over = on_over
         self._on_written = on_written
         self._share: SharePartition | None = None
@@ -91,7 +93,7 @@ class LedSharePartition:
                 # Where the group begins is decided once: kept before anybody gets a record.
                 start = await self._start_for(self.partition, self.settings)
                 await self._client.write(self._request(Change(0, start, (), 0)))
-            self._share = SharePartition(start, state.batches, self.settings.limits)
+            self._share = SharePartition(start, state.batches, self.settings.limits, self._jitter)
             loading.set_result(None)
         except RequestError as error:
             self._end()
@@ -105,8 +107,12 @@ class LedSharePartition:
 
     # --- what the group does ----------------------------------------------------------------------------------------------
 
-    def acquire(self, share: SharePartition, wish: Wish, batches: Sequence[LogBatch]) -> tuple[Acquired, ...]:
-        acquired = share.acquire(wish, batches, self._loop.time())
+    def now(self) -> float:
+        return self._loop.time()
+
+    def acquire(self, share: SharePartition, wish: Wish, batches: Sequence[LogBatch], now: float) -> tuple[Acquired, ...]:
+        """Of what was read from where the share-partition said, at that time."""
+        acquired = share.acquire(wish, batches, now)
         self._set_timer()
         return acquired
 
@@ -127,6 +133,7 @@ class LedSharePartition:
         self._timer = None
         if self._share is not None and not self.is_over:
             self._keep(self._share.expire(self._loop.time()))
+            self.readers.wake()  # what has rested long enough is free without a change
 
     def _keep(self, change: Change | None) -> None:
         """Word that nobody waits for: it holds here already."""
@@ -140,9 +147,11 @@ class LedSharePartition:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = None if self._share is None or self.is_over else self._share.next_deadline()
-        if deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._expire)
+        if self._share is None or self.is_over:
+            return
+        times = [at for at in (self._share.next_deadline(), self._share.next_due()) if at is not None]
+        if times:
+            self._timer = self._loop.call_at(min(times), self._expire)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -180,7 +189,7 @@ class LedSharePartition:
     def _settle(self, taken: list[tuple[Change, "asyncio.Future[None] | None"]], error: RequestError | None) -> None:
         assert self._share is not None
         for change, kept in taken:
-            self._share.settle(change, written=error is None)
+            self._share.settle(change, written=error is None, now=self._loop.time())
             if kept is None or kept.done():
                 continue
             if error is None:

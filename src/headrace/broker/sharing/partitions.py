@@ -16,7 +16,11 @@ from headrace.coordination.share.entries import ShareKey
 from headrace.coordination.share.sessions import ShareSessions
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
+from headrace.host.entropy import Entropy
 from headrace.model.errors import ErrorCode
+
+# By how much a record's rest is shorter or longer than is set.
+JITTER = (0.75, 1.25)
 
 
 class SharePartitions:
@@ -33,6 +37,7 @@ class SharePartitions:
         disk: Disk,
         spawn: Spawn,
         loop: asyncio.AbstractEventLoop,
+        entropy: Entropy,
     ) -> None:
         self._replicas = replicas
         self._sessions = sessions
@@ -42,6 +47,7 @@ class SharePartitions:
         self._disk = disk
         self._spawn = spawn
         self._loop = loop
+        self._entropy = entropy
         self._led: dict[ShareKey, LedSharePartition] = {}
         replica_changes.on_role.append(self._on_role)
         replica_changes.on_removed.append(self._forget)
@@ -63,6 +69,7 @@ class SharePartitions:
                 self._start_for,
                 self._spawn,
                 self._loop,
+                self._jitter,
                 self._on_over,
                 self._on_written,
             )
@@ -84,6 +91,9 @@ class SharePartitions:
         for led in list(self._led.values()):
             led.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._led.clear()
+
+    def _jitter(self) -> float:
+        return self._entropy.uniform(*JITTER)
 
     def _on_role(self, partition: Partition) -> None:
         if not partition.is_leader:

@@ -33,14 +33,16 @@ async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk
     """What the member gets of one partition, if it is still wanted by the time it is known.  Raises RequestError."""
     share = await led.loaded()
     partition = led.partition
-    if not share.can_acquire():
+    now = led.now()
+    if not share.can_acquire(now):
         return NOTHING
-    offset = share.next_fetch_offset()
+    offset = share.next_fetch_offset(now)
     if not is_warm(partition, offset):
         await warm_up(asyncio.get_running_loop(), disk, partition, offset, max_bytes)
-        offset = share.next_fetch_offset()  # somebody may have been quicker
+        now = led.now()
+        offset = share.next_fetch_offset(now)  # somebody may have been quicker
     partition.require_leader()
-    if led.is_over or not is_wanted() or not share.can_acquire():
+    if led.is_over or not is_wanted() or not share.can_acquire(now):
         return NOTHING
     committed_only = led.settings.committed_only
     up_to = partition.readable_to(committed_only=committed_only)
@@ -52,7 +54,7 @@ async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk
         raise RequestError(partition.on_failed_read(error)) from error
     data = bytes(read.data)
     batches = list(_batches(partition, data, committed_only))
-    acquired = led.acquire(share, wish, batches)
+    acquired = led.acquire(share, wish, batches, now)
     return Delivery(_needed(data, acquired), acquired)
 
 

@@ -9,6 +9,7 @@ from headrace.coordination.share.partition import ShareLimits
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.group_settings import (
     SHARE_AUTO_OFFSET_RESET,
+    SHARE_BACKOFF,
     SHARE_DELIVERY_COUNT_LIMIT,
     SHARE_GROUP_SETTINGS,
     SHARE_ISOLATION_LEVEL,
@@ -56,6 +57,7 @@ class ShareSettingsView:
                 delivery_count_limit=own.get(SHARE_DELIVERY_COUNT_LIMIT, config["group.share.delivery.count.limit"]),
                 max_record_locks=own.get(SHARE_RECORD_LOCKS, config["group.share.partition.max.record.locks"]),
                 renewal_enabled=own.get(SHARE_RENEWAL, True),
+                backoff_ms=own.get(SHARE_BACKOFF, 0),
             ),
             offset_reset=own.get(SHARE_AUTO_OFFSET_RESET, "latest"),
             committed_only=own.get(SHARE_ISOLATION_LEVEL, "read_uncommitted") == "read_committed",

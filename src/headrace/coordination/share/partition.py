@@ -12,6 +12,7 @@ is either free or has a deadline.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from headrace.coordination.share.delivery import AcknowledgeType, AcquireMode, RecordState, StateBatch, coalesced
@@ -21,6 +22,9 @@ from headrace.model.errors import ErrorCode, RequestError
 # How many times the limit of unfinished records may lie between the first that is not done and the last that was delivered.
 # One record that nobody gets done shall not stop all others soon; nor shall what is kept of them grow for ever.
 WINDOW_FACTOR = 16
+# However often a record was delivered in vain, it comes again after so long.
+BACKOFF_MS_MAX = 3_600_000
+DOUBLINGS_MAX = 30
 
 IsOver = Callable[[Run], bool]
 
@@ -40,6 +44,8 @@ class ShareLimits:
     delivery_count_limit: int = 5
     max_record_locks: int = 2_000
     renewal_enabled: bool = True
+    # How long a record rests after its first delivery in vain; twice as long after each further one.
+    backoff_ms: int = 0
 
 
 class LogBatch(NamedTuple):
@@ -87,9 +93,20 @@ class Change(NamedTuple):
 class SharePartition:
     """The records of one partition for one group."""
 
-    def __init__(self, start: int, batches: Iterable[StateBatch] = (), limits: ShareLimits | None = None) -> None:
-        """As the share coordinator has it: what no batch tells of was never delivered, as far as anybody knows."""
+    def __init__(
+        self,
+        start: int,
+        batches: Iterable[StateBatch] = (),
+        limits: ShareLimits | None = None,
+        jitter: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        """As the share coordinator has it: what no batch tells of was never delivered, as far as anybody knows.
+
+        What rests is stretched by `jitter`, so that what failed together does not come together again."""
         self.limits = limits or ShareLimits()
+        self._jitter = jitter
+        # When records that rest may be delivered again, the soonest first.
+        self._rests: list[float] = []
         self._runs = Runs(start)
         self._changes = 0
         # Deadline and range of locks, the soonest first; some of the records may be somebody else's, or done, by then.
@@ -122,21 +139,22 @@ class SharePartition:
 
     # --- acquiring --------------------------------------------------------------------------------------------------------
 
-    def next_fetch_offset(self) -> int:
+    def next_fetch_offset(self, now: float = inf) -> int:
         """Where to read for what may be acquired next."""
-        return self._runs.first_available()
+        return self._runs.first_available(now)
 
-    def can_acquire(self) -> bool:
+    def can_acquire(self, now: float = inf) -> bool:
         """Whether there may be anything to acquire, if the log has it."""
-        return self._runs.available > 0 or self._room() > 0
+        return self._runs.first_available(now) < self._runs.end or self._room() > 0
 
     def _room(self) -> int:
         limit = self.limits.max_record_locks
         return max(0, min(limit - self._runs.unfinished, WINDOW_FACTOR * limit - (self.end - self.start)))
 
     def acquire(self, wish: Wish, batches: Sequence[LogBatch], now: float) -> tuple[Acquired, ...]:
-        """Give the member what is free of what was read from `next_fetch_offset` on.  What the log lacks is done."""
-        position = self.next_fetch_offset()
+        """Give the member what is free of what was read from `next_fetch_offset` on, as of the same time.  What the log lacks is
+        done."""
+        position = self.next_fetch_offset(now)
         deadline = now + self.limits.lock_duration_ms / 1000
         left = wish.max_records
         taken: list[Acquired] = []
@@ -152,7 +170,7 @@ class SharePartition:
                 position = batch.end
                 continue
             end = self._reach(first, batch.end, left, wish.mode)
-            got = self._take(first, end, left if wish.mode is AcquireMode.RECORD_LIMIT else None, wish.member_id, deadline)
+            got = self._take(first, end, left if wish.mode is AcquireMode.RECORD_LIMIT else None, wish.member_id, now)
             left -= sum(each.end - each.first for each in got)
             taken += got
             position = end
@@ -183,9 +201,14 @@ class SharePartition:
         self._runs.extend(end, RunState.AVAILABLE)
         return max(end, first)
 
-    def _take(self, first: int, end: int, limit: int | None, member_id: str, deadline: float) -> list[Acquired]:
+    def _take(self, first: int, end: int, limit: int | None, member_id: str, now: float) -> list[Acquired]:
         taken = []
-        free = [(run.first, run.end) for run in self._runs.overlapping(first, end) if run.state is RunState.AVAILABLE]
+        deadline = now + self.limits.lock_duration_ms / 1000
+        free = [
+            (run.first, run.end)
+            for run in self._runs.overlapping(first, end)
+            if run.state is RunState.AVAILABLE and run.not_before <= now
+        ]
         for begin, stop in free:
             if limit is not None:
                 stop = min(stop, max(begin, first) + limit)
@@ -249,7 +272,7 @@ class SharePartition:
         is_last = run.delivery_count >= self.limits.delivery_count_limit
         return RecordState.ARCHIVED if outcome is RecordState.AVAILABLE and is_last else outcome
 
-    def settle(self, change: Change, *, written: bool) -> None:
+    def settle(self, change: Change, *, written: bool, now: float = 0.0) -> None:
         """The change was written, or it was not and the records are the member's as before."""
         for batch in change.batches:
             for run in self._runs.cut_out(batch.first, batch.end):
@@ -260,6 +283,7 @@ class SharePartition:
                     heappush(self._locks, (run.deadline, run.first, run.end))
                 elif batch.state is RecordState.AVAILABLE:
                     self._free(run)
+                    self._rest(run, now)
                 else:
                     self._runs.turn(run, RunState.DONE)
         self._runs.tidy()
@@ -267,16 +291,22 @@ class SharePartition:
     # --- giving back ------------------------------------------------------------------------------------------------------
 
     def release(self, member_id: str) -> Change | None:
-        """The member has gone: what it had is free, or given up after its last delivery."""
+        """The member has gone: what it had is free at once, or given up after its last delivery."""
         mine = [(run.first, run.end) for run in self._runs if run.member_id == member_id]
-        return self._give_back(mine, lambda run: run.member_id == member_id)
+        return self._give_back(mine, lambda run: run.member_id == member_id, None)
 
     def expire(self, now: float) -> Change | None:
-        """Locks that have run out are no more."""
+        """Locks that have run out are no more, and what has rested long enough may be delivered."""
+        while self._rests and self._rests[0] <= now:
+            heappop(self._rests)
         due: list[tuple[int, int]] = []
         while self._locks and self._locks[0][0] <= now:
             due.append(heappop(self._locks)[1:])
-        return self._give_back(due, lambda run: run.deadline <= now)
+        return self._give_back(due, lambda run: run.deadline <= now, now)
+
+    def next_due(self) -> float | None:
+        """When records that rest may be delivered again, and who waits is to look; until `expire` is called then."""
+        return self._rests[0] if self._rests else None
 
     def next_deadline(self) -> float | None:
         """When `expire` may have something to do."""
@@ -297,7 +327,8 @@ class SharePartition:
         run.deadline = now + self.limits.lock_duration_ms / 1000
         heappush(self._locks, (run.deadline, run.first, run.end))
 
-    def _give_back(self, ranges: Iterable[tuple[int, int]], is_over: IsOver) -> Change | None:
+    def _give_back(self, ranges: Iterable[tuple[int, int]], is_over: IsOver, now: float | None) -> Change | None:
+        """With a time, what is free rests from then on."""
         batches = []
         for first, end in ranges:
             for run in self._runs.cut_out(first, end):
@@ -308,6 +339,8 @@ class SharePartition:
                 batches.append(StateBatch(run.first, run.end, outcome, run.delivery_count))
                 if outcome is RecordState.AVAILABLE:
                     self._free(run)
+                    if now is not None:
+                        self._rest(run, now)
                 else:
                     self._runs.turn(run, RunState.DONE)
         self._runs.tidy()
@@ -315,7 +348,13 @@ class SharePartition:
 
     def _free(self, run: Run) -> None:
         self._runs.turn(run, RunState.AVAILABLE)
-        run.member_id, run.deadline = "", 0.0
+        run.member_id, run.deadline, run.not_before = "", 0.0, 0.0
+
+    def _rest(self, run: Run, now: float) -> None:
+        if self.limits.backoff_ms:
+            doubled = self.limits.backoff_ms * 2 ** min(run.delivery_count - 1, DOUBLINGS_MAX)
+            run.not_before = now + min(doubled, BACKOFF_MS_MAX) * self._jitter() / 1000
+            heappush(self._rests, run.not_before)
 
     def _change(self, number: int, batches: Iterable[StateBatch]) -> Change:
         told = tuple(coalesced(sorted(batches)))

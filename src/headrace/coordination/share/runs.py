@@ -29,6 +29,7 @@ class Run:
     member_id: str = ""
     deadline: float = 0.0  # until when it is the member's
     change: int = 0  # the change whose fate is not known yet; 0 where there is none
+    not_before: float = 0.0  # until when nobody gets it again, though it is free
 
     @property
     def size(self) -> int:
@@ -87,11 +88,12 @@ class Runs:
         begin, stop = self._position(first), bisect_right(self._firsts, end - 1)
         return self._runs[begin:stop]
 
-    def first_available(self) -> int:
+    def first_available(self, now: float) -> int:
         """The first record that may be acquired; the end where there is none."""
         if not self.available:
             return self.end
-        return next(run.first for run in self._runs if run.state is RunState.AVAILABLE)
+        due = (run.first for run in self._runs if run.state is RunState.AVAILABLE and run.not_before <= now)
+        return next(due, self.end)
 
     def turn(self, run: Run, state: RunState) -> None:
         """A run changes its state.  Its neighbours stay as they are until `tidy`."""
@@ -138,7 +140,7 @@ class Runs:
         run = self._runs[position]
         if run.first == offset:
             return
-        rest = Run(offset, run.end, run.state, run.delivery_count, run.member_id, run.deadline, run.change)
+        rest = Run(offset, run.end, run.state, run.delivery_count, run.member_id, run.deadline, run.change, run.not_before)
         run.end = offset
         self._runs.insert(position + 1, rest)
         self._firsts.insert(position + 1, offset)

@@ -19,6 +19,7 @@ from headrace.coordination.share.sessions import ShareSessions
 from headrace.coordination.share.state_shard import InitializeState, ReadState, ShareStateShard, WriteState
 from headrace.host.clock import SystemClock
 from headrace.host.disk import SystemDisk
+from headrace.host.entropy import SystemEntropy
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.security.quotas import Quotas
 from tests.support import share_requests
@@ -82,7 +83,16 @@ class Stage:
         loop = asyncio.get_running_loop()
         sessions = ShareSessions(sessions_max)
         self.partitions = SharePartitions(
-            self.replicas, changes, sessions, client, lambda group: self.settings, SystemClock(), SystemDisk(), self._spawn, loop
+            self.replicas,
+            changes,
+            sessions,
+            client,
+            lambda group: self.settings,
+            SystemClock(),
+            SystemDisk(),
+            self._spawn,
+            loop,
+            SystemEntropy(),
         )
         self.sharing = ShareFetching(
             sessions=sessions,

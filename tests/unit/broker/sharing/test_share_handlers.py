@@ -332,3 +332,33 @@ def test_who_reads_more_than_its_quota_is_told_to_wait() -> None:
         assert ann.connection.rests
 
     play(story)
+
+
+def test_what_is_released_rests_and_others_need_not_wait_for_it() -> None:
+    async def story() -> None:
+        stage = Stage(backoff_ms=60_000)
+        stage.produce(b"a")
+        ann, bob = stage.member("ann"), stage.member("bob")
+        await ann.take(0)
+        assert await ann.say(0, 0, RELEASE) == ErrorCode.NONE
+
+        assert await bob.take(0) == []
+        stage.produce(b"b")
+        assert await bob.take() == [(1, 1, 1)]
+
+    play(story)
+
+
+def test_a_fetch_that_waits_gets_what_has_rested_long_enough() -> None:
+    async def story() -> None:
+        stage = Stage(backoff_ms=100)
+        stage.produce(b"a")
+        ann, bob = stage.member("ann"), stage.member("bob")
+        await ann.take(0)
+        released = asyncio.get_running_loop().time()
+        assert await ann.say(0, 0, RELEASE) == ErrorCode.NONE
+
+        assert await bob.take(0, max_wait_ms=60_000) == [(0, 0, 2)]
+        assert asyncio.get_running_loop().time() - released >= 0.075
+
+    play(story)

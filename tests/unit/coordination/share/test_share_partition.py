@@ -280,3 +280,49 @@ def test_deleted_records_are_no_more_and_word_of_them_is_taken_for_granted() -> 
     partition.on_log_start(100)
     assert (partition.start, partition.end, partition.acquired) == (100, 100, 0)
     assert partition.acknowledge("ann", [said(6, 10, ACCEPT)], 1.0) is None
+
+
+def test_a_record_rests_twice_as_long_after_each_delivery_in_vain() -> None:
+    partition = SharePartition(0, limits=ShareLimits(backoff_ms=1_000, delivery_count_limit=10), jitter=lambda: 0.5)
+    now = 100.0
+    rests = []
+    for _ in range(3):
+        assert partition.acquire(wish(), [LogBatch(0, 1)], now)
+        change = partition.acknowledge("ann", [said(0, 1, RELEASE)], now)
+        assert change is not None
+        partition.settle(change, written=True, now=now)
+        partition.expire(now)
+        due = partition.next_due()
+        assert due is not None
+        assert partition.next_fetch_offset(due - 0.001) == 1
+        assert partition.next_fetch_offset(due) == 0
+        rests.append(due - now)
+        now = due
+
+    assert rests == [0.5, 1.0, 2.0]
+    partition.expire(now)
+    assert partition.next_due() is None
+
+
+def test_a_lock_that_ran_out_makes_a_record_rest_and_a_member_that_has_gone_does_not() -> None:
+    partition = SharePartition(0, limits=ShareLimits(backoff_ms=1_000))
+    partition.acquire(wish("ann"), [LogBatch(0, 2)], 0.0)
+
+    partition.expire(30.0)
+    assert partition.next_fetch_offset(30.5) == 2
+    assert partition.acquire(wish("bob"), [LogBatch(0, 2)], 31.0) == (Acquired(0, 2, 2),)
+    partition.release("bob")
+    assert partition.next_fetch_offset(31.0) == 0
+
+
+def test_what_rests_is_passed_over_and_what_is_free_around_it_is_not() -> None:
+    partition = SharePartition(0, limits=ShareLimits(backoff_ms=1_000))
+    partition.acquire(wish("ann"), [LogBatch(0, 3)], 0.0)
+    change = partition.acknowledge("ann", [said(1, 2, RELEASE)], 0.0)
+    assert change is not None
+    partition.settle(change, written=True, now=0.0)
+    partition.release("ann")
+
+    taken = partition.acquire(wish("bob"), [LogBatch(0, 3)], 0.5)
+    assert taken == (Acquired(0, 1, 2), Acquired(2, 3, 2))
+    assert partition.acquire(wish("bob"), [LogBatch(0, 3)], 1.0) == (Acquired(1, 2, 2),)
