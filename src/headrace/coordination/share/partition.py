@@ -283,7 +283,7 @@ class SharePartition:
                     heappush(self._locks, (run.deadline, run.first, run.end))
                 elif batch.state is RecordState.AVAILABLE:
                     self._free(run)
-                    self._rest(run, now)
+                    self._let_rest(run, now)
                 else:
                     self._runs.turn(run, RunState.DONE)
         self._runs.tidy()
@@ -340,7 +340,7 @@ class SharePartition:
                 if outcome is RecordState.AVAILABLE:
                     self._free(run)
                     if now is not None:
-                        self._rest(run, now)
+                        self._let_rest(run, now)
                 else:
                     self._runs.turn(run, RunState.DONE)
         self._runs.tidy()
@@ -350,7 +350,7 @@ class SharePartition:
         self._runs.turn(run, RunState.AVAILABLE)
         run.member_id, run.deadline, run.not_before = "", 0.0, 0.0
 
-    def _rest(self, run: Run, now: float) -> None:
+    def _let_rest(self, run: Run, now: float) -> None:
         if self.limits.backoff_ms:
             doubled = self.limits.backoff_ms * 2 ** min(run.delivery_count - 1, DOUBLINGS_MAX)
             run.not_before = now + min(doubled, BACKOFF_MS_MAX) * self._jitter() / 1000
