@@ -35,6 +35,8 @@ from tests.integration import test_client_telemetry as client_telemetry
 from tests.integration import test_metrics_of_disks_and_replicas as disks_and_replicas
 from tests.support.metrics import AT_ANY_PORT, PRODUCE_VERSION, Watch, all_families, fetch, write
 from tests.support.raw import RawClient, ask_until_created, batch, frame, produce
+from tests.support.share_member import ShareMember
+from tests.support.share_requests import ACCEPT, REJECT, RELEASE
 from tests.support.waiting import until
 
 
@@ -375,6 +377,23 @@ def test_transactions(broker: Broker, topic: str) -> None:
     until(lambda: watch.moved("headrace_transactions_total", outcome="aborted") == 1)
 
 
+def test_share_groups_at_work(broker: Broker, client: RawClient, topic: str) -> None:
+    watch = Watch(broker)
+    member = ShareMember(client, topic, topic).join()
+    member.produce(b"a", b"b", b"c", b"d")
+    member.take()
+    for offset, word in enumerate((ACCEPT, RELEASE, REJECT)):
+        assert member.say(offset, offset, word) == ErrorCode.NONE
+
+    assert watch.moved("headrace_groups", protocol="share", state="Stable") == 1
+    assert watch.moved("headrace_share_sessions") == 1
+    assert watch.moved("headrace_share_records_in_flight") == 1
+    assert watch.moved("headrace_share_deliveries_total") == 4
+    for outcome in ("accepted", "released", "given_up"):
+        assert watch.moved("headrace_share_outcomes_total", outcome=outcome) == 1
+    assert watch.now("headrace_share_group_lag_records", group=topic, topic=topic, partition=0) == 2
+
+
 def test_sign_ins_denials_and_certificates() -> None:
     with Broker(users={"ann": "secret"}, tls=True, settings={**AT_ANY_PORT, "authorizer": "acl"}) as broker:
         watch = Watch(broker)
@@ -589,6 +608,13 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
         "headrace_transactions_open",
         "headrace_transactions_oldest_seconds",
         "headrace_transactions_total",
+    ),
+    test_share_groups_at_work: (
+        "headrace_share_sessions",
+        "headrace_share_records_in_flight",
+        "headrace_share_deliveries_total",
+        "headrace_share_outcomes_total",
+        "headrace_share_group_lag_records",
     ),
     test_sign_ins_denials_and_certificates: (
         "headrace_sign_ins_total",

@@ -60,6 +60,7 @@ from headrace.broker.metrics.collectors.network import NetworkCollector
 from headrace.broker.metrics.collectors.partitions import PartitionsCollector
 from headrace.broker.metrics.collectors.replication import ReplicationCollector
 from headrace.broker.metrics.collectors.security import SecurityCollector
+from headrace.broker.metrics.collectors.sharing import SharingCollector
 from headrace.broker.metrics.figures import Figures
 from headrace.broker.network.known_brokers import KnownBrokers
 from headrace.broker.network.listeners import endpoint_of
@@ -412,6 +413,7 @@ class Parts:
             CoordinatorsCollector(
                 figures.coordinators, self.groups, self.transactions.shards, self.replicas, self.clock, self.host.disk
             ),
+            SharingCollector(figures.sharing, self.share_sessions, self.share_partitions),
             SecurityCollector(figures.security, tls, self.audit),
             DelaysCollector(figures.delays, self.delays, self.image),
             ClientTelemetryCollector(self.telemetry),
@@ -449,11 +451,11 @@ class Parts:
         )
         self.share_client = ShareStateClient(self.broker_id, self.share_states, self.topics, self.cluster, self.peers)
         self.share_settings = ShareSettingsView(self.config.now, self.image)
-        share_sessions = ShareSessions(self.config.now["group.share.max.share.sessions"])
+        self.share_sessions = ShareSessions(self.config.now["group.share.max.share.sessions"])
         self.share_partitions = SharePartitions(
             self.replicas,
             self.replica_changes,
-            share_sessions,
+            self.share_sessions,
             self.share_client,
             self.share_settings,
             self.clock,
@@ -461,11 +463,12 @@ class Parts:
             self.spawn,
             self.loop,
             self.host.entropy,
+            self.figures.sharing,
         )
         self.partition_ends = PartitionEnds(self.broker_id, self.replicas, self.image, self.peers)
         self.share_beginnings = ShareBeginnings(self.groups, self.share_client, self.spawn)
         self.share_fetching = ShareFetching(
-            sessions=share_sessions,
+            sessions=self.share_sessions,
             partitions=self.share_partitions,
             settings_of=self.share_settings,
             image=self.image,

@@ -14,6 +14,7 @@ from headrace.broker.metrics.collectors import (
     process,
     replication,
     security,
+    sharing,
 )
 from headrace.metrics.families import Family
 
@@ -26,6 +27,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "Replication": replication,
     "Groups and transactions": coordinators,
     "Delayed delivery": delays,
+    "Share groups": sharing,
     "The cluster, the controller and the store of the metadata": cluster,
     "Security": security,
     "The process": process,

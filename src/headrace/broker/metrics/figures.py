@@ -221,6 +221,14 @@ class DelayFigures:
         self.late = LongSeconds()  # between when each was due and when its partition had committed it
 
 
+class ShareFigures:
+    """What share groups do with the partitions that this broker leads."""
+
+    def __init__(self) -> None:
+        self.deliveries = 0  # of records
+        self.outcomes = {"accepted": 0, "released": 0, "given_up": 0}  # how they ended
+
+
 class SecurityFigures:
     """Who came in, and who was told no."""
 
@@ -247,5 +255,6 @@ class Figures:
         self.cluster = ClusterFigures()
         self.coordinators = CoordinatorFigures()
         self.delays = DelayFigures()
+        self.sharing = ShareFigures()
         self.security = SecurityFigures()
         self.loop_delay = FineSeconds()

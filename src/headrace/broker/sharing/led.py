@@ -10,10 +10,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from headrace.broker.coordinators.share_state.client import ShareStateClient
+from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.waiting import Readers
 from headrace.broker.sharing.settings import SettingsOf, ShareSettings
 from headrace.broker.supervision.supervision import Spawn
+from headrace.coordination.share.delivery import RecordState
 from headrace.coordination.share.entries import NOT_SET, ShareKey
 from headrace.coordination.share.partition import Acknowledgement, Acquired, Change, LogBatch, SharePartition, Wish
 from headrace.coordination.share.state_shard import ReadState, WriteState
@@ -30,6 +32,13 @@ FOR_CLIENTS = {
 }
 
 
+OUTCOMES = {
+    RecordState.ACKNOWLEDGED: "accepted",
+    RecordState.AVAILABLE: "released",
+    RecordState.ARCHIVED: "given_up",
+}
+
+
 class LedSharePartition:
     """Made by `SharePartitions`, which forgets it when it is over."""
 
@@ -43,6 +52,7 @@ class LedSharePartition:
         spawn: Spawn,
         loop: asyncio.AbstractEventLoop,
         jitter: Callable[[], float],
+        figures: ShareFigures,
         on_over: "Callable[[LedSharePartition], None]",
         on_written: "Callable[[LedSharePartition], None]",
     ) -> None:
@@ -57,6 +67,7 @@ class LedSharePartition:
         self._spawn = spawn
         self._loop = loop
         self._jitter = jitter
+        self._figures = figures
         self._on_over = on_over
         self._on_written = on_written
         self._share: SharePartition | None = None
@@ -65,6 +76,17 @@ class LedSharePartition:
         self._unwritten: list[tuple[Change, asyncio.Future[None] | None]] = []
         self._is_writing = False
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Records that are some member's now."""
+        return 0 if self._share is None else self._share.acquired
+
+    @property
+    def lag(self) -> int | None:
+        """Records that the group has not done; None where that is not known yet."""
+        share = self._share
+        return None if share is None else max(0, self.partition.high_watermark - share.start - share.done)
 
     @property
     def settings(self) -> ShareSettings:
@@ -113,6 +135,7 @@ class LedSharePartition:
     def acquire(self, share: SharePartition, wish: Wish, batches: Sequence[LogBatch], now: float) -> tuple[Acquired, ...]:
         """Of what was read from where the share-partition said, at that time."""
         acquired = share.acquire(wish, batches, now)
+        self._figures.deliveries += sum(each.end - each.first for each in acquired)
         self._set_timer()
         return acquired
 
@@ -188,7 +211,11 @@ class LedSharePartition:
 
     def _settle(self, taken: list[tuple[Change, "asyncio.Future[None] | None"]], error: RequestError | None) -> None:
         assert self._share is not None
+        outcomes = self._figures.outcomes
         for change, kept in taken:
+            if error is None:
+                for batch in change.batches:
+                    outcomes[OUTCOMES[batch.state]] += batch.end - batch.first
             self._share.settle(change, written=error is None, now=self._loop.time())
             if kept is None or kept.done():
                 continue

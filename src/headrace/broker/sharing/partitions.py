@@ -5,6 +5,7 @@ import re
 from uuid import UUID
 
 from headrace.broker.coordinators.share_state.client import ShareStateClient
+from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import search
 from headrace.broker.partitions.replica_changes import ReplicaChanges
@@ -38,6 +39,7 @@ class SharePartitions:
         spawn: Spawn,
         loop: asyncio.AbstractEventLoop,
         entropy: Entropy,
+        figures: ShareFigures,
     ) -> None:
         self._replicas = replicas
         self._sessions = sessions
@@ -48,6 +50,7 @@ class SharePartitions:
         self._spawn = spawn
         self._loop = loop
         self._entropy = entropy
+        self._figures = figures
         self._led: dict[ShareKey, LedSharePartition] = {}
         replica_changes.on_role.append(self._on_role)
         replica_changes.on_removed.append(self._forget)
@@ -70,11 +73,15 @@ class SharePartitions:
                 self._spawn,
                 self._loop,
                 self._jitter,
+                self._figures,
                 self._on_over,
                 self._on_written,
             )
             self._led[key] = led
         return led
+
+    def all(self) -> list[LedSharePartition]:
+        return list(self._led.values())
 
     def release(self, group_id: str, member_id: str) -> None:
         """A member's session is over.  With the last one of its group, what is known of the group here is forgotten."""

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from headrace.broker.handlers import share_acknowledge, share_fetch
+from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.network.throttling import Throttling
 from headrace.broker.sharing.fetching import ShareFetching
 from headrace.broker.sharing.partitions import SharePartitions
@@ -76,6 +77,7 @@ class Stage:
         self.kept = KeptState()
         self.settings = ShareSettings(limits=ShareLimits(**limits), offset_reset="earliest", committed_only=False)
         self.quotas: dict[Any, Any] = {}
+        self.figures = ShareFigures()
         self.tasks: set[asyncio.Task[None]] = set()
         changes: Any = SimpleNamespace(on_role=[], on_removed=[])
         self.changes = changes
@@ -93,6 +95,7 @@ class Stage:
             self._spawn,
             loop,
             SystemEntropy(),
+            self.figures,
         )
         self.sharing = ShareFetching(
             sessions=sessions,

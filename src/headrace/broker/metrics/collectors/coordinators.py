@@ -96,6 +96,10 @@ class CoordinatorsCollector:
                 states["classic" if is_classic else "consumer", state] += 1
                 members += len(group.members)
                 yield
+            for share_group in list(led.shard.shares.groups.values()):
+                states["share", share_group.state] += 1
+                members += len(share_group.members)
+                yield
         for behind in self._behind():
             most = max(most, behind.records)
             yield
