@@ -48,6 +48,7 @@ TRANSACTION = "unit/coordination/transaction/"
 CONTRACT = "unit/log/test_log_contract.py"
 COMPACTION = "unit/log/test_compaction_rules.py"
 EXPIRY = "unit/log/test_expiry_rules.py"
+DEAD_LETTERS = "integration/test_share_dead_letters.py"
 SHARES = "integration/test_share_groups_wire.py"
 SHARE_GROUPS = "unit/coordination/share/test_share_groups.py"
 PRODUCERS = "unit/log/test_producer_contract.py"
@@ -274,6 +275,7 @@ PROOFS: dict[str, Proof] = {
             "partition.max.record.locks",
         )
     },
+    "errors.deadletterqueue.topic.name.prefix": Proof(DEAD_LETTERS, "test_dead_letters_go_only_to_topics_that_are_named_for_it"),
     "group.share.record.lock.duration.ms": Proof(SHARES, "test_a_lock_lasts_as_long_as_the_broker_or_the_group_says"),
     "group.share.delivery.count.limit": Proof(SHARES, "test_a_record_is_delivered_so_often_at_most"),
     "group.share.partition.max.record.locks": Proof(SHARES, "test_so_many_records_of_a_partition_are_under_way_at_most"),
@@ -341,6 +343,7 @@ PROOFS: dict[str, Proof] = {
     "max.message.bytes": Proof(
         "integration/test_sdk_first_contact.py", "test_a_record_too_large_for_its_topic_is_told_its_size_and_the_limit"
     ),
+    "errors.deadletterqueue.group.enable": Proof(DEAD_LETTERS, "test_a_topic_gets_no_letters_that_does_not_allow_it"),
     "memory.full.policy": Proof(RETENTION, "test_a_full_memory_log_drops_its_oldest_when_told_so"),
     "memory.max.bytes": Proof(RETENTION, "test_a_memory_log_is_bounded_by_bytes_too"),
     "memory.max.messages": Proof(RETENTION, "test_a_full_memory_log_refuses_and_says_why"),

@@ -84,6 +84,8 @@ def test_a_group_takes_the_brokers_settings_until_it_has_its_own(client: RawClie
         "consumer.assignment.interval.ms": ("0", DEFAULT),
         "consumer.heartbeat.interval.ms": ("5000", DEFAULT),
         "consumer.session.timeout.ms": ("45000", DEFAULT),
+        "errors.deadletterqueue.copy.record.enable": ("false", DEFAULT),
+        "errors.deadletterqueue.topic.name": ("", DEFAULT),
         "headrace.share.backoff.ms": ("0", DEFAULT),
         "share.auto.offset.reset": ("latest", DEFAULT),
         "share.delivery.count.limit": ("5", DEFAULT),

@@ -77,6 +77,7 @@ from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import DiskStorage, Storage
 from headrace.broker.sharing.beginning import ShareBeginnings
+from headrace.broker.sharing.dead_letters import DeadLetters
 from headrace.broker.sharing.ends import PartitionEnds
 from headrace.broker.sharing.fetching import ShareFetching
 from headrace.broker.sharing.partitions import SharePartitions
@@ -452,6 +453,7 @@ class Parts:
         self.share_client = ShareStateClient(self.broker_id, self.share_states, self.topics, self.cluster, self.peers)
         self.share_settings = ShareSettingsView(self.config.now, self.image)
         self.share_sessions = ShareSessions(self.config.now["group.share.max.share.sessions"])
+        self.partition_ends = PartitionEnds(self.broker_id, self.replicas, self.image, self.peers)
         self.share_partitions = SharePartitions(
             self.replicas,
             self.replica_changes,
@@ -464,8 +466,8 @@ class Parts:
             self.loop,
             self.host.entropy,
             self.figures.sharing,
+            DeadLetters(self.broker_id, self.replicas, self.image, self.peers, self.partition_ends, self.clock, self.host.disk),
         )
-        self.partition_ends = PartitionEnds(self.broker_id, self.replicas, self.image, self.peers)
         self.share_beginnings = ShareBeginnings(self.groups, self.share_client, self.spawn)
         self.share_fetching = ShareFetching(
             sessions=self.share_sessions,

@@ -355,6 +355,12 @@ _SHARE_GROUPS = (
     *_of_share_groups(
         "partition.max.record.locks", 2_000, 100, 10_000, "Records of one partition that a share group has under way, at most."
     ),
+    _fixed(
+        "errors.deadletterqueue.topic.name.prefix",
+        Kind.STRING,
+        "dlq.",
+        "How the name of a topic for share groups' dead letters must begin (KIP-1191).",
+    ),
     _fixed("group.share.max.size", Kind.INT, 200, "The most members of a share group.", minimum=1),
     _fixed("group.share.max.share.sessions", Kind.INT, 2_000, "The most share sessions of a broker.", minimum=1),
     _fixed("share.coordinator.state.topic.num.partitions", Kind.INT, 50, "Partitions of __share_group_state.", minimum=1),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from headrace.model.broker_settings import BROKER_SETTINGS, OF_SHARE_GROUPS, BrokerConfig
+from headrace.model.names import why_not_a_topic_name
 from headrace.model.settings import Kind, Setting, SettingError, SettingTable
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
@@ -23,6 +24,9 @@ SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
 SHARE_ISOLATION_LEVEL = "share.isolation.level"
 SHARE_RENEWAL = "share.renew.acknowledge.enable"
 SHARE_BACKOFF = "headrace.share.backoff.ms"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_COPIES = "errors.deadletterqueue.copy.record.enable"
+DEAD_LETTER_PREFIX = "errors.deadletterqueue.topic.name.prefix"
 
 
 def _own(name: str) -> Setting:
@@ -65,6 +69,20 @@ SHARE_GROUP_SETTINGS = SettingTable(
             dynamic=True,
         ),
         Setting(
+            name=DEAD_LETTER_TOPIC,
+            kind=Kind.STRING,
+            default="",
+            doc="The topic to which records go that a share group gives up: rejected, or after their last delivery (KIP-1191).",
+            dynamic=True,
+        ),
+        Setting(
+            name=DEAD_LETTER_COPIES,
+            kind=Kind.BOOLEAN,
+            default=False,
+            doc="Whether a dead letter has the record's key, value and headers, and not just headers that tell of it.",
+            dynamic=True,
+        ),
+        Setting(
             name=SHARE_BACKOFF,
             kind=Kind.INT,
             default=0,
@@ -100,6 +118,7 @@ def check_group_settings(texts: Mapping[str, str], broker: BrokerConfig) -> None
     reset = values.get(SHARE_AUTO_OFFSET_RESET)
     if isinstance(reset, str) and OFFSET_RESET.fullmatch(reset) is None:
         raise SettingError(f"{SHARE_AUTO_OFFSET_RESET}={reset} is not earliest, latest, or by_duration: and a duration")
+    _check_dead_letters(str(values.get(DEAD_LETTER_TOPIC) or ""), broker[DEAD_LETTER_PREFIX])
     for name, value in values.items():
         if name not in _LIMITS:
             continue
@@ -113,3 +132,15 @@ def check_group_settings(texts: Mapping[str, str], broker: BrokerConfig) -> None
         session, heartbeat = (values.get(name, broker[f"group.{name}"]) for name in (session_name, heartbeat_name))
         if session <= heartbeat:
             raise SettingError(f"{session_name}={session} must be greater than {heartbeat_name}, which is {heartbeat}")
+
+
+def _check_dead_letters(topic: str, prefix: str) -> None:
+    """Nobody shall write to any topic by having a group give up records: those for that are named for it, and allow it."""
+    if not topic:
+        return
+    if (wrong := why_not_a_topic_name(topic)) is not None:
+        raise SettingError(f"{DEAD_LETTER_TOPIC}: {wrong.rstrip('.')}")
+    if topic.startswith("__") or not topic.startswith(prefix):
+        raise SettingError(
+            f"{DEAD_LETTER_TOPIC}={topic} must begin with {prefix or 'something else than __'} ({DEAD_LETTER_PREFIX})"
+        )

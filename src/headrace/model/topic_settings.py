@@ -102,6 +102,12 @@ TOPIC_SETTINGS = SettingTable(
             "Replicas (`partition:broker`, or `*`) whose fetching is throttled during a reassignment.",
         ),
         _topic(
+            "errors.deadletterqueue.group.enable",
+            Kind.BOOLEAN,
+            False,
+            "Whether share groups may have their dead letters written here (KIP-1191).",
+        ),
+        _topic(
             "headrace.delay.enable",
             Kind.BOOLEAN,
             False,

@@ -13,9 +13,10 @@ from headrace.broker.coordinators.share_state.client import ShareStateClient
 from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.waiting import Readers
+from headrace.broker.sharing.dead_letters import DeadLetters, Grave
 from headrace.broker.sharing.settings import SettingsOf, ShareSettings
 from headrace.broker.supervision.supervision import Spawn
-from headrace.coordination.share.delivery import RecordState
+from headrace.coordination.share.delivery import RecordState, StateBatch, laid_over
 from headrace.coordination.share.entries import NOT_SET, ShareKey
 from headrace.coordination.share.partition import Acknowledgement, Acquired, Change, LogBatch, SharePartition, Wish
 from headrace.coordination.share.state_shard import ReadState, WriteState
@@ -53,6 +54,7 @@ class LedSharePartition:
         loop: asyncio.AbstractEventLoop,
         jitter: Callable[[], float],
         figures: ShareFigures,
+        dead_letters: DeadLetters,
         on_over: "Callable[[LedSharePartition], None]",
         on_written: "Callable[[LedSharePartition], None]",
     ) -> None:
@@ -68,6 +70,7 @@ class LedSharePartition:
         self._loop = loop
         self._jitter = jitter
         self._figures = figures
+        self._dead_letters = dead_letters
         self._on_over = on_over
         self._on_written = on_written
         self._share: SharePartition | None = None
@@ -115,7 +118,10 @@ class LedSharePartition:
                 # Where the group begins is decided once: kept before anybody gets a record.
                 start = await self._start_for(self.partition, self.settings)
                 await self._client.write(self._request(Change(0, start, (), 0)))
-            self._share = SharePartition(start, state.batches, self.settings.limits, self._jitter)
+            # A group that just begins has given up nothing yet.
+            buried = () if state.start_offset == NOT_SET else await self._buried(start)
+            batches = laid_over(state.batches, buried, start)
+            self._share = SharePartition(start, batches, self.settings.limits, self._jitter)
             loading.set_result(None)
         except RequestError as error:
             self._end()
@@ -126,6 +132,20 @@ class LedSharePartition:
             loading.set_exception(RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "The share-partition could not be loaded."))
             loading.exception()
             logger.exception("share-partition %s could not be loaded: %s", self.key, error)
+
+    @property
+    def _grave(self) -> Grave:
+        return Grave(self.key, self.partition.identity, self._state_epoch)
+
+    async def _buried(self, start: int) -> tuple[StateBatch, ...]:
+        """Records of which there are letters count as done, though a broker died before it could say so."""
+        burial = self.settings.burial
+        if burial is None:
+            return ()
+        found = await self._dead_letters.found(self._grave, burial, start)
+        if found:
+            await self._client.write(self._request(Change(0, start, found, NOT_SET)))
+        return found
 
     # --- what the group does ----------------------------------------------------------------------------------------------
 
@@ -195,6 +215,7 @@ class LedSharePartition:
             assert self._share is not None
             together = self._share.joined([change for change, _ in taken])
             try:
+                await self._bury(together)
                 await self._client.write(self._request(together))
             except RequestError as error:
                 self._settle(taken, _for_clients(error))
@@ -208,6 +229,13 @@ class LedSharePartition:
         self._is_writing = False
         if not self.is_over:
             self._on_written(self)
+
+    async def _bury(self, change: Change) -> None:
+        """Whoever is given up has a letter before anybody is told."""
+        burial = self.settings.burial
+        given_up = [batch for batch in change.batches if batch.state is RecordState.ARCHIVED]
+        if burial is not None and given_up:
+            await self._dead_letters.write(self._grave, self.partition, burial, given_up)
 
     def _settle(self, taken: list[tuple[Change, "asyncio.Future[None] | None"]], error: RequestError | None) -> None:
         assert self._share is not None

@@ -10,6 +10,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import search
 from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.sharing.dead_letters import DeadLetters
 from headrace.broker.sharing.led import LedSharePartition
 from headrace.broker.sharing.settings import SettingsOf, ShareSettings
 from headrace.broker.supervision.supervision import Spawn
@@ -40,6 +41,7 @@ class SharePartitions:
         loop: asyncio.AbstractEventLoop,
         entropy: Entropy,
         figures: ShareFigures,
+        dead_letters: DeadLetters,
     ) -> None:
         self._replicas = replicas
         self._sessions = sessions
@@ -51,6 +53,7 @@ class SharePartitions:
         self._loop = loop
         self._entropy = entropy
         self._figures = figures
+        self._dead_letters = dead_letters
         self._led: dict[ShareKey, LedSharePartition] = {}
         replica_changes.on_role.append(self._on_role)
         replica_changes.on_removed.append(self._forget)
@@ -74,6 +77,7 @@ class SharePartitions:
                 self._loop,
                 self._jitter,
                 self._figures,
+                self._dead_letters,
                 self._on_over,
                 self._on_written,
             )

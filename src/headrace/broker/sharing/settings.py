@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.broker.sharing.dead_letters import Burial
 from headrace.controller.image import CurrentImage
 from headrace.coordination.share.partition import ShareLimits
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.group_settings import (
+    DEAD_LETTER_COPIES,
+    DEAD_LETTER_TOPIC,
     SHARE_AUTO_OFFSET_RESET,
     SHARE_BACKOFF,
     SHARE_DELIVERY_COUNT_LIMIT,
@@ -24,6 +27,8 @@ class ShareSettings:
     limits: ShareLimits
     offset_reset: str
     committed_only: bool
+    # Where records go that are given up; None where they just are.
+    burial: Burial | None = None
 
 
 SettingsOf = Callable[[str], ShareSettings]
@@ -51,14 +56,23 @@ class ShareSettingsView:
         known = {name: text for name, text in texts.items() if name in SHARE_GROUP_SETTINGS}
         own: dict[str, Any] = {name: SHARE_GROUP_SETTINGS[name].parse(text) for name, text in known.items()}
         config = self._config
+        limits = ShareLimits(
+            lock_duration_ms=own.get(SHARE_LOCK_DURATION, config["group.share.record.lock.duration.ms"]),
+            delivery_count_limit=own.get(SHARE_DELIVERY_COUNT_LIMIT, config["group.share.delivery.count.limit"]),
+            max_record_locks=own.get(SHARE_RECORD_LOCKS, config["group.share.partition.max.record.locks"]),
+            renewal_enabled=own.get(SHARE_RENEWAL, True),
+            backoff_ms=own.get(SHARE_BACKOFF, 0),
+        )
         return ShareSettings(
-            limits=ShareLimits(
-                lock_duration_ms=own.get(SHARE_LOCK_DURATION, config["group.share.record.lock.duration.ms"]),
-                delivery_count_limit=own.get(SHARE_DELIVERY_COUNT_LIMIT, config["group.share.delivery.count.limit"]),
-                max_record_locks=own.get(SHARE_RECORD_LOCKS, config["group.share.partition.max.record.locks"]),
-                renewal_enabled=own.get(SHARE_RENEWAL, True),
-                backoff_ms=own.get(SHARE_BACKOFF, 0),
-            ),
+            limits=limits,
             offset_reset=own.get(SHARE_AUTO_OFFSET_RESET, "latest"),
             committed_only=own.get(SHARE_ISOLATION_LEVEL, "read_uncommitted") == "read_committed",
+            burial=_burial(own, limits),
         )
+
+
+def _burial(own: Mapping[str, Any], limits: ShareLimits) -> Burial | None:
+    topic = own.get(DEAD_LETTER_TOPIC, "")
+    if not topic:
+        return None
+    return Burial(topic, copies_record=own.get(DEAD_LETTER_COPIES, False), delivery_count_limit=limits.delivery_count_limit)

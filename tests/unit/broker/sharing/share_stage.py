@@ -8,10 +8,13 @@ from typing import Any
 from headrace.broker.handlers import share_acknowledge, share_fetch
 from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.network.throttling import Throttling
+from headrace.broker.sharing.dead_letters import ENABLED, DeadLetters
+from headrace.broker.sharing.ends import PartitionEnds
 from headrace.broker.sharing.fetching import ShareFetching
 from headrace.broker.sharing.partitions import SharePartitions
 from headrace.broker.sharing.settings import ShareSettings
-from headrace.controller.entries import PartitionState
+from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.controller.image import Topic
 from headrace.coordination.decision import Decision
 from headrace.coordination.moment import Moment
 from headrace.coordination.share.entries import ShareKey, ShareState
@@ -22,12 +25,16 @@ from headrace.host.clock import SystemClock
 from headrace.host.disk import SystemDisk
 from headrace.host.entropy import SystemEntropy
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.records.batch import iterate_batches
+from headrace.records.record import Record, read_records
 from headrace.security.quotas import Quotas
 from tests.support import share_requests
 from tests.support.share_requests import VERSION
 from tests.support.waiting import until_async
 from tests.unit.broker.handlers.replicas_in_memory import HERE, TOPIC_ID, TakingConnection, batch, image_of, replicas_of
 from tests.unit.broker.handlers.requests import context_of
+
+LETTERS = "dlq.t"
 
 
 class KeptState:
@@ -41,8 +48,13 @@ class KeptState:
         self.writes: list[WriteState] = []
         self._entries = 0
 
-    def begin(self, key: ShareKey, start: int = 0) -> None:
-        self._kept(self.shard.initialize(InitializeState(key=key, state_epoch=0, start_offset=start), "", self._now))
+    def begin(self, key: ShareKey, start: int = 0, state_epoch: int = 0) -> None:
+        request = InitializeState(key=key, state_epoch=state_epoch, start_offset=start)
+        self._kept(self.shard.initialize(request, "", self._now))
+
+    def move_to(self, start: int, state_epoch: int) -> None:
+        """As somebody does by hand."""
+        self.begin(ShareKey("workers", TOPIC_ID, 0), start, state_epoch)
 
     async def read(self, request: ReadState) -> ShareState:
         await asyncio.sleep(0)
@@ -73,11 +85,15 @@ class Stage:
 
     def __init__(self, *states: PartitionState, sessions_max: int = 10, **limits: Any) -> None:
         self.image = image_of(*(states or (HERE,)))
+        self.image.topics[LETTERS] = Topic(LETTERS, SystemEntropy().uuid(), {ENABLED: "true"}, [HERE])
+        self.registration = self.image.brokers[1] = BrokerRegistration(broker_id=1)
         self.replicas = replicas_of(self.image)
         self.kept = KeptState()
         self.settings = ShareSettings(limits=ShareLimits(**limits), offset_reset="earliest", committed_only=False)
         self.quotas: dict[Any, Any] = {}
         self.figures = ShareFigures()
+        peers: Any = None
+        ends = PartitionEnds(1, self.replicas, lambda: self.image, peers)
         self.tasks: set[asyncio.Task[None]] = set()
         changes: Any = SimpleNamespace(on_role=[], on_removed=[])
         self.changes = changes
@@ -96,6 +112,7 @@ class Stage:
             loop,
             SystemEntropy(),
             self.figures,
+            DeadLetters(1, self.replicas, lambda: self.image, peers, ends, SystemClock(), SystemDisk()),
         )
         self.sharing = ShareFetching(
             sessions=sessions,
@@ -120,6 +137,12 @@ class Stage:
 
     async def somebody_waits(self) -> None:
         await until_async(lambda: bool(self.replicas.find("t", 0).readers), "a fetch waits for records")
+
+    def letters(self) -> list[Record]:
+        """What is in the topic of dead letters."""
+        log = self.replicas.find(LETTERS, 0).log
+        data = log.read(0, max_bytes=1 << 20, up_to=log.end_offset, at_least_one=True).data if log.end_offset else b""
+        return [record for _, each in iterate_batches(data) for record in read_records(each)]
 
     def member(self, name: str = "ann") -> "Member":
         return Member(self, name)
