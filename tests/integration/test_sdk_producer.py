@@ -24,7 +24,7 @@ from headrace import (
     Sticky,
 )
 from headrace.client.producer.outbox import outbox_of
-from headrace.client.producer.partitioners import partition_of_key
+from headrace.records.key_partition import partition_of_key
 from headrace.testing import Api, Broker
 
 

@@ -20,9 +20,11 @@ from headrace.broker.supervision import supervision
 from headrace.broker.supervision.supervision import BrokerFailed, Rule, Service
 from headrace.controller.entries import PartitionState
 from headrace.controller.quotas import alter as alter_quotas
+from headrace.coordination.schedule.entries import Definition
+from headrace.coordination.schedule.shard import Change
 from headrace.log.results import RemovedSegment
 from headrace.model.errors import ErrorCode
-from headrace.model.names import CONSUMER_OFFSETS
+from headrace.model.names import CONSUMER_OFFSETS, SCHEDULES
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -51,6 +53,7 @@ RULES = {
     "shard": Rule.RESTART,
     "commit": Rule.RESTART,
     "delivery": Rule.RESTART,
+    "firing": Rule.RESTART,
 }
 SETTINGS = {
     "headrace.audit": "on",
@@ -103,6 +106,22 @@ async def delayed(cluster: MemoryCluster) -> None:
     await cluster.until(lambda: find(cluster, "delivery") is not None)
 
 
+async def scheduled(cluster: MemoryCluster) -> None:
+    """Return when a schedule is being fired, which takes its time."""
+
+    async def wait(target: object, batch: bytes) -> None:
+        await asyncio.Event().wait()
+
+    for broker in cluster.brokers.values():
+        broker.parts.staging.keep = wait  # type: ignore[method-assign]
+    await cluster.brokers[1].parts.topics.ensure(SCHEDULES)
+    await cluster.until(lambda: any(broker.parts.schedules.shards.is_loaded(0) for broker in cluster.brokers.values()))
+    leader = next(broker for broker in cluster.brokers.values() if broker.parts.schedules.shards.is_loaded(0))
+    await leader.parts.schedules.change(Change("s", Definition("s", "0 0 1 1 *", "UTC", "t")))
+    await leader.parts.schedules.change(Change("s", run="now"))
+    await cluster.until(lambda: find(cluster, "firing") is not None)
+
+
 @asynccontextmanager
 async def busy_cluster() -> AsyncIterator[MemoryCluster]:
     """Two brokers that follow each other, with a coordinator that waits for a commit."""
@@ -111,6 +130,7 @@ async def busy_cluster() -> AsyncIterator[MemoryCluster]:
         await cluster.until(lambda: all(len(state.isr) == 2 for state in cluster.image.topics["t"].partitions))
         await coordinated(cluster)
         await delayed(cluster)
+        await scheduled(cluster)
         leader = cluster.brokers[cluster.image.topics[CONSUMER_OFFSETS].partitions[0].leader]
         await cluster.until(lambda: leader.parts.group_coordinator.shards.is_loaded(0))
         partition = leader.parts.replicas.find(CONSUMER_OFFSETS, 0)

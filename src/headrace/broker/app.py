@@ -425,6 +425,7 @@ class Broker:
             # After the last act, and while other brokers can still be reached.
             progress.at(lambda: "writing down what was done")
             await parts.audit.close()
+        parts.schedules.close()
         parts.delays.close()
         parts.transactions.close()
         parts.share_partitions.close()

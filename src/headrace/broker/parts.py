@@ -76,6 +76,9 @@ from headrace.broker.partitions.page_cache import PageCache
 from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.storage import DiskStorage, Storage
+from headrace.broker.scheduling.coordinator import ScheduleCoordinator
+from headrace.broker.scheduling.placing import Places
+from headrace.broker.scheduling.requests import ScheduleRequests
 from headrace.broker.sharing.beginning import ShareBeginnings
 from headrace.broker.sharing.dead_letters import DeadLetters
 from headrace.broker.sharing.ends import PartitionEnds
@@ -257,6 +260,7 @@ class Parts:
             ended=self.figures.coordinators.transactions,
         )
         self._make_delays()
+        self._make_schedules()
         self.verification = TransactionVerification(
             self.broker_id,
             self.transactions.requests,
@@ -288,6 +292,19 @@ class Parts:
             entropy=self.host.entropy,
             loop=self.loop,
         )
+
+    def _make_schedules(self) -> None:
+        self.schedules = ScheduleCoordinator(
+            self.config.now,
+            staging=self.staging,
+            places=Places(self.image),
+            replica_changes=self.replica_changes,
+            clock=self.clock,
+            disk=self.host.disk,
+            loop=self.loop,
+            scope=self.supervisor.scope("schedules"),
+        )
+        self.schedule_requests = ScheduleRequests(self.schedules, self.image)
 
     def _index_directory(self) -> Path | None:
         """Where there is a real disk, what can be made anew from the logs lies beside them."""

@@ -218,6 +218,7 @@ APIS: Mapping[int, Served] = {
                     replicas=parts.replicas,
                     verification=parts.verification,
                     staging=parts.staging,
+                    schedules=parts.schedule_requests,
                     throttling=parts.throttling,
                     tasks=parts.request_tasks,
                     image=parts.image,

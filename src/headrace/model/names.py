@@ -8,7 +8,16 @@ TRANSACTION_STATE = "__transaction_state"
 AUDIT = "__audit"
 SHARE_GROUP_STATE = "__share_group_state"
 DELAYED = "__headrace_delayed"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT, DELAYED})
+SCHEDULES = "__headrace_schedules"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT, DELAYED, SCHEDULES})
+# What those that coordinate hold, in a word.
+HELD_IN = {
+    CONSUMER_OFFSETS: "group",
+    TRANSACTION_STATE: "transaction",
+    SHARE_GROUP_STATE: "share group",
+    DELAYED: "delayed record",
+    SCHEDULES: "schedule",
+}
 # What our clients call the group of somebody who reads without one: librdkafka insists on a name, and asks for its coordinator.
 UNGROUPED = "headrace-ungrouped"
 

@@ -177,7 +177,7 @@ class Broker:
 
     def _on_clock_advanced(self) -> None:
         if self.broker is not None:
-            self.run(lambda broker: broker.parts.delays.look_at_clock())
+            self.run(_look_at_clock)
 
     def stop(self) -> None:
         """Stop cleanly; a temporary directory goes with it.  Stopping twice does nothing."""
@@ -234,6 +234,11 @@ class Broker:
         self._thread.join(START_SECONDS_MAX)
         self._thread = self._loop = None
         logging.getLogger(__name__).debug("the broker has stopped")
+
+
+def _look_at_clock(broker: RealBroker) -> None:
+    broker.parts.delays.look_at_clock()
+    broker.parts.schedules.look_at_clock()
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

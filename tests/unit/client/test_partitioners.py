@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as referee
 
 from headrace import InvalidArgument, KeyHash, RoundRobin, Salted, Sticky
-from headrace.client.producer.partitioners import murmur2, partition_of_key
+from headrace.records.key_partition import murmur2, partition_of_key
 
 
 def signed(number: int) -> int:

@@ -21,8 +21,9 @@ from headrace.model.live_config import LiveConfig
 from headrace.model.names import (
     AUDIT,
     DELAYED,
+    HELD_IN,
     INTERNAL_TOPICS,
-    TRANSACTION_STATE,
+    SCHEDULES,
     collides_with,
     why_not_a_topic_name,
 )
@@ -38,9 +39,6 @@ AUDIT_SETTINGS_FREE = frozenset(
 )
 # Compaction works on segments that are full, and gives back what was delivered.
 DELAYED_SEGMENT_BYTES = 64 * 1024 * 1024
-# Whose coordinators, or leaders, go by the partitions of an internal topic.
-OF_INTERNAL = {TRANSACTION_STATE: "transaction", DELAYED: "delayed record"}
-OF_OTHERS = "group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ class Topics:
 
     async def create(self, wanted: NewTopic, *, validate_only: bool = False, limited: bool = True) -> tuple[TopicSpec, LogConfig]:
         """Make a topic and wait until it can be used here."""
-        if limited and wanted.name in (AUDIT, DELAYED):
+        if limited and wanted.name in (AUDIT, DELAYED, SCHEDULES):
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{wanted.name} is made by the brokers.")
         if wanted.name in self._cluster.image.topics:
             await self._cluster.see(topic_key(wanted.name))
@@ -167,8 +165,7 @@ class Topics:
         if name == AUDIT:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why_of_audit}.")
         if name in INTERNAL_TOPICS:
-            of = OF_INTERNAL.get(name, OF_OTHERS)
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=of)}.")
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal; {why.format(of=HELD_IN[name])}.")
 
     def _keep_audit_written(self, changed: set[str], after: Mapping[str, str]) -> None:
         """Nobody shortens the audit trail, or makes a topic of it that cannot be written, by its settings.  What was changed
@@ -206,7 +203,9 @@ class Topics:
                 kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
                 return self._internal(name, prefix, {**kept, "min.insync.replicas": str(minimum)})
             case "__headrace_delayed":
-                return self._delayed()
+                return self._delayed(name, config["headrace.delay.topic.num.partitions"])
+            case "__headrace_schedules":
+                return self._delayed(name, 1)
             case _:
                 return NewTopic(name=name)
 
@@ -230,12 +229,12 @@ class Topics:
             },
         )
 
-    def _delayed(self) -> NewTopic:
+    def _delayed(self, name: str, partitions: int) -> NewTopic:
         """As durable as what is delivered from it can be: flushed, and on more than one disk, before it counts."""
         factor = self._replicas_at_most("headrace.delay.topic.replication.factor")
         return NewTopic(
-            name=DELAYED,
-            partition_count=self._config.now["headrace.delay.topic.num.partitions"],
+            name=name,
+            partition_count=partitions,
             replication_factor=factor,
             configs={
                 "cleanup.policy": "compact",

@@ -1,15 +1,14 @@
-"""What the shards of delayed records share: as those of groups do, but with a clock by which records become due."""
+"""What shards that go by the clock share: as those of groups do, but with a clock by which things become due."""
 
 from dataclasses import dataclass, field
 
-from headrace.broker.coordinators.led_shard import ShardContext
+from headrace.broker.coordinators.led_shard import ShardContext, ShardType
 from headrace.coordination.delay.clock import DeliveryClock
-from headrace.coordination.delay.shard import DelayShard
 from headrace.coordination.moment import Moment
 
 
 @dataclass(slots=True, kw_only=True)
-class DelayContext(ShardContext[DelayShard]):
+class TimedContext(ShardContext[ShardType]):
     """Time goes by the wall clock here, as far as it can be believed."""
 
     clock_confirmed_after_ms: int

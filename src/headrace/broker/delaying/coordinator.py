@@ -7,7 +7,7 @@ from pathlib import Path
 from headrace.broker.coordinators.led_shard import LedShard
 from headrace.broker.coordinators.roles import RoleFollower
 from headrace.broker.coordinators.shards import Shards
-from headrace.broker.delaying.context import DelayContext
+from headrace.broker.delaying.context import TimedContext
 from headrace.broker.delaying.delivering import Deliveries, Outlet
 from headrace.broker.delaying.entries import DelayEntryCodec
 from headrace.broker.delaying.index import SqliteIndex, open_database
@@ -41,7 +41,7 @@ class DelayCoordinator:
     ) -> None:
         """`index_directory` is where what waits is kept in order; None where that is in memory."""
         self._index_directory = index_directory
-        context = DelayContext(
+        context: TimedContext[DelayShard] = TimedContext(
             topic=DELAYED,
             codec=DelayEntryCodec(),
             make_shard=self._make_shard,

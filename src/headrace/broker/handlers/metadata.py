@@ -12,7 +12,7 @@ from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_BROKER, NO_TOPIC_ID
 from headrace.model.live_config import LiveConfig
-from headrace.model.names import INTERNAL_TOPICS, why_not_a_topic_name
+from headrace.model.names import INTERNAL_TOPICS, SCHEDULES, why_not_a_topic_name
 from headrace.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -99,7 +99,10 @@ def _answer(
         return view.describe(topic)
     if why_not_a_topic_name(wanted.name) is not None:
         return _refusal(wanted.name, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
-    if may_create:
+    if wanted.name == SCHEDULES:
+        # The brokers' own, as coordinators' topics are: made for the first who asks.
+        auto_creation.begin(wanted.name, context)
+    elif may_create:
         if not (
             context.may(Operation.CREATE, ResourceType.CLUSTER) or context.may(Operation.CREATE, ResourceType.TOPIC, wanted.name)
         ):

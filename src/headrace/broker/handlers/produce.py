@@ -28,6 +28,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.verification import Verification
 from headrace.broker.partitions.waiting import Deadlines, Outcome
+from headrace.broker.scheduling.requests import ScheduleRequests
 from headrace.controller.image import CurrentImage
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
@@ -36,7 +37,7 @@ from headrace.log.producers.producer_state import LASTING_PRODUCER_ID_FROM
 from headrace.log.validation import RecordsRefused, deep_steps
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.names import AUDIT, DELAYED, INTERNAL_TOPICS
+from headrace.model.names import AUDIT, DELAYED, INTERNAL_TOPICS, SCHEDULES
 from headrace.records.header import (
     FRAME,
     FRAME_BYTES,
@@ -80,6 +81,7 @@ class Producing:
     replicas: Replicas
     verification: Verification
     staging: Staging
+    schedules: ScheduleRequests
     throttling: Throttling
     tasks: RequestTasks
     image: CurrentImage
@@ -222,13 +224,16 @@ class _Produce:
             if not self._parts.throttling.is_broker(self._context):
                 why = f"Only brokers write to {topic}, and only while they are registered."
                 raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-        elif self._context.client_id != ADMIN_CLIENT_ID:
+        elif topic != SCHEDULES and self._context.client_id != ADMIN_CLIENT_ID:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {topic}.")
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         verification = self._parts.verification
         try:
-            if partition.log.config.delay_enable and self._is_of_broker(records):
+            if partition.identity.topic == SCHEDULES:
+                await self._parts.schedules.take(records, self._context)
+                result.error_code = ErrorCode.NONE
+            elif partition.log.config.delay_enable and self._is_of_broker(records):
                 await self._append_of_broker(partition, records, result)
             elif verification.is_needed(partition, records, self._transactional_id):
                 async with verification.admitted(partition, records, self._transactional_id, self._context.api_version) as guard:

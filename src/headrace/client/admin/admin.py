@@ -67,7 +67,7 @@ from headrace.client.security.connecting import way_to
 from headrace.client.security.options import SecurityOptions, check_names
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.model.names import AUDIT, INTERNAL_TOPICS, TRANSACTION_STATE
+from headrace.model.names import AUDIT, HELD_IN, INTERNAL_TOPICS
 
 T = TypeVar("T")
 At = str | int | datetime
@@ -153,8 +153,7 @@ class Admin:
             if name not in INTERNAL_TOPICS or error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise
             # librdkafka asks in a version of the request whose answer has no room for the broker's sentence.
-            of = "transaction" if name == TRANSACTION_STATE else "group"
-            why = "what was done stays written" if name == AUDIT else f"deleting it would forget every {of}"
+            why = "what was done stays written" if name == AUDIT else f"deleting it would forget every {HELD_IN[name]}"
             message = f"could not delete topic '{name}': it is internal; {why}"
             raise BrokerError(message, code=error.code, name=error.name) from None
 

@@ -73,6 +73,7 @@ def producing(image: ClusterImage, replicas: Replicas) -> Producing:
         replicas=replicas,
         verification=nothing_to_verify,
         staging=UNTOUCHED,
+        schedules=UNTOUCHED,
         throttling=unthrottled(image),
         tasks=UNTOUCHED,
         image=lambda: image,
