@@ -18,10 +18,13 @@ from typing import Any
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
+from headrace.broker.cluster.peers import PeerUnreachable
+from headrace.broker.delaying.delivering import Outlet
 from headrace.cli.monitoring.files import monitoring_files
 from headrace.controller.entries import Condition, KeyValue, Operation
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import Listing, StoreUnavailable, TransactionResult
+from headrace.model.delay.headers import DELAY_HEADER
 from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.replication.leader import LeaderState
@@ -37,6 +40,7 @@ from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.offset_commit import OffsetCommitRequest
 from headrace.wire.messages.offset_commit import OffsetCommitRequestPartition as CommittedPartition
 from headrace.wire.messages.offset_commit import OffsetCommitRequestTopic as CommittedTopic
+from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.integration.memory_cluster import MemoryCluster, SharedStore
 from tests.support.certificates import Authority
 from tests.support.metrics import AT_ANY_PORT
@@ -169,6 +173,20 @@ class Stage:
         progress = {"id": "1", "name": "copy", "batchId": 4, "numInputRows": 1, "sources": [source]}
         self.queries.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(json=json.dumps(progress))))
 
+    async def delay(self, topic: str, delay_ms: int) -> None:
+        """Write a record that is delivered later."""
+        record = Record(offset=0, timestamp=1, key=None, value=b"later", headers=((DELAY_HEADER, str(delay_ms).encode()),))
+        data = PartitionProduceData(index=0, records=build_batch([record]))
+        topics = (TopicProduceData(name=topic, partition_data=(data,)),)
+        request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=topics)
+
+        async def is_taken() -> bool:
+            leader = self.cluster.image.topics[topic].partitions[0].leader
+            answer = await self.cluster.call(leader, request, 9)
+            return bool(answer.responses[0].partition_responses[0].error_code == 0)
+
+        await until_async(is_taken, "the record is taken")
+
     async def commit(self, offset: int) -> None:
         async def is_taken() -> bool:
             found = await self.cluster.call(1, FindCoordinatorRequest(key="billing"), 3)
@@ -286,6 +304,17 @@ async def a_handler_gives_up(stage: Stage) -> None:
     await stage.clear("HeadraceDeadLettersGrow")
 
 
+async def delayed_records_are_held_up(stage: Stage) -> None:
+    async def wait(*_: object) -> None:
+        raise PeerUnreachable("held up")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Outlet, "send", wait)
+        await stage.delay("orders", 100)
+        await stage.fire("HeadraceDelayedRecordsLate")
+    await stage.clear("HeadraceDelayedRecordsLate")
+
+
 async def a_query_falls_behind(stage: Stage) -> None:
     stage.query_is_behind(200_000)
     await stage.fire("HeadracePipelineBehind")
@@ -302,6 +331,7 @@ async def a_certificate_ends_soon(stage: Stage) -> None:
 TROUBLES: dict[Callable[[Stage], Awaitable[None]], tuple[str, ...]] = {
     a_query_falls_behind: ("HeadracePipelineBehind",),
     a_handler_gives_up: ("HeadraceDeadLettersGrow",),
+    delayed_records_are_held_up: ("HeadraceDelayedRecordsLate",),
     a_group_falls_behind: ("HeadraceConsumerLagRecords", "HeadraceConsumerLagSeconds"),
     a_disk_fills: ("HeadraceDiskFills", "HeadraceDiskAlmostFull"),
     disks_are_slow: ("HeadraceFlushesSlow",),
@@ -367,7 +397,7 @@ async def stage_in(folder: Path) -> AsyncIterator[Stage]:
 def test_an_alert_fires_while_there_is_trouble_and_clears(trouble: Callable[[Stage], Awaitable[None]], tmp_path: Path) -> None:
     async def story() -> None:
         async with stage_in(tmp_path) as stage:
-            await stage.cluster.create("orders", 1, 2, 3)
+            await stage.cluster.create("orders", 1, 2, 3, headrace_delay_enable="true")
             await stage.cluster.create("strict", 1, 2, 3, min_insync_replicas="3")
             await stage.cluster.create("alone", 3)
             await stage.cluster.create("lagging", 1, 2, 3)

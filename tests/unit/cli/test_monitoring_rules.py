@@ -170,6 +170,14 @@ CASES = {
         {"cluster": "c", "topic": "t.dead-letter"},
         "3 records went to t.dead-letter within 15 minutes.",
     ),
+    "HeadraceDelayedRecordsLate": Case(
+        {f"headrace_delayed_overdue_seconds{{{B}}}": "0x3 30x10 0x5"},
+        "4m",
+        "6m",
+        "15m",
+        BROKER,
+        "Delayed records that b:1 holds are late by 30s.",
+    ),
     "HeadracePipelineBehind": Case(
         {f'headrace_query_lag_records{{{B},query="q"}}': "200000x10 10x5"},
         "4m",

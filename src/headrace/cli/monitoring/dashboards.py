@@ -372,6 +372,30 @@ QUEUES = Dashboard(
     (CLUSTER,),
     (
         (
+            "Delayed records",
+            (
+                graph(
+                    "Waiting",
+                    "short",
+                    "For their time to come.",
+                    Query(f"sum by (cluster) ({of('headrace_delayed_records')})", "{{cluster}}"),
+                ),
+                graph(
+                    "Overdue",
+                    "s",
+                    "For how long the first of those that wait has been due.",
+                    Query(f"max by (instance) ({of('headrace_delayed_overdue_seconds')})"),
+                    bad_from=10,
+                ),
+                graph(
+                    "Delivered",
+                    "rowsps",
+                    "To the topics that they were meant for.",
+                    Query(total("headrace_delayed_delivered_total", "cluster"), "{{cluster}}"),
+                ),
+            ),
+        ),
+        (
             "Dead letters",
             (
                 graph(

@@ -202,6 +202,14 @@ CLIENTS = (
         description="Somebody could not handle them, and set them aside.",
     ),
     Alert(
+        name="HeadraceDelayedRecordsLate",
+        expression="max by (cluster, instance) (headrace_delayed_overdue_seconds) > 10",
+        lasting="1m",
+        severity="warning",
+        summary="Delayed records that {{ $labels.instance }} holds are late by {{ $value | humanizeDuration }}.",
+        description="Their time has come, and they were not delivered to their topic.",
+    ),
+    Alert(
         name="HeadracePipelineBehind",
         expression="max by (cluster, query) (headrace_query_lag_records) > 100000",
         lasting="5m",

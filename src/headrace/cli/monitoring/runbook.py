@@ -165,6 +165,15 @@ TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "Mend the handler, then send them back: `headrace dead-letter redrive TOPIC`.",
         ),
     ),
+    "HeadraceDelayedRecordsLate": (
+        "Delayed records are due and wait all the same: the topic that they go to cannot be written to, or the broker that "
+        "holds them is overloaded. None is lost; they are tried again until they are delivered.",
+        (
+            "`headrace_delayed_records_by_topic` names the topics. See whether they have leaders and enough replicas in sync: "
+            "`headrace topic describe TOPIC`, HeadracePartitionsLeaderless, HeadraceUnderMinimumInSync.",
+            "If they have, look at the log of the broker that holds the records, and at HeadraceEventLoopLate.",
+        ),
+    ),
     "HeadracePipelineBehind": (
         "A query has more than 100,000 records to go. It is slower than its topics are written, or was stopped for a while.",
         (
