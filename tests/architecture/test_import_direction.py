@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "registry": {"client"},
     "spark": {"model", "host", "metrics", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
-    "gateway": {"model", "records", "wire", "client"},
+    "gateway": {"model", "records", "wire", "client", "registry"},
     "cli": {"model", "host", "records", "client", "spark", "gateway"},
     "testing": {*NODE, "client", "spark", "gateway", "cli"},
 }

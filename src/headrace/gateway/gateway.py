@@ -18,6 +18,7 @@ from aiohttp import web
 
 from headrace.client.errors import InvalidArgument
 from headrace.gateway.administration import access, cluster, dead_letters, groups, topics
+from headrace.gateway.administration.schemas import Schemas
 from headrace.gateway.api import site
 from headrace.gateway.api.endpoint import endpoint
 from headrace.gateway.api.idempotency import Memory
@@ -92,6 +93,7 @@ class Gateway:
         self.seal = Seal(settings.secret_key_file)
         self.poster = Poster(self.guard)
         self.engine = Engine(self.fleet, self.callers, self.poster, self.seal, settings.limits.caller_age_seconds)
+        self._schemas = Schemas(self)
         self.server = Server(self._application(), settings)
 
     @property
@@ -110,6 +112,7 @@ class Gateway:
         for operation in self.operations:
             current = shown_at.get(operation.path)
             application.router.add_route(operation.method, operation.path, endpoint(self, operation, current, memory))
+        self._schemas.add_to(application)
         site.add_site(application, self)
         return application
 
@@ -135,6 +138,7 @@ class Gateway:
             caller.cluster.tails.wake()
         await self.server.close()
         await self.members.close()
+        await self._schemas.close()
         await self.engine.close()
         await self.fleet.stop()
         await self.tasks.close()

@@ -1,0 +1,115 @@
+"""The schema registry at the root of the gateway's port, where its clients look: opened when somebody asks for it first.
+
+The brokers' rights hold here: whoever may read the topic of the schemas may look at them, and whoever may write it may change
+them.  What is written there is written by the gateway, since the registry has one writer at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from aiohttp import web
+
+from headrace.client.errors import SecurityFailed
+from headrace.gateway.serving.problems import Problem, problem_of
+from headrace.model.access.acls import Operation
+from headrace.registry.application import POSTED_READS, ROUTES
+from headrace.registry.http.answers import errors_as_json
+from headrace.registry.http.requests import LOG
+from headrace.registry.log.connection import TOPIC, Connection
+from headrace.registry.log.schema_log import SchemaLog
+from headrace.registry.rules.errors import RegistryError
+from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+if TYPE_CHECKING:
+    from headrace.gateway.callers.caller import Caller
+    from headrace.gateway.gateway import Gateway
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+KNOWN_S: Final = 5.0
+KNOWN_MAX: Final = 10_000
+
+
+class Schemas:
+    """Stands for the registry's log before that is open: handlers find it where they look for the log."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        settings = gateway.settings
+        self._connection = Connection(bootstrap=settings.bootstrap, librdkafka=settings.properties)
+        self._log: SchemaLog | None = None
+        self._opening = asyncio.Lock()
+        self._rights: dict[str, tuple[int, float]] = {}
+
+    @property
+    def catalog(self) -> Any:
+        return self._opened.catalog
+
+    async def catch_up(self) -> None:
+        await self._opened.catch_up()
+
+    async def change(self, decide: Callable[[Any], Any]) -> Any:
+        return await self._opened.change(decide)
+
+    @property
+    def _opened(self) -> SchemaLog:
+        assert self._log is not None, "it is opened before any handler is called"
+        return self._log
+
+    def add_to(self, application: web.Application) -> None:
+        application[LOG] = cast(SchemaLog, self)
+        for method, path, handler in ROUTES:
+            wanted = Operation.READ if method == "GET" or handler in POSTED_READS else Operation.WRITE
+            application.router.add_route(method, path, self._guarded(handler, wanted))
+
+    def _guarded(self, handler: Handler, wanted: Operation) -> Handler:
+        async def allowed(request: web.Request) -> web.StreamResponse:
+            try:
+                async with self._gateway.callers.of(request) as caller:
+                    self._gateway.rates.take(caller.name)
+                    await self._open()
+                    await self._require(caller, wanted)
+                    return await handler(request)
+            except (Problem, SecurityFailed) as error:
+                problem = problem_of(error)
+                raise RegistryError(problem.status * 100 + 1, problem.detail) from None
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            response = await errors_as_json(request, allowed)
+            if response.status == 401:
+                response.headers.setdefault("WWW-Authenticate", 'Basic realm="headrace"')
+            return response
+
+        return answer
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._log is None:
+                log = SchemaLog(self._connection)
+                await log.__aenter__()
+                self._log = log
+
+    async def close(self) -> None:
+        if self._log is not None:
+            await self._log.__aexit__(None, None, None)
+
+    async def _require(self, caller: Caller, wanted: Operation) -> None:
+        rights, until = self._rights.get(caller.key, (0, 0.0))
+        if time.monotonic() >= until:
+            rights = await self._ask_rights(caller)
+            if len(self._rights) >= KNOWN_MAX:
+                self._rights.clear()
+            self._rights[caller.key] = (rights, time.monotonic() + KNOWN_S)
+        if not rights >> wanted & 1:
+            raise RegistryError(40301, f"You may not {wanted.name.lower()} the topic {TOPIC}, which has the schemas.")
+
+    async def _ask_rights(self, caller: Caller) -> int:
+        """As bits, by the numbers of operations; none where the topic is not to be seen."""
+        request = MetadataRequest(
+            topics=(MetadataRequestTopic(name=TOPIC),), allow_auto_topic_creation=False, include_topic_authorized_operations=True
+        )
+        (found,) = (await caller.cluster.call(request)).topics
+        return 0 if found.error_code else int(found.topic_authorized_operations)
