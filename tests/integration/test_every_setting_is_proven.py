@@ -68,6 +68,7 @@ def of_transaction(path: str, test: str, field: str) -> Proof:
     return Proof(TRANSACTION + path, test, field, transaction_settings)
 
 
+SCHEMAS = "integration/test_schema_validation.py"
 THROTTLED = Proof(CLUSTER, "test_a_throttled_move_takes_its_time_and_arrives")
 FOLLOWER = here("test_followers_fetch_as_they_are_set")
 BALANCE = here("test_leadership_is_balanced_where_and_as_often_as_is_set")
@@ -334,6 +335,8 @@ PROOFS: dict[str, Proof] = {
         "unit/broker/test_flush_modes.py", "test_a_stricter_flush_mode_flushes_what_is_unflushed_at_once", "flush"
     ),
     "headrace.delay.enable": Proof(DELAYED, "test_what_is_due_comes_in_order_of_its_time_and_not_before"),
+    "headrace.key.schema.validation": Proof(SCHEMAS, "test_a_key_must_begin_with_the_id_of_a_registered_schema"),
+    "headrace.value.schema.validation": Proof(SCHEMAS, "test_a_value_must_begin_with_the_id_of_a_registered_schema"),
     "headrace.ttl.enable": Proof(
         EXPIRY, "test_segments_in_which_nothing_expires_are_read_once_and_never_rewritten", "message_ttl_enable"
     ),
@@ -422,7 +425,13 @@ def test_a_default_for_topics_is_what_a_topic_works_with_that_sets_nothing(name:
 
 
 def test_every_setting_of_a_log_is_one_of_a_topic_or_of_the_broker() -> None:
-    derived = {"headrace.delay.enable": "delay_enable", "headrace.flush": "flush", "headrace.ttl.enable": "message_ttl_enable"}
+    derived = {
+        "headrace.delay.enable": "delay_enable",
+        "headrace.flush": "flush",
+        "headrace.key.schema.validation": "key_schema_validation",
+        "headrace.ttl.enable": "message_ttl_enable",
+        "headrace.value.schema.validation": "value_schema_validation",
+    }
     known = {derived.get(name, name.replace(".", "_")) for name in TABLE}
 
     assert {field.name for field in fields(LogConfig)} <= known

@@ -84,6 +84,7 @@ from headrace.broker.handlers import (
 )
 from headrace.broker.handlers.fetch import Fetches
 from headrace.broker.handlers.produce import Producing
+from headrace.broker.handlers.schema_ids import SchemaIds
 from headrace.broker.network.dispatch import DirectHandler, RequestContext, Route
 from headrace.broker.partitions.waiting import Deadlines
 from headrace.broker.parts import Parts
@@ -217,6 +218,7 @@ APIS: Mapping[int, Served] = {
                 Producing(
                     replicas=parts.replicas,
                     verification=parts.verification,
+                    schemas=SchemaIds(parts.replicas),
                     staging=parts.staging,
                     schedules=parts.schedule_requests,
                     throttling=parts.throttling,

@@ -4,7 +4,7 @@
 record: it is paid only by topics that ask for it (`LogConfig.needs_deep_validation`), in short steps before the append.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crc32c import crc32c
 
@@ -29,6 +29,8 @@ from headrace.records.header import (
 )
 from headrace.records.record import Record, parse_in_parts
 
+SCHEMA_HEADER_BYTES = 5
+HasSchema = Callable[[int], bool]
 _CODEC_MAX = max(CODEC_IDS.values())
 
 
@@ -88,15 +90,15 @@ def _check_client_header(header: BatchHeader, config: LogConfig, now_ms: int) ->
         )
 
 
-def deep_steps(records: Buffer, config: LogConfig, now_ms: int) -> Steps[Buffer]:
+def deep_steps(records: Buffer, config: LogConfig, now_ms: int, has_schema: HasSchema = lambda id: True) -> Steps[Buffer]:
     """The batches as they may be appended: every record checked, packed anew where the topic names a codec."""
     checked: list[Buffer] = []
     for header, batch in iterate_batches(records):
-        checked.append((yield from _deep_batch(header, batch, config, now_ms)))
+        checked.append((yield from _deep_batch(header, batch, config, now_ms, has_schema)))
     return checked[0] if len(checked) == 1 else b"".join(checked)
 
 
-def _deep_batch(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> Steps[Buffer]:
+def _deep_batch(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int, has_schema: HasSchema) -> Steps[Buffer]:
     if header.magic != MAGIC:
         raise BatchError(f"batches of format {header.magic} are not supported, only {MAGIC}", ErrorCode.INVALID_RECORD)
     if not crc_matches(batch):
@@ -106,7 +108,7 @@ def _deep_batch(header: BatchHeader, batch: memoryview, config: LogConfig, now_m
     repacked = codec is not None and codec != header.attributes & COMPRESSION_MASK and not header.attributes & CONTROL_BIT
     body = yield from unpack(header, batch)
     items: list[Record] = []
-    inspection = _Inspection(header, config, now_ms) if header.attributes & CONTROL_BIT == 0 else None
+    inspection = _Inspection(header, config, now_ms, has_schema) if header.attributes & CONTROL_BIT == 0 else None
     for records in parse_in_parts(header, body, RECORDS_PER_STEP, BYTES_PER_STEP):
         if inspection is not None:
             inspection.look_at(records)
@@ -133,7 +135,10 @@ def _codec_for(config: LogConfig) -> int | None:
 class _Inspection:
     """What is wrong with single records of a batch, collected over its parts; one kind is told, the worst."""
 
-    def __init__(self, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    def __init__(self, header: BatchHeader, config: LogConfig, now_ms: int, has_schema: HasSchema) -> None:
+        self._has_schema = has_schema
+        self._needs_schema = (config.key_schema_validation, config.value_schema_validation)
+        self._without_schema: list[tuple[int, str]] = []
         self._next_offset = header.base_offset
         self._base_offset = header.base_offset
         self._needs_key = config.is_compacted
@@ -155,12 +160,28 @@ class _Inspection:
             if earliest is not None and record.timestamp != -1 and not earliest <= record.timestamp <= latest:
                 self._wrong_times.append((index, f"timestamp {record.timestamp} is not between {earliest} and {latest}"))
             self._next_offset += 1
+        if any(self._needs_schema):
+            self._look_for_schemas(records)
+
+    def _look_for_schemas(self, records: Sequence[Record]) -> None:
+        """Keys and values begin with a byte 0 and the id of a schema in four bytes."""
+        keys, values = self._needs_schema
+        for record in records:
+            for part, data in (("key", record.key if keys else None), ("value", record.value if values else None)):
+                if data is None:
+                    continue
+                index = record.offset - self._base_offset
+                if len(data) < SCHEMA_HEADER_BYTES or data[0] != 0:
+                    self._without_schema.append((index, f"its {part} does not begin with a schema id"))
+                elif not self._has_schema(id := int.from_bytes(data[1:SCHEMA_HEADER_BYTES], "big")):
+                    self._without_schema.append((index, f"the schema {id} of its {part} is not registered"))
 
     def settle(self) -> None:
         for code, wrong in (
             (ErrorCode.INVALID_RECORD, self._wrong_offsets),
             (ErrorCode.INVALID_RECORD, self._without_key),
             (ErrorCode.INVALID_TIMESTAMP, self._wrong_times),
+            (ErrorCode.INVALID_RECORD, self._without_schema),
         ):
             if wrong:
                 raise RecordsRefused(code, wrong)

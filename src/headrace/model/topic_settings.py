@@ -124,12 +124,25 @@ TOPIC_SETTINGS = SettingTable(
             synonyms=("headrace.flush",),
         ),
         _topic(
+            "headrace.key.schema.validation",
+            Kind.BOOLEAN,
+            False,
+            "Whether every key must begin with the id of a registered schema, as serializers put it there. Records without a key "
+            "pass.",
+        ),
+        _topic(
             "headrace.ttl.enable",
             Kind.BOOLEAN,
             False,
             "Whether records may carry a time to live in the header `headrace-ttl-ms`. Once it is over they are removed "
             "within seconds; on disk after minutes where much has to be rewritten (full segments, large compacted topics).",
             synonyms=("headrace.ttl.enable",),
+        ),
+        _topic(
+            "headrace.value.schema.validation",
+            Kind.BOOLEAN,
+            False,
+            "Whether every value must begin with the id of a registered schema, as serializers put it there. Tombstones pass.",
         ),
         _topic(
             "index.interval.bytes",
@@ -334,6 +347,8 @@ TOPIC_SETTINGS = SettingTable(
 _FIELDS = {
     "headrace.delay.enable": "delay_enable",
     "headrace.flush": "flush",
+    "headrace.key.schema.validation": "key_schema_validation",
+    "headrace.value.schema.validation": "value_schema_validation",
     "headrace.ttl.enable": "message_ttl_enable",
     "internal.segment.bytes": "segment_bytes",
 }
@@ -353,6 +368,8 @@ class LogConfig:
     flush_ms: int = 1000
     flush: str = "ack"
     message_ttl_enable: bool = False
+    key_schema_validation: bool = False
+    value_schema_validation: bool = False
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = LONG_MAX
     max_message_bytes: int = 1_048_588
@@ -394,7 +411,8 @@ class LogConfig:
     def needs_deep_validation(self) -> bool:
         """Whether a topic asks for its records to be looked at one by one."""
         limits_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
-        return self.is_compacted or self.compression_type != "producer" or limits_age
+        needs_schemas = self.key_schema_validation or self.value_schema_validation
+        return self.is_compacted or self.compression_type != "producer" or limits_age or needs_schemas
 
     @cached_property
     def is_opened_on_arrival(self) -> bool:

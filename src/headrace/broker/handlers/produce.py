@@ -19,6 +19,7 @@ from uuid import UUID
 
 from headrace.broker.cluster.leader_hints import LeaderHint, leader_hint
 from headrace.broker.delaying.staging import Staging
+from headrace.broker.handlers.schema_ids import SchemaIds
 from headrace.broker.housekeeping.slices import in_slices
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
@@ -80,6 +81,7 @@ class Producing:
 
     replicas: Replicas
     verification: Verification
+    schemas: SchemaIds
     staging: Staging
     schedules: ScheduleRequests
     throttling: Throttling
@@ -277,7 +279,9 @@ class _Produce:
             partition.require_leader()
             if partition.log.config.needs_deep_validation:
                 now = self._parts.clock.wall_ms()
-                records = await in_slices(self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now))
+                records = await in_slices(
+                    self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now, self._parts.schemas.has)
+                )
             origin = Origin.CLIENT
             if partition.log.config.delay_enable:
                 records, origin = await self._parts.staging.set_aside(partition, records)

@@ -72,6 +72,7 @@ def producing(image: ClusterImage, replicas: Replicas) -> Producing:
     return Producing(
         replicas=replicas,
         verification=nothing_to_verify,
+        schemas=UNTOUCHED,
         staging=UNTOUCHED,
         schedules=UNTOUCHED,
         throttling=unthrottled(image),
