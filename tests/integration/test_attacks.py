@@ -24,6 +24,7 @@ from headrace.testing.security import add_users
 from headrace.wire.apis import ApiKey
 from headrace.wire.messages.api_versions import ApiVersionsRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.messages.metadata import MetadataRequest
 from headrace.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -419,8 +420,16 @@ def test_somebody_who_fetches_as_a_broker_gets_nothing(broker: Broker, version: 
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
 
 
-def test_without_rules_what_brokers_ask_of_each_other_is_answered_at_their_own_listener_only() -> None:
-    given = {
+WHO_MAY_EVERYTHING = (
+    {},
+    {"authorizer": "acl", "super.users": "User:ANONYMOUS"},
+    {"authorizer": "acl", "allow.everyone.if.no.acl.found": "true"},
+)
+
+
+@pytest.mark.parametrize("rules", WHO_MAY_EVERYTHING, ids=["no-rules", "super-user", "allow-everyone"])
+def test_what_brokers_ask_of_each_other_is_answered_at_their_own_listener_only(rules: dict[str, str]) -> None:
+    given = rules | {
         "listeners": "PLAINTEXT://127.0.0.1:0,OWN://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OWN:PLAINTEXT",
         "inter.broker.listener.name": "OWN",
@@ -435,6 +444,9 @@ def test_without_rules_what_brokers_ask_of_each_other_is_answered_at_their_own_l
                 (topic,) = client.call(fetch_as_a_broker(), 12).responses
                 code = topic.partitions[0].error_code
                 refused[listener, ApiKey.FETCH] = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                share_state = FindCoordinatorRequest(key_type=2, coordinator_keys=(f"g:{'A' * 22}:0",))
+                found = client.call(share_state, 6)
+                refused[listener, ApiKey.FIND_COORDINATOR] = NOT_FOR_THEM in set(error_codes(found))
                 markers = client.call(filled(ApiKey.WRITE_TXN_MARKERS, 1, {}), 1)
                 refused[listener, ApiKey.WRITE_TXN_MARKERS] = NOT_FOR_THEM in set(error_codes(markers))
 
@@ -443,6 +455,7 @@ def test_without_rules_what_brokers_ask_of_each_other_is_answered_at_their_own_l
         ("PLAINTEXT", ApiKey.ALTER_PARTITION),
         ("PLAINTEXT", ApiKey.ADD_PARTITIONS_TO_TXN),
         ("PLAINTEXT", ApiKey.FETCH),
+        ("PLAINTEXT", ApiKey.FIND_COORDINATOR),
     }
 
 

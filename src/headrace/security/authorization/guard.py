@@ -1,8 +1,8 @@
 """Where handlers ask: checks out of the table, put to the rules that hold now.
 
-Without an authorizer everybody may do everything, as Kafka has it, except what brokers do among themselves: that is for those who
-come by the listener of brokers.  A no that is a denial is reported with the rule that decided;
-a no that only filters a list is not.
+Without an authorizer everybody may do everything, as Kafka has it.  What brokers do among themselves is only for those who come
+by the listener of brokers, whatever the rules say: a super user is none of them.  A no that is a denial is reported with the rule
+that decided; a no that only filters a list is not.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,14 +50,12 @@ class Guard:
     def allows(self, subject: Subject, check: Check, name: str = CLUSTER_NAME, asker: Asker | None = None) -> bool:
         """Whether somebody may do what the check is about, to the resource of this name.  A denial tells of the asker."""
         authorizer = self.authorizer
-        if authorizer is None:
-            return check.operation is not Operation.CLUSTER_ACTION or asker is None or self._is_among_brokers(check, asker)
-        if (
+        if authorizer is None or (
             authorizer.allows_some(subject, check.operation, check.resource_type)
             if check.some
             else authorizer.allows(subject, check.operation, check.resource_type, name)
         ):
-            return True
+            return check.operation is not Operation.CLUSTER_ACTION or asker is None or self._is_among_brokers(check, asker)
         if check.is_denial:
             self._report(authorizer, subject, check, name, asker)
         return False
