@@ -11,6 +11,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
 NO_TOPIC_ID = UUID(int=0)
+BROKER_ID_DIGITS_MAX = 10
 
 
 class TopicPartition(NamedTuple):
@@ -29,3 +30,8 @@ class ProducerIdentity:
 
     producer_id: int
     epoch: int
+
+
+def broker_id_of(text: str) -> int | None:
+    """The number of a broker; None of a text that is none, however long a client made it."""
+    return int(text) if text.isdecimal() and len(text) <= BROKER_ID_DIGITS_MAX else None

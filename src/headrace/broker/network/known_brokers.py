@@ -8,6 +8,7 @@ from headrace.controller.entries import BrokerRegistration
 from headrace.controller.image import CurrentImage
 from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headrace.model.access.principals import ANONYMOUS
+from headrace.model.identity import broker_id_of
 
 if TYPE_CHECKING:
     from headrace.broker.network.dispatch import RequestContext
@@ -27,10 +28,11 @@ class KnownBrokers:
         """Whether a request is another broker's.  The client id says whose, and the connection proves it; where there are rules,
         it also needs the right of brokers."""
         prefix, _, number = (context.client_id or "").rpartition("-")
+        broker_id = broker_id_of(number)
         # A broker asks nothing of itself by a connection.
-        if prefix != PEER or not number.isdecimal() or int(number) == self._broker_id:
+        if prefix != PEER or broker_id is None or broker_id == self._broker_id:
             return False
-        registered = self._image().brokers.get(int(number))
+        registered = self._image().brokers.get(broker_id)
         if registered is None or not self._has_come_as(registered, context):
             return False
         authorizer = context.guard.authorizer

@@ -70,6 +70,7 @@ def test_who_calls_itself_a_broker_is_free_of_quotas_only_as_the_user_that_the_b
     assert asked.waits(user("broker"), "SASL_SSL", "broker-3"), "there is none"
     assert asked.waits(user("broker"), "SASL_SSL", "broker-1"), "it asks nothing of itself"
     assert asked.waits(user("broker"), "SASL_SSL", "another")
+    assert asked.waits(user("broker"), "SASL_SSL", f"broker-{'9' * 5000}"), "longer than Python reads a number"
 
 
 @pytest.mark.parametrize("asking", [Asking, AskingByRules])

@@ -10,6 +10,7 @@ from headrace.broker.administration.config_changes import ConfigResourceType
 from headrace.broker.audit.acts.act import Act, ActsOf, Surroundings, outcome
 from headrace.broker.network.dispatch import RequestContext
 from headrace.model.broker_settings import BROKER_SETTINGS
+from headrace.model.identity import broker_id_of
 from headrace.model.settings import Kind
 from headrace.security.audit.events import Activity, Resource, ValueChange
 from headrace.security.audit.redaction import HIDDEN
@@ -67,8 +68,8 @@ def _settings_of(around: Surroundings, resource_type: int, name: str) -> Mapping
             return dict(image.client_metrics.get(name, {}))
         case ConfigResourceType.BROKER if not name:
             return dict(image.default_broker_configs)
-        case ConfigResourceType.BROKER if name.isdecimal():
-            return dict(image.broker_configs.get(int(name), {}))
+        case ConfigResourceType.BROKER if (broker_id := broker_id_of(name)) is not None:
+            return dict(image.broker_configs.get(broker_id, {}))
         case ConfigResourceType.BROKER_LOGGER:
             return dict(logger_levels.levels())
         case _:
