@@ -3,14 +3,16 @@
 import asyncio
 import itertools
 import json
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.broker.audit import trail as module
 from headrace.broker.audit.acts.act import Act, topic_named
-from headrace.broker.audit.copies import Copies
+from headrace.broker.audit.copies import Copies, FileSink
 from headrace.broker.audit.topic import AuditUnavailable
 from headrace.broker.audit.trail import AuditTrail
 from headrace.model.access.principals import Principal, Subject, user
@@ -166,6 +168,24 @@ def test_copies_that_cannot_be_written_are_counted(error: Exception) -> None:
         assert copies.lost == 2
 
     asyncio.run(story())
+
+
+def test_a_file_of_copies_that_cannot_be_opened_anew_closes_no_file_of_somebody_else(tmp_path: Path) -> None:
+    folder, moved = tmp_path / "audit", tmp_path / "moved"
+    folder.mkdir()
+    sink = FileSink(str(folder / "copies"))
+    sink.write([b"one"])
+    folder.rename(moved)
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            sink.write([b"lost"])
+    with (tmp_path / "somebody's").open("wb") as somebodys:  # gets the number of a file that was closed before
+        folder.mkdir()
+        sink.write([b"two"])
+        sink.close()
+        os.fstat(somebodys.fileno())
+
+    assert [(each / "copies").read_bytes() for each in (moved, folder)] == [b"one\n", b"two\n"]
 
 
 def test_no_other_act_begins_while_one_that_was_carried_out_is_not_recorded() -> None:
