@@ -420,7 +420,7 @@ def test_somebody_who_fetches_as_a_broker_gets_nothing(broker: Broker, version: 
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
 
 
-WHO_MAY_EVERYTHING = (
+WHO_MAY_EVERYTHING: tuple[dict[str, str], ...] = (
     {},
     {"authorizer": "acl", "super.users": "User:ANONYMOUS"},
     {"authorizer": "acl", "allow.everyone.if.no.acl.found": "true"},
