@@ -23,7 +23,7 @@ SOURCES := src tests benchmarks simulation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage lint torture alerts bench bench-cluster bench-spark bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ bench-cluster: $(STAMPS)/test $(STAMPS)/debian ## Only those of a cluster (ARGS=
 
 bench-spark: $(STAMPS)/test $(STAMPS)/spark ## Figures of the Spark source and sink
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
+
+bench-gateway: $(STAMPS)/test ## Figures of the gateway: REST, NDJSON, events, webhooks (ARGS='--quick --only webhooks')
+	@$(BIN)/python -m benchmarks.gateway $(ARGS)
 
 bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEER=host:port
 	@$(BIN)/python -m benchmarks.broker $(if $(PEER),--peer $(PEER)) $(ARGS)
