@@ -127,6 +127,31 @@ class TestFile:
             find_pipeline("archiv")
 
 
+@pytest.mark.parametrize("name", ["source.kafka.sasl.password", "sinks.out.password", "source.token"])
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_a_secret_is_not_taken_from_the_command_line(
+    tmp_path: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "copy.toml"
+    file.write_text(MINIMAL)
+
+    assert headrace(["pipeline", command, str(file), "--set", f"{name}=hidden-1", "--master", "local[1]"]) == 2
+
+    said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert f"{name} is a secret" in said
+    assert "hidden-1" not in said
+
+
+def test_a_pipeline_with_a_secret_is_refused_where_others_may_read_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "copy.toml"
+    file.write_text(MINIMAL.replace('subscribe = "SOURCE"', 'subscribe = "SOURCE"\nkafka.sasl.password = "hidden-1"'))
+    file.chmod(0o644)
+
+    assert headrace(["pipeline", "run", str(file)]) != 0
+
+    assert "holds a secret, and others may read it" in " ".join(capsys.readouterr().err.split())
+
+
 class TestFigures:
     """What is counted of a query."""
 

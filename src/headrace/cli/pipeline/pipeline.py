@@ -3,6 +3,7 @@
 Spark is imported inside the functions: the help does not pay for it, and without it a sentence says how to get it.
 """
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,7 +137,29 @@ def _load(file: str, settings: list[str] | None, bootstrap: str | None) -> "Pipe
     from headrace.spark.pipeline.catalog import find_pipeline
     from headrace.spark.pipeline.file import load_pipeline_file
 
-    return load_pipeline_file(find_pipeline(file), key_values(settings, "--set"), bootstrap, chosen_profile())
+    changed = key_values(settings, "--set")
+    if (secret := _secret(changed)) is not None:
+        raise typer.BadParameter(f"{secret} is a secret, and everybody on this machine can read arguments; use a profile.")
+    pipeline = load_pipeline_file(find_pipeline(file), changed, bootstrap, chosen_profile())
+    if _secret(name for options in (pipeline.source, *(sink.options for sink in pipeline.sinks)) for name in options) is not None:
+        from headrace.client.security.secret_files import require_private
+
+        require_private(pipeline.path, "the pipeline")
+    return pipeline
+
+
+def _secret(names: Iterable[str]) -> str | None:
+    """The first of these options that is a secret, not a file with one."""
+    from headrace.client.security.profiles import SECRETS, is_secret_property
+
+    return next(
+        (
+            name
+            for name in names
+            if not name.endswith("_file") and (is_secret_property(name) or name.rpartition(".")[2] in SECRETS)
+        ),
+        None,
+    )
 
 
 def _require_spark() -> None:
