@@ -310,3 +310,12 @@ def test_the_audit_trail_is_not_open_to_everybody_where_no_rule_is_about_it() ->
     assert not lenient.allows(ANN, READ, TOPIC, "__audit")
     assert lenient.allows(ANN, READ, GROUP, "__audit")
     assert authorizer(super_users=[user("ann")]).allows(ANN, READ, TOPIC, "__audit")
+
+
+def test_a_rule_that_does_not_allow_the_audit_trail_does_so_from_no_address() -> None:
+    somewhere = Subject(user("ann"), [], "")
+    everything, own = allow("ann", READ, "*", "10.0.0.0/8"), allow("ann", READ, "__audit", "10.0.0.0/8")
+
+    assert authorizer(everything).depending_on_address(somewhere, READ, TOPIC, "__audit") == []
+    assert authorizer(everything, own).depending_on_address(somewhere, READ, TOPIC, "__audit") == [own]
+    assert authorizer(everything).depending_on_address(somewhere, READ, TOPIC, "orders") == [everything]

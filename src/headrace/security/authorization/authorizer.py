@@ -100,6 +100,7 @@ class Authorizer:
             for principal in principals_of(subject)
             for entry in entries.get(principal, ())
             if entry.network is not None and operation in entry.operations
+            if entry.denies or not _needs_own_right(resource_type, name) or entry.rule.resource_name == name
         ]
         # Where nothing allows it for all, what denies it to some matters as soon as something allows it to them.
         matters = decision.allowed or any(not entry.denies for entry in found)
@@ -128,7 +129,7 @@ class Authorizer:
             return SUPER_USER
         about = self._index.about(resource_type, name)
         address = read_address(subject.address)
-        needs_own_right = name == AUDIT and resource_type is ResourceType.TOPIC
+        needs_own_right = _needs_own_right(resource_type, name)
         allowing: Entry | None = None
         for entries in about:
             for principal in principals:
@@ -158,6 +159,10 @@ class Authorizer:
         if self.allow_everyone and not self._index.has_rules_about_all(resource_type):
             return NO_RULES
         return NOTHING_ALLOWS
+
+
+def _needs_own_right(resource_type: ResourceType, name: str) -> bool:
+    return name == AUDIT and resource_type is ResourceType.TOPIC
 
 
 def principals_of(subject: Subject) -> tuple[Principal, ...]:
