@@ -48,18 +48,18 @@ class Avro(SchemaFormat[T], Generic[T]):
         self._parsed: Any = None if self._text is None else self._read_schema(self._text)
         self._schemas: dict[int, tuple[Any, Any]] = {}  # by id: the writer's, and ours where it differs
 
-    def own_schema(self, subject: str) -> RegisteredSchema:
+    def _own_schema(self, subject: str) -> RegisteredSchema:
         if self._text is None:
             raise InvalidArgument("Avro() without a schema can only read; give it one to write with")
         return RegisteredSchema("AVRO", self._text)
 
-    def write(self, header: bytes, value: Any) -> bytes:
+    def _write(self, header: bytes, value: Any) -> bytes:
         into = io.BytesIO(header)
         into.seek(len(header))
         self._fastavro.schemaless_writer(into, self._parsed, value if self._model is None else plain(value))
         return into.getvalue()
 
-    def read(self, id: int, data: bytes) -> T:
+    def _read(self, id: int, data: bytes) -> T:
         schemas = self._schemas.get(id)
         if schemas is None:
             writer = self._written_with(id)
@@ -72,7 +72,7 @@ class Avro(SchemaFormat[T], Generic[T]):
         return made
 
     def _written_with(self, id: int) -> Any:
-        found = self.writers_schema(id, "AVRO")
+        found = self._writers_schema(id, "AVRO")
         named: dict[str, Any] = {}
         for text in self.registry.referenced(found).values():
             self._fastavro.parse_schema(orjson.loads(text), named_schemas=named)

@@ -41,12 +41,12 @@ class JsonSchema(SchemaFormat[T], Generic[T]):
         self._text = _text_of(schema, self._adapter)
         self._validator = None if self._text is None or self._adapter is not None else _validator_of(self._text)
 
-    def own_schema(self, subject: str) -> RegisteredSchema:
+    def _own_schema(self, subject: str) -> RegisteredSchema:
         if self._text is None:
             raise InvalidArgument("JsonSchema() without a schema can only read; give it one to write with")
         return RegisteredSchema("JSON", self._text)
 
-    def write(self, header: bytes, value: Any) -> bytes:
+    def _write(self, header: bytes, value: Any) -> bytes:
         if self._adapter is not None:
             # Checked also when it is an instance already: its fields may have been changed since.
             self._adapter.validate_python(self._adapter.dump_python(value), strict=False)
@@ -54,8 +54,8 @@ class JsonSchema(SchemaFormat[T], Generic[T]):
         self._check(value)
         return header + orjson.dumps(value)
 
-    def read(self, id: int, data: bytes) -> T:
-        self.writers_schema(id, "JSON")
+    def _read(self, id: int, data: bytes) -> T:
+        self._writers_schema(id, "JSON")
         body = data[HEADER.size :]
         if self._adapter is not None:
             made: T = self._adapter.validate_json(body)

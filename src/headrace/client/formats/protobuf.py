@@ -42,10 +42,10 @@ class Protobuf(SchemaFormat[T], Generic[T]):
         self._message: Any = message
         self._prefix = _message_index(message)
 
-    def prefix(self) -> bytes:
+    def _after_id(self) -> bytes:
         return self._prefix
 
-    def own_schema(self, subject: str) -> RegisteredSchema:
+    def _own_schema(self, subject: str) -> RegisteredSchema:
         return self._schema_of(self._message.DESCRIPTOR.file)
 
     def _schema_of(self, file: Any) -> RegisteredSchema:
@@ -57,13 +57,13 @@ class Protobuf(SchemaFormat[T], Generic[T]):
                 references.append(Reference(each.name, each.name, self.registry.version_of(each.name, schema)))
         return RegisteredSchema("PROTOBUF", base64.b64encode(file.serialized_pb).decode(), tuple(references))
 
-    def write(self, header: bytes, value: Any) -> bytes:
+    def _write(self, header: bytes, value: Any) -> bytes:
         if not isinstance(value, self._message):
             raise TypeError(f"a {type(value).__name__} is not a {self._message.__name__}")
         return header + bytes(value.SerializeToString())
 
-    def read(self, id: int, data: bytes) -> T:
-        self.writers_schema(id, "PROTOBUF")
+    def _read(self, id: int, data: bytes) -> T:
+        self._writers_schema(id, "PROTOBUF")
         message: T = self._message.FromString(data[_after_index(data, HEADER.size) :])
         return message
 

@@ -34,30 +34,31 @@ class SchemaFormat(Generic[T]):
         subject = self._subject or f"{topic}-{part}"
         header = self._headers.get(subject)
         if header is None:
-            id = self.registry.id_of(subject, self.own_schema(subject), register=self._register)
-            header = self._headers[subject] = HEADER.pack(MAGIC, id) + self.prefix()
-        return lambda value: self.write(header, value)
+            id = self.registry.id_of(subject, self._own_schema(subject), register=self._register)
+            header = self._headers[subject] = HEADER.pack(MAGIC, id) + self._after_id()
+        return lambda value: self._write(header, value)
 
     def decode(self, data: bytes) -> T:
+        """Read a key or a value that was written by any schema of its kind in the registry.  Raises ValueError."""
         if len(data) < HEADER.size or data[0] != MAGIC:
             raise ValueError(f"it does not begin with a byte 0 and a schema id; it was not written as {self.name}")
         id = HEADER.unpack_from(data)[1]
-        return self.read(id, data)
+        return self._read(id, data)
 
-    def prefix(self) -> bytes:
+    def _after_id(self) -> bytes:
         """What follows the id in every value."""
         return b""
 
-    def own_schema(self, subject: str) -> RegisteredSchema:
+    def _own_schema(self, subject: str) -> RegisteredSchema:
         raise NotImplementedError
 
-    def write(self, header: bytes, value: Any) -> bytes:
+    def _write(self, header: bytes, value: Any) -> bytes:
         raise NotImplementedError
 
-    def read(self, id: int, data: bytes) -> T:
+    def _read(self, id: int, data: bytes) -> T:
         raise NotImplementedError
 
-    def writers_schema(self, id: int, type: str) -> RegisteredSchema:
+    def _writers_schema(self, id: int, type: str) -> RegisteredSchema:
         found = self.registry.by_id(id)
         if found.type != type:
             raise ValueError(f"schema {id} is {found.type}, and this format is {type}")
