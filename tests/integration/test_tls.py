@@ -193,6 +193,23 @@ def test_new_certificates_are_taken_up_while_connections_go_on_and_broken_ones_a
             assert kept.call(APIS, 3).error_code == 0
 
 
+def test_a_new_key_that_everybody_may_read_is_taken_up_once_they_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tls, "LOOK_SECONDS", 0.02)
+    authority = Authority(tmp_path)
+    given, context = settings_of(authority), authority.context()
+    keystore, new = Path(given["ssl.keystore.location"]), authority.of_broker("new")
+    new.chmod(0o644)
+    with Broker(settings=given) as broker:
+        before = serial_of(broker.bootstraps["SSL"], context)
+        new.rename(keystore)
+        until(lambda: f"run: chmod 640 {keystore}" in caplog.text, "it is told what to do")
+        keystore.chmod(0o640)
+
+        until(lambda: serial_of(broker.bootstraps["SSL"], context) != before, "it is taken up")
+
+
 def test_a_certificate_about_to_expire_is_warned_about(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

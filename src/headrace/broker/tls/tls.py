@@ -183,4 +183,5 @@ def _stamp_of(name: str) -> tuple[str, int, int, int]:
         found = os.stat(name)
     except OSError:
         return (name, 0, 0, 0)
-    return name, found.st_mtime_ns, found.st_size, found.st_ino
+    # Of ctime, as who may read it matters, too.
+    return name, max(found.st_mtime_ns, found.st_ctime_ns), found.st_size, found.st_ino
