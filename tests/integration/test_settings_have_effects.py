@@ -66,6 +66,13 @@ def test_files_for_etcd_that_cannot_be_used_are_named() -> None:
         etcd_address(BrokerConfig({"headrace.metadata": "etcds://h:1", "headrace.metadata.ca": "/nowhere.pem"}))
 
 
+def test_a_password_for_etcd_is_not_taken_from_its_address_and_not_told() -> None:
+    with pytest.raises(SettingError, match=r"give them as headrace.metadata.user and headrace.metadata.password") as refused:
+        etcd_address(BrokerConfig({"headrace.metadata": "etcd://h:1,root:hidden@i:1"}))
+
+    assert "hidden" not in str(refused.value)
+
+
 def test_topics_stay_where_delete_topic_enable_is_false() -> None:
     with Broker(settings={"delete.topic.enable": False}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "t", 1)

@@ -63,6 +63,11 @@ def etcd_address(config: BrokerConfig) -> "EtcdAddress":
     from headrace.metadata.etcd_http import EtcdAddress
 
     scheme, separator, hosts = str(config["headrace.metadata"]).partition("://")
+    if "@" in hosts:
+        # Addresses are told in the log and by DescribeConfigs.
+        raise SettingError(
+            "headrace.metadata has a user or a password in it; give them as headrace.metadata.user and headrace.metadata.password"
+        )
     if scheme not in ("etcd", "etcds") or not separator or not hosts:
         raise SettingError(
             f"headrace.metadata is {config['headrace.metadata']!r}; write `embedded` or etcd://HOST:PORT,HOST:PORT"
