@@ -44,6 +44,8 @@ class GatewayThread:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.client.close()
         self.call(self.gateway.stop())
+        for _ in range(3):  # turns in which transports close
+            self.call(asyncio.sleep(0))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -61,8 +61,10 @@ class Cluster:
         self._leaders: dict[str, tuple[dict[int, int], float]] = {}
         self._coordinators: dict[str, Endpoint] = {}
         self.tails = Tails(self, tasks)
+        self._is_closed = False
 
     def close(self) -> None:
+        self._is_closed = True
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -90,6 +92,9 @@ class Cluster:
                 if known is not None:
                     known.close("it was replaced by a younger one")
                 known = self._connections[key] = await connect(endpoint, self._properties)
+                if self._is_closed:
+                    known.close()
+                    raise BrokerTimeout("the gateway no longer asks for this caller")
         return known
 
     async def call(self, request: Any, *, broker: int | None = None) -> Any:
