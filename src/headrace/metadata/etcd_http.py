@@ -8,7 +8,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -35,7 +35,7 @@ class EtcdAddress:
 
     endpoints: tuple[str, ...]
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     ssl_context: ssl.SSLContext | None = None
 
 

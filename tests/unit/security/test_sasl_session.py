@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from headrace.model.access.principals import Principal, user
 from headrace.model.errors import ErrorCode
 from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError
-from headrace.security.authentication.failures import ADDRESSES_MAX, DELAY_S_MAX, FREE, WAIT_S_MAX, FailedSignIns
+from headrace.security.authentication.failures import (
+    ADDRESSES_MAX,
+    CROWD_WAIT_S_MAX,
+    DELAY_S_MAX,
+    FREE,
+    SPACING_S,
+    WAIT_S_MAX,
+    FailedSignIns,
+)
 from headrace.security.authentication.session import SaslSession, State
 
 
@@ -236,11 +244,12 @@ def test_whoever_comes_from_where_many_failed_waits_a_short_time_however_many_co
     for _ in range(20):
         failed.on_failure("10.0.0.1", 0)
 
-    waits = [failed.wait("10.0.0.1", 1) for _ in range(50)]
+    waits = [failed.wait("10.0.0.1", 1) for _ in range(1000)]
 
-    assert waits[0] == 0
-    assert waits[1:] == [WAIT_S_MAX] * 49
-    assert failed.wait("10.0.0.1", 1 + WAIT_S_MAX) == 0, "it is over as soon as they stop"
+    assert waits[:2] == [0, WAIT_S_MAX]
+    assert waits[2:5] == pytest.approx([WAIT_S_MAX + SPACING_S, WAIT_S_MAX + 2 * SPACING_S, WAIT_S_MAX + 3 * SPACING_S])
+    assert max(waits) == CROWD_WAIT_S_MAX
+    assert failed.wait("10.0.0.1", 1 + CROWD_WAIT_S_MAX) == 0, "it is over as soon as they stop"
     assert failed.wait("10.0.0.2", 1) == 0
     assert failed.wait("10.0.0.1", 100) == 0
 

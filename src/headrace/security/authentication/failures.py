@@ -1,7 +1,7 @@
 """Failed sign-ins by address: each costs its client time, and the more of them the more.
 
-The reply to a failure waits.  Where an address has failed often, whoever signs in from it waits beforehand, too, so that many
-connections at once are of little use; that is a short time at most, as honest people may share the address.  A success forgives
+The reply to a failure waits.  Where an address has failed often, whoever signs in from it waits beforehand, too, and many at once
+are looked at one after the other; that is a short time at most, as honest people may share the address.  A success forgives
 nothing: whoever has an account could guess at others' for free.  Addresses are forgotten after a while without failures, and no
 more than so many are remembered: the one that failed longest ago is forgotten first.
 """
@@ -15,6 +15,9 @@ DELAY_S: Final = 0.1  # as Kafka's connection.failed.authentication.delay.ms
 DELAY_S_MAX: Final = 5.0
 FREE: Final = 5  # so many within the window wait the shortest time: people mistype, and pools reconnect
 WAIT_S_MAX: Final = 2.0  # before somebody is looked at
+# Of many who come at once, each waits so much longer than the one before, up to a limit of its own.
+SPACING_S: Final = 0.01
+CROWD_WAIT_S_MAX: Final = 5.0
 WINDOW_S: Final = 60.0
 ADDRESSES_MAX: Final = 10_000
 
@@ -41,7 +44,8 @@ class FailedSignIns:
             return 0.0
         known = self._addresses[block_of(address)]
         turn = max(now, known.next_turn)
-        known.next_turn = min(turn + self._delay(count), now + WAIT_S_MAX)
+        room = now + WAIT_S_MAX - turn
+        known.next_turn = min(turn + max(SPACING_S, min(self._delay(count), room)), now + CROWD_WAIT_S_MAX)
         return turn - now
 
     def on_failure(self, address: str, now: float) -> float:
