@@ -283,6 +283,21 @@ def test_a_handshake_has_a_time_limit(authority: Authority, monkeypatch: pytest.
         assert silent.is_closed_by_broker()
 
 
+def test_who_waits_for_others_of_its_address_has_a_time_limit_too(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "AT_ONCE_PER_ADDRESS", 1)
+    with Broker(settings=settings_of(authority)) as broker:
+        first = idle_at(broker.bootstraps["SSL"], "127.0.0.2")
+        until(lambda: broker.run(lambda real: real.tls.handshakes.under_way if real.tls else 0) == 1, "it has begun")
+        monkeypatch.setattr(listening, "HANDSHAKE_SECONDS_MAX", 0.1)
+        second = idle_at(broker.bootstraps["SSL"], "127.0.0.2")
+        second.settimeout(8)
+
+        assert second.recv(1) == b"", "it is let go although the one before it is still there"
+        assert broker.run(lambda real: real.tls.handshakes.under_way if real.tls else 0) == 1
+        first.close()
+        second.close()
+
+
 def of_tls() -> Counter[str]:
     """What connections by TLS are made of, of ours and of uvloop's."""
     gc.collect()

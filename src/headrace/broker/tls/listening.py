@@ -1,9 +1,9 @@
 """Sockets on which TLS is spoken from the first byte.
 
 Newcomers are accepted a few in each turn of the loop, so that a flood of handshakes takes turns with those who are in.  An
-address begins only so many at a time, and its others wait for them; it has no more than half of all places, and what it sends
-beyond that is turned away.  When all places are taken, newcomers wait in the kernel.  Each handshake uses the certificates of
-its moment.
+address begins only so many at a time, and its others wait for them; it has no more than half of the places that others leave,
+and what it sends beyond that is turned away.  When all places are taken, newcomers wait in the kernel.  Each handshake uses the
+certificates of its moment.
 """
 
 import asyncio
@@ -52,7 +52,8 @@ class Handshakes:
         known = self._by_address.get(block)
         if known is None:
             known = self._by_address[block] = _Address()
-        if known.places >= max(1, self._most // 2):
+        # Half of what is left, so that a few addresses together do not have all.
+        if known.places >= max(1, (self._most - self.under_way + known.places) // 2):
             self.turned_away += 1
             return None
         known.places += 1
@@ -168,7 +169,14 @@ class TlsListening:
         task.add_done_callback(lambda task: self._on_done(task, newcomer, address))
 
     async def _shake_hands(self, newcomer: socket.socket, at_once: asyncio.Semaphore) -> None:
-        async with at_once:
+        # Who waits for others of its address has a place, too.
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
+                await at_once.acquire()
+        except TimeoutError:
+            newcomer.close()
+            raise
+        try:
             await self._loop.connect_accepted_socket(
                 self._make_connection,
                 newcomer,
@@ -176,6 +184,8 @@ class TlsListening:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS_MAX,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
             )
+        finally:
+            at_once.release()
 
     def _on_done(self, task: "asyncio.Task[None]", newcomer: socket.socket, address: str) -> None:
         if task.cancelled():
