@@ -90,17 +90,18 @@ class Engine:
     async def _keep_delivering(self, subscription: Subscription) -> None:
         pause = PAUSE_S
         while True:
+            age = asyncio.timeout(self._age_s)
             try:
-                async with asyncio.timeout(self._age_s):
+                async with age:
                     await self._deliver(subscription)
                 pause = PAUSE_S
-            except TimeoutError:
-                pause = PAUSE_S  # its principal signs in again
-                continue
             except Ended:
                 await self._set_status(subscription, "gone")
                 return
             except Exception as error:
+                if age.expired():  # its principal signs in again
+                    pause = PAUSE_S
+                    continue
                 logger.warning("subscription %s rests for %.0f s: %s", subscription.id, pause, error)
                 if subscription.id in self.delivering:
                     self.delivering[subscription.id].failure = str(error)
