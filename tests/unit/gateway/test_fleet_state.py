@@ -53,6 +53,11 @@ def test_a_claim_names_the_owner() -> None:
 def test_what_others_write_into_the_topic_is_passed_over() -> None:
     state = applied([(b"nonsense", b"{}"), (b"thing/s/x/a", b"{}"), (b"\xff", b"{}"), entry("thing", "s", 1, "a", b"no json")])
 
+    state.apply(*entry("thing", "s", 1, "a", b"[1]"))
+    state.apply(*entry("claim", "s", 1, "a", b'"one"'))
+    state.apply(*entry("gateway", "g", 0, "-", b"7"))
+    state.apply(*entry("gateway", "g", 0, "-", b"{}"))
+
     assert state == State()
     assert read_key(None) is None
 

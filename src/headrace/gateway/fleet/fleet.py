@@ -37,12 +37,14 @@ AGAIN_S_MAX: Final = 10.0
 class Fleet:
     """`id` is of this process: a gateway that starts again is another one."""
 
-    def __init__(self, name: str, caller: Caller, tasks: Tasks, url: Callable[[], str]) -> None:
+    def __init__(self, name: str, caller: Caller, tasks: Tasks, url: Callable[[], str], key_id: str | None = None) -> None:
+        """`key_id` tells the key with which this gateway seals from others, where it has one."""
         self.id = f"{name}-{secrets.token_hex(4)}"
         self.changed = asyncio.Event()
         self._caller = caller
         self._tasks = tasks
         self._url = url
+        self._key_id = key_id
         self.journal = Journal(caller, self.changed.set)
         self._beaten_until = 0.0
         self._heard: dict[str, tuple[Any, float]] = {}  # what a gateway said last, and when we heard it
@@ -110,7 +112,7 @@ class Fleet:
                 began = time.monotonic()
                 count += 1
                 async with asyncio.timeout(LEASE_S):
-                    await self.journal.beat(self.id, {"url": self._url(), "beat": count})
+                    await self.journal.beat(self.id, {"url": self._url(), "beat": count, "key": self._key_id})
                 self._beaten_until = began + LEASE_S
                 self.changed.set()
                 if count % TIDY_EVERY == 0:
@@ -132,17 +134,34 @@ class Fleet:
         self._heard = {name: heard for name, heard in self._heard.items() if name in self.journal.state.gateways}
         return found
 
-    async def claim(self, name: str) -> bool:
+    def holds(self, name: str) -> bool:
+        """Whether this is ours, and still is.  Asked right before each act."""
+        return self.holds_lease and self.journal.state.owner_of(name) == self.id
+
+    async def claim(self, name: str, *, is_sealed: bool = False) -> bool:
         """Make something ours that nobody living has; whether it is now.  Of several that want it, the one whose number for it is
-        lowest goes first, and the log decides."""
+        lowest goes first, and the log decides.  Who has not our key does not want what is sealed with it."""
         living = self.living()
         owner = self.journal.state.owner_of(name)
         if owner == self.id:
             return True
-        if owner in living or min(living, key=lambda each: _number(each, name)) != self.id:
+        able = [each for each in living if not is_sealed or each == self.id or self._has_our_key(each)]
+        if owner in living or min(able, key=lambda each: _number(each, name)) != self.id:
             return False
+        return await self._set_owner(name, self.id)
+
+    async def let_go(self, name: str) -> None:
+        """Leave something to others."""
+        if self.holds(name):
+            await self._set_owner(name, None)
+
+    def _has_our_key(self, gateway: str) -> bool:
+        said = self.journal.state.gateways.get(gateway, {})
+        return self._key_id is not None and said.get("key") == self._key_id
+
+    async def _set_owner(self, name: str, owner: str | None) -> bool:
         claim = self.journal.state.claims.get(name)
-        return await self.journal.change("claim", name, 0 if claim is None else claim.version, {"owner": self.id})
+        return await self.journal.change("claim", name, 0 if claim is None else claim.version, {"owner": owner})
 
 
 def _number(gateway: str, name: str) -> bytes:

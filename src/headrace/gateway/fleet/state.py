@@ -68,12 +68,16 @@ class State:
             document = orjson.loads(raw_value)
         except orjson.JSONDecodeError:
             return False
+        if not isinstance(document, dict):
+            return False
         if key.kind == "gateway":
+            if not isinstance(document.get("url"), str):
+                return False
             self.gateways[key.name] = document
             return True
         return self._apply_change(self.things if key.kind == "thing" else self.claims, key, document)
 
-    def _apply_change(self, kept: dict[str, Kept], key: Key, document: Any) -> bool:
+    def _apply_change(self, kept: dict[str, Kept], key: Key, document: dict[str, Any]) -> bool:
         now = kept.get(key.name)
         if now is not None and key.version <= now.version:
             if key != now.key:

@@ -12,7 +12,7 @@ from headrace.gateway.fleet.forwarding import taken_over
 from headrace.gateway.serving.tasks import Tasks
 from headrace.gateway.webhooks.delivery import Courier, Delivery, Ended
 from headrace.gateway.webhooks.patience import Breaker
-from headrace.gateway.webhooks.subscription import SECRET_OVERLAP_S, Subscription
+from headrace.gateway.webhooks.subscription import SECRET_OVERLAP_S, Subscription, readable
 
 if TYPE_CHECKING:
     from headrace.gateway.callers.callers import Callers
@@ -49,6 +49,7 @@ class Engine:
         self._tasks = Tasks()
         self.delivering: dict[str, Running] = {}
         self._breakers: dict[str, Breaker] = {}
+        self._read: dict[str, tuple[int, Subscription | None]] = {}  # by name and version; None is one that is passed over
 
     async def run(self) -> None:
         while True:
@@ -68,17 +69,40 @@ class Engine:
         if not self._fleet.is_ready or not self._fleet.holds_lease:
             await self._stop_all_but({})
             return
-        wanted = {
-            name: Subscription(name, version, document)
-            for name, version, document in self._fleet.journal.state.documents()
-            if document["status"] == "active"
-        }
-        mine = {name: found for name, found in wanted.items() if await self._fleet.claim(name)}
+        mine = {found.id: found for found in await self._wanted() if await self._claim(found)}
         await self._stop_all_but(mine)
         for name, found in mine.items():
             if name not in self.delivering:
                 task = self._tasks.spawn(self._keep_delivering(found), f"deliver subscription {name}")
                 self.delivering[name] = Running(found.version, task)
+
+    async def _claim(self, found: Subscription) -> bool:
+        is_sealed = any("sealed" in found.document[part] for part in ("credentials", "secrets"))
+        return await self._fleet.claim(found.id, is_sealed=is_sealed)
+
+    async def _wanted(self) -> list[Subscription]:
+        """The active ones that can be delivered from here; one that cannot is left to others, and stops none beside it."""
+        kept = list(self._fleet.journal.state.documents())
+        before, self._read = self._read, {}
+        for name, version, document in kept:
+            known = before.get(name)
+            self._read[name] = known if known and known[0] == version else (version, self._usable(name, version, document))
+            if self._read[name][1] is None:
+                await self._fleet.let_go(name)
+        return [found for _, found in self._read.values() if found is not None and found.status == "active"]
+
+    def _usable(self, name: str, version: int, document: dict[str, Any]) -> Subscription | None:
+        found = readable(name, version, document)
+        if found is None:
+            logger.warning("subscription %s is passed over: what is kept of it cannot be read", name)
+            return None
+        try:
+            self._seal.open(document["credentials"])
+            self.good_secrets(found)
+        except Exception as error:
+            logger.warning("subscription %s is left to other gateways: %s", name, error)
+            return None
+        return found
 
     async def _stop_all_but(self, mine: dict[str, Subscription]) -> None:
         over = [name for name, each in self.delivering.items() if name not in mine or mine[name].version != each.version]
@@ -113,7 +137,12 @@ class Engine:
         async with self._callers.borrow(credentials) as caller:
             breaker = self._breakers.setdefault(subscription.wanted.callback_url, Breaker())
             courier = Courier(
-                subscription, self.good_secrets(subscription), caller, self._poster, breaker, lambda: self._fleet.holds_lease
+                subscription,
+                self.good_secrets(subscription),
+                caller,
+                self._poster,
+                breaker,
+                lambda: self._fleet.holds(subscription.id),
             )
             running = self.delivering.get(subscription.id)
             if running is not None:

@@ -21,7 +21,7 @@ from headrace.gateway.serving.problems import Problem, bad_request, not_found
 from headrace.gateway.webhooks.delivery import Delivery
 from headrace.gateway.webhooks.engine import rotated
 from headrace.gateway.webhooks.signing import new_secret
-from headrace.gateway.webhooks.subscription import NewSubscription, Subscription, SubscriptionShown, new_document
+from headrace.gateway.webhooks.subscription import NewSubscription, Subscription, SubscriptionShown, new_document, readable
 
 operations = Operations("webhooks")
 
@@ -69,7 +69,7 @@ class Deliveries:
 def _found(call: Call, state: Any, name: str) -> Subscription:
     """One of the caller's own; of others' nobody is told that they are there."""
     kept = state.things.get(name)
-    if kept is None or not kept.document or kept.document["principal"] != call.caller.name:
+    if kept is None or not kept.document or kept.document.get("principal") != call.caller.name:
         raise not_found("subscription_not_found", "There is no such subscription.", "GET /subscriptions lists yours.")
     return Subscription(name, kept.version, kept.document)
 
@@ -78,9 +78,9 @@ def _found(call: Call, state: Any, name: str) -> Subscription:
 async def list_subscriptions(call: Call) -> SubscriptionPage:
     state = await call.gateway.fleet.synced()
     mine = [
-        Subscription(name, version, document)
+        found
         for name, version, document in state.documents()
-        if document["principal"] == call.caller.name
+        if document.get("principal") == call.caller.name and (found := readable(name, version, document)) is not None
     ]
     shown, following = page(mine, call.query, lambda each: each.id)
     return SubscriptionPage([each.shown(state.owner_of(each.id)) for each in shown], following)

@@ -24,8 +24,11 @@ class Seal:
     def __init__(self, key_file: Path | None) -> None:
         """Raises InvalidArgument when the file cannot be used."""
         self._cipher: Any = None
+        self.key_id: str | None = None  # tells keys apart, and is nothing that can be opened with
         if key_file is not None:
-            self._cipher = _cipher(_key(key_file))
+            key = _key(key_file)
+            self._cipher = _cipher(key)
+            self.key_id = hashlib.blake2b(key, digest_size=8, person=b"headrace key id").hexdigest()
 
     @property
     def has_key(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from headrace.gateway.api.shapes import described, read
+from headrace.gateway.serving.problems import Problem
 from headrace.gateway.webhooks.filters import Filter
 
 ATTEMPTS: Final = 10
@@ -110,6 +111,16 @@ class Subscription:
             owner,
             secret,
         )
+
+
+def readable(name: str, version: int, document: dict[str, Any]) -> Subscription | None:
+    """What is kept, where it can be read: a newer gateway, or somebody else, may have written it."""
+    try:
+        found = Subscription(name, version, document)
+        _ = found.principal, found.begins, found.replay, found.shown(None)
+        return found
+    except (Problem, LookupError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def new_document(
