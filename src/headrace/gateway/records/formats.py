@@ -15,6 +15,7 @@ from headrace.gateway.serving.problems import bad_request
 Format = Literal["json", "text", "binary"]
 FORMATS: Final = ("json", "text", "binary")
 SHOWN_FORMATS: Final = ("auto", *FORMATS)
+SURELY_SHALLOW: Final = 200  # brackets
 
 SHOW_KEYS: Final = Parameter("keys", "How keys are shown; auto tells for each.", "choice", default="auto", choices=SHOWN_FORMATS)
 SHOW_VALUES: Final = Parameter(
@@ -29,7 +30,12 @@ def encoded(value: Any, form: str | None, what: str) -> bytes | None:
         return None
     match form:
         case "json":
-            return orjson.dumps(value)
+            try:
+                return orjson.dumps(value)
+            except TypeError:
+                raise bad_request(
+                    f"{what} is nested too deeply, or has a number or a text that JSON cannot carry here."
+                ) from None
         case "text" if isinstance(value, str):
             return value.encode()
         case "binary" if isinstance(value, str):
@@ -46,7 +52,9 @@ def shown(data: bytes | None, form: str) -> tuple[Any, str | None]:
         return None, None
     if form in ("json", "auto"):
         try:
-            return orjson.loads(data), "json"
+            value = orjson.loads(data)
+            if _can_be_written(value, data):
+                return value, "json"
         except orjson.JSONDecodeError:
             pass
     if form in ("text", "auto"):
@@ -55,6 +63,17 @@ def shown(data: bytes | None, form: str) -> tuple[Any, str | None]:
         except UnicodeDecodeError:
             pass
     return base64.b64encode(data).decode(), "binary"
+
+
+def _can_be_written(value: Any, data: bytes) -> bool:
+    """orjson reads what is nested more deeply than it writes; one such record must not stop those behind it."""
+    if data.count(b"[") + data.count(b"{") < SURELY_SHALLOW:
+        return True
+    try:
+        orjson.dumps([[[[[[[[value]]]]]]]])  # as deep as any answer has it
+    except TypeError:
+        return False
+    return True
 
 
 def document(given: Shown, keys: str, values: str) -> dict[str, Any]:
