@@ -289,6 +289,16 @@ def test_nobody_but_brokers_writes_to_what_waits(broker: Broker, topic: str) -> 
     assert as_broker.error_code == ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("settings", [{}, {"compression_type": "gzip"}])
+def test_nobody_but_brokers_writes_as_a_producer_that_is_never_forgotten(
+    broker: Broker, topic: str, settings: dict[str, str]
+) -> None:
+    ordinary = make_topic(broker, f"{topic}-ordinary", **settings, headrace_delay_enable="false")
+
+    assert raw(broker, ordinary, delayed_batch(0, b"x", producer_id=2**62)).error_code == ErrorCode.INVALID_RECORD
+    assert raw(broker, ordinary, delayed_batch(0, b"x", producer_id=2**62 - 1)).error_code == ErrorCode.NONE
+
+
 def test_what_waits_for_a_topic_that_is_deleted_is_forgotten(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = waiting(broker)
     monkeypatch.setattr(delivering, "UNKNOWN_SECONDS_MAX", 0.1)

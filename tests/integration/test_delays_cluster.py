@@ -12,6 +12,11 @@ from headrace.model.names import DELAYED
 from headrace.records.batch import build_batch, iterate_batches
 from headrace.records.record import Record, read_records
 from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headrace.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.waiting import until_async
@@ -166,3 +171,23 @@ def test_a_clock_that_is_set_ahead_delivers_nothing_before_it_is_confirmed(monke
     play(lambda: story("600000"))
     monkeypatch.undo()
     play(lambda: story("0"))
+
+
+@pytest.mark.parametrize("codec", ["producer", "gzip"])
+def test_what_waited_is_delivered_also_where_clients_could_not_write_it_any_more(codec: str) -> None:
+    """Delays are switched off meanwhile, and a batch of what is due is larger than clients' may be."""
+    settings = {"headrace.delay.enable": "false", "max.message.bytes": "150", "compression.type": codec}
+
+    async def story() -> None:
+        async with MemoryCluster(3, SETTINGS) as cluster:
+            await make_topic(cluster)
+            for index in range(PARTITIONS):
+                await send(cluster, index, b"a" * 100, b"b" * 100, sequence=0, delay_ms=2500)
+            configs = tuple(AlterableConfig(name=name, config_operation=0, value=value) for name, value in settings.items())
+            topic = AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)
+            await cluster.call(1, IncrementalAlterConfigsRequest(resources=(topic,), validate_only=False), 1)
+            assert all(delivered(cluster, index) == [] for index in range(PARTITIONS))
+
+            await cluster.until(lambda: all(delivered(cluster, n) == [b"a" * 100, b"b" * 100] for n in range(PARTITIONS)))
+
+    play(story)

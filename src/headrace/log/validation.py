@@ -11,6 +11,7 @@ from crc32c import crc32c
 from headrace.log.cleaning.rules import rebuild_steps, unpack
 from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, Steps
 from headrace.log.origin import Origin
+from headrace.log.producers.producer_state import LASTING_PRODUCER_ID_FROM
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
 from headrace.records.compression import CODEC_IDS
@@ -43,10 +44,19 @@ class RecordsRefused(RequestError):
         self.record_errors = record_errors
 
 
+class OfBrokers(RequestError):
+    """Only brokers write under such a producer's number: logs never forget it."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, f"Producer ids from {LASTING_PRODUCER_ID_FROM} on are the brokers'.")
+
+
 def check_batch(batch: memoryview, header: BatchHeader, config: LogConfig, origin: Origin, now_ms: int) -> None:
     """Raise what the sender must hear unless this batch may be stored as it is."""
     if header.magic != MAGIC:
         raise BatchError(f"batches of format {header.magic} are not supported, only {MAGIC}", ErrorCode.INVALID_RECORD)
+    if header.producer_id >= LASTING_PRODUCER_ID_FROM and origin is Origin.CLIENT:
+        raise OfBrokers
     if len(batch) > config.max_message_bytes and origin is Origin.CLIENT:
         raise RequestError(
             ErrorCode.MESSAGE_TOO_LARGE, f"the batch of {len(batch)} bytes is over max.message.bytes={config.max_message_bytes}"

@@ -35,7 +35,7 @@ from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.log.interface import Appended, Origin, VerificationGuard
 from headrace.log.producers.producer_state import LASTING_PRODUCER_ID_FROM
-from headrace.log.validation import RecordsRefused, deep_steps
+from headrace.log.validation import OfBrokers, RecordsRefused, deep_steps
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import AUDIT, DELAYED, INTERNAL_TOPICS, SCHEDULES
@@ -205,9 +205,19 @@ class _Produce:
                 appending = self._append_later(partition, records, result)
                 self._appends.append(self._parts.tasks.run(appending, self._reply))
             else:
-                self._appended(partition, partition.append(records), result)
+                self._append(partition, records, result)
         except RequestError as error:
             self._refuse(result, error)
+
+    def _append(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
+        try:
+            appended = partition.append(records)
+        except OfBrokers:
+            # What a schedule sends to a topic without delays, or what waited when they were switched off.
+            if not self._parts.throttling.is_broker(self._context):
+                raise
+            appended = partition.append(records, Origin.DELAYED)
+        self._appended(partition, appended, result)
 
     def _find(self, topic: str, topic_id: UUID, index: int) -> Partition:
         if self._acks not in (-1, 0, 1):
@@ -235,7 +245,7 @@ class _Produce:
             if partition.identity.topic == SCHEDULES:
                 await self._parts.schedules.take(records, self._context)
                 result.error_code = ErrorCode.NONE
-            elif partition.log.config.delay_enable and self._is_of_broker(records):
+            elif self._is_of_broker(partition, records):
                 await self._append_of_broker(partition, records, result)
             elif verification.is_needed(partition, records, self._transactional_id):
                 async with verification.admitted(partition, records, self._transactional_id, self._context.api_version) as guard:
@@ -255,14 +265,15 @@ class _Produce:
             self._reply.let_go(len(records))
         self._settle()
 
-    def _is_of_broker(self, records: Buffer) -> bool:
+    def _is_of_broker(self, partition: Partition, records: Buffer) -> bool:
         """Whether a batch is about delays and comes from a broker.  Nobody else may write under such a producer's number."""
-        is_broker = self._parts.throttling.is_broker(self._context)
-        if len(records) < HEADER_BYTES or (producer_of(records)[0] < LASTING_PRODUCER_ID_FROM and not is_broker):
+        is_lasting = len(records) >= HEADER_BYTES and producer_of(records)[0] >= LASTING_PRODUCER_ID_FROM
+        if not is_lasting and not partition.log.config.delay_enable:
             return False
-        if not is_broker:
-            raise RequestError(ErrorCode.INVALID_RECORD, f"Producer ids from {LASTING_PRODUCER_ID_FROM} on are the brokers'.")
-        return True
+        is_broker = self._parts.throttling.is_broker(self._context)
+        if is_lasting and not is_broker:
+            raise OfBrokers
+        return is_broker and len(records) >= HEADER_BYTES
 
     async def _append_of_broker(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         if partition.identity.topic == DELAYED:
