@@ -10,8 +10,12 @@ from confluent_kafka import KafkaError, Message, Producer
 from headrace import Admin, Consumer
 from headrace.cli.main import run
 from headrace.client.admin.schedules import Schedules
+from headrace.model.errors import ErrorCode
 from headrace.model.names import SCHEDULES
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
 from headrace.testing import Broker
+from tests.support.raw import RawClient, produce
 from tests.support.waiting import stays, until
 
 HOURLY = {"cron": "0 * * * *", "topic": "jobs", "value": "tick", "key": "k", "missed": "all", "headers": {"kind": "clock"}}
@@ -85,6 +89,7 @@ WRONG = [
     (b"s", json.dumps({**HOURLY, "topic": SCHEDULES}).encode()),
     (b"s", json.dumps({**HOURLY, "missed": "never"}).encode()),
     (b"s", json.dumps({**HOURLY, "surprise": 1}).encode()),
+    (b"s", json.dumps({**HOURLY, "headers": {"\ud800": "x"}}).encode()),
     (b"a b", json.dumps(HOURLY).encode()),
     (b"s", b"nonsense"),
     (b"s", b'{"run": "x"}'),
@@ -104,3 +109,14 @@ def test_any_client_makes_schedules_and_what_is_none_is_refused(broker: Broker) 
 
     assert outcomes == [None, *[KafkaError.INVALID_RECORD] * len(WRONG)]
     assert list(Schedules(broker.bootstrap).all()) == ["good"]
+
+
+def test_a_schedule_cannot_be_changed_in_a_transaction(broker: Broker) -> None:
+    Schedules(broker.bootstrap).put("hourly", HOURLY)
+    removal = Record(0, 1, b"hourly", None, ())
+    batch = build_batch([removal], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    with RawClient(broker.bootstrap) as client:
+        result = client.call(produce(SCHEDULES, batch), 9).responses[0].partition_responses[0]
+
+    assert (result.error_code, "transaction" in result.error_message) == (ErrorCode.INVALID_RECORD, True)
+    assert list(Schedules(broker.bootstrap).all()) == ["hourly"]

@@ -45,4 +45,8 @@ def read_schedule(value: bytes) -> dict[str, Any]:
     headers = given.get("headers") or {}
     if not isinstance(headers, dict) or not all(isinstance(each, str) for each in headers.values()):
         raise ValueError("'headers' are not names with texts")
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a character, which no record can hold") from None
     return given
