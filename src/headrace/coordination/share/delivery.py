@@ -3,8 +3,11 @@
 What always holds of kept ranges: they are in order, none is empty, none overlaps another, and two that touch differ.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -60,29 +63,33 @@ def coalesced(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         yield held
 
 
-def laid_over(older: Iterable[StateBatch], newer: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
+def laid_over(older: Sequence[StateBatch], newer: Sequence[StateBatch], start: int) -> tuple[StateBatch, ...]:
     """What holds when newer word is taken into account, and all below `start` is forgotten.  Of the newer, the last counts.
 
     What is done stays done, whatever is said of it later: a leader that gave up on a write does not know when it arrives, and by
     then others may have accepted the records that it tells to be free."""
-    kept = list(older)
-    for news in newer:
-        told = [news]
-        if news.state not in DONE:
-            for done in [batch for batch in kept if batch.state in DONE]:
-                told = [part for each in told for part in _without([each], done)]
-        for each in told:
-            kept = [*_without(kept, each), each]
-    above = (batch if batch.first >= start else batch._replace(first=start) for batch in sorted(kept) if batch.end > start)
+    kept: list[StateBatch] = list(older)
+    if newer:
+        first, end = min(each.first for each in newer), max(each.end for each in newer)
+        begin = bisect_right(kept, first, key=lambda each: each.end)
+        stop = bisect_left(kept, end, key=lambda each: each.first)
+        kept[begin:stop] = _uppermost([*kept[begin:stop], *newer])
+    above = (batch if batch.first >= start else batch._replace(first=start) for batch in kept if batch.end > start)
     return tuple(coalesced(above))
 
 
-def _without(batches: Iterable[StateBatch], gone: StateBatch) -> Iterator[StateBatch]:
-    for batch in batches:
-        if batch.end <= gone.first or batch.first >= gone.end:
-            yield batch
-            continue
-        if batch.first < gone.first:
-            yield batch._replace(end=gone.first)
-        if batch.end > gone.end:
-            yield batch._replace(first=gone.end)
+def _uppermost(layers: Sequence[StateBatch]) -> Iterator[StateBatch]:
+    """What is seen of ranges that lie on each other, the last on top but those that are done above all others.
+
+    One pass over all edges: a member may say something else of each of thousands of records."""
+    ranked = [(batch.first, batch.state not in DONE, -position, batch) for position, batch in enumerate(layers)]
+    ranked.sort(reverse=True)
+    edges = sorted({edge for batch in layers for edge in (batch.first, batch.end)})
+    here: list[tuple[bool, int, StateBatch]] = []
+    for first, end in pairwise(edges):
+        while ranked and ranked[-1][0] <= first:
+            heappush(here, ranked.pop()[1:])
+        while here and here[0][2].end <= first:
+            heappop(here)
+        if here:
+            yield here[0][2]._replace(first=first, end=end)
