@@ -38,6 +38,7 @@ ENABLED = "errors.deadletterqueue.group.enable"
 KAFKA_PREFIX = "__dlq.errors."
 PREFIX = "headrace-dead-letter-"
 STATE_EPOCH = f"{PREFIX}state-epoch"
+TOPIC_ID = f"{PREFIX}topic-id"
 # How many letters before the end are looked through for those of a broker that died: nobody else writes as many meanwhile.
 LETTERS_BACK = 10_000
 READ_BYTES = 1 << 20
@@ -124,6 +125,7 @@ class DeadLetters:
             f"{KAFKA_PREFIX}delivery.count": str(attempts),
             f"{KAFKA_PREFIX}message": REASONS[cause],
             STATE_EPOCH: str(state_epoch),
+            TOPIC_ID: str(key.topic_id),
             f"{PREFIX}topic": origin.topic,
             f"{PREFIX}partition": str(origin.partition),
             f"{PREFIX}offset": str(record.offset),
@@ -230,7 +232,7 @@ def _records(origin: Partition, first: int, end: int) -> Iterator[Record]:
 def _letters(data: bytes, grave: Grave) -> Iterable[tuple[int, int]]:
     """The offsets of which letters tell, and after how many deliveries."""
     wanted = {
-        f"{KAFKA_PREFIX}topic": grave.origin.topic.encode(),
+        TOPIC_ID: str(grave.key.topic_id).encode(),  # one of the same name that was made anew has other records
         f"{KAFKA_PREFIX}partition": str(grave.origin.partition).encode(),
         f"{KAFKA_PREFIX}group": grave.key.group_id.encode(),
         STATE_EPOCH: str(grave.state_epoch).encode(),

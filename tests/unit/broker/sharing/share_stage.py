@@ -100,6 +100,7 @@ class Stage:
         client: Any = self.kept
         loop = asyncio.get_running_loop()
         sessions = ShareSessions(sessions_max)
+        self.dead_letters = DeadLetters(1, self.replicas, lambda: self.image, peers, ends, SystemClock(), SystemDisk())
         self.partitions = SharePartitions(
             self.replicas,
             changes,
@@ -112,7 +113,7 @@ class Stage:
             loop,
             SystemEntropy(),
             self.figures,
-            DeadLetters(1, self.replicas, lambda: self.image, peers, ends, SystemClock(), SystemDisk()),
+            self.dead_letters,
         )
         self.sharing = ShareFetching(
             sessions=sessions,

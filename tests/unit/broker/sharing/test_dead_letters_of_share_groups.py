@@ -1,11 +1,14 @@
 """Dead letters of share groups: one for each record that is given up, written before it counts as done."""
 
 from dataclasses import replace
+from uuid import UUID
 
-from headrace.broker.sharing.dead_letters import Burial
+from headrace.broker.sharing.dead_letters import Burial, Grave
+from headrace.coordination.share.entries import ShareKey
 from headrace.model.errors import ErrorCode
+from headrace.model.identity import TopicPartition
 from tests.support.share_requests import ACCEPT, REJECT, RELEASE
-from tests.unit.broker.handlers.replicas_in_memory import HERE
+from tests.unit.broker.handlers.replicas_in_memory import HERE, TOPIC_ID
 from tests.unit.broker.sharing.share_stage import LETTERS, Stage, play
 
 
@@ -114,5 +117,23 @@ def test_offsets_that_are_moved_by_hand_make_buried_records_new_again() -> None:
         lead_anew(stage, 4)
 
         assert await stage.member("bob").take(0) == [(0, 0, 1)]
+
+    play(story)
+
+
+def test_letters_say_nothing_of_the_records_of_a_topic_that_was_deleted_and_made_anew() -> None:
+    async def story() -> None:
+        stage = Stage()
+        burying(stage)
+        stage.produce(b"bad")
+        ann = stage.member("ann")
+        await ann.take(0)
+        assert await ann.say(0, 0, REJECT) == ErrorCode.NONE
+        assert stage.settings.burial is not None
+        graves = [Grave(ShareKey("workers", topic_id, 0), TopicPartition("t", 0), 0) for topic_id in (TOPIC_ID, UUID(int=1))]
+
+        found = [await stage.dead_letters.found(grave, stage.settings.burial, 0) for grave in graves]
+
+        assert [len(each) for each in found] == [1, 0]
 
     play(story)
