@@ -1,14 +1,25 @@
 """What members say of records, from the form it has on the wire; nonsense is refused before anybody hears of it."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from headrace.coordination.share.delivery import AcknowledgeType
 from headrace.coordination.share.partition import Acknowledgement
+from headrace.coordination.share.sessions import PartitionId
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.share_fetch import AcknowledgementBatch
 
 RENEWING_FROM = 2
 KINDS = {kind.value: kind for kind in AcknowledgeType}
+
+
+def batches_by_partition(topics: Iterable[Any]) -> dict[PartitionId, list[AcknowledgementBatch]]:
+    """What a request says of each partition that it names; of one that it names twice, both."""
+    said: dict[PartitionId, list[AcknowledgementBatch]] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            said.setdefault((topic.topic_id, partition.partition_index), []).extend(partition.acknowledgement_batches)
+    return said
 
 
 def words_of(batches: Iterable[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement]:

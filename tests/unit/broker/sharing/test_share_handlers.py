@@ -7,6 +7,7 @@ from headrace.broker.network.memory_account import MemoryAccount
 from headrace.controller.entries import BrokerRegistration, Endpoint
 from headrace.model.errors import ErrorCode
 from headrace.records.record import read_records
+from tests.support import share_requests
 from tests.support.share_requests import ACCEPT, FINAL, REJECT, RELEASE, RENEW
 from tests.support.waiting import until_async
 from tests.unit.broker.handlers.replicas_in_memory import ELSEWHERE, HERE, TOPIC_ID
@@ -360,5 +361,22 @@ def test_a_fetch_that_waits_gets_what_has_rested_long_enough() -> None:
 
         assert await bob.take(0, max_wait_ms=60_000) == [(0, 0, 2)]
         assert asyncio.get_running_loop().time() - released >= 0.075
+
+    play(story)
+
+
+def test_of_a_partition_that_is_named_twice_both_words_count() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.produce(b"a", b"b")
+        ann = stage.member("ann")
+        await ann.take(0)
+        one, two = (
+            share_requests.acknowledge("workers", "ann", 1, TOPIC_ID, offset, offset, ACCEPT).topics[0] for offset in (0, 1)
+        )
+        assert (await ann.acknowledge(0, 0, ACCEPT, topics=(one, two))).error_code == ErrorCode.NONE
+        ann.lose_connection()
+
+        assert await stage.member("bob").take(0) == []
 
     play(story)
