@@ -266,8 +266,10 @@ class LedSharePartition:
         )
 
     def retire(self) -> None:
-        """Nobody works on it here: when all is written it is forgotten, and who comes next looks at what is kept."""
-        if self._share is not None and not self._is_writing and not self._unwritten and not self.is_over:
+        """Nobody works on it here: when all is back and written it is forgotten; who comes next looks at what is kept."""
+        if self._share is None or self._share.acquired:  # they were delivered, which is to be counted
+            return
+        if not self._is_writing and not self._unwritten and not self.is_over:
             self._end()
 
     # --- the end ----------------------------------------------------------------------------------------------------------

@@ -380,3 +380,17 @@ def test_of_a_partition_that_is_named_twice_both_words_count() -> None:
         assert await stage.member("bob").take(0) == []
 
     play(story)
+
+
+def test_a_member_that_closes_its_session_with_a_last_word_has_had_what_it_did_not_speak_of() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.produce(b"a", b"b")
+        ann = stage.member("ann")
+        await ann.take(0)
+        ann.epoch = FINAL
+        assert await ann.say(0, 0, ACCEPT) == ErrorCode.NONE
+
+        assert await stage.member("bob").take(0) == [(1, 1, 2)]
+
+    play(story)
