@@ -2,6 +2,9 @@
 
 import base64
 import json
+import socket
+import time
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -150,6 +153,53 @@ def test_json_schemas_refer_to_others_by_name_and_by_id() -> None:
 
     assert by_name.problems_reading(written_out) == by_id.problems_reading(written_out) == []
     assert written_out.problems_reading(by_name) == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+def test_no_address_in_a_json_schema_is_fetched(scheme: str, tmp_path: Path) -> None:
+    """A schema is a stranger's text: it must not make the registry read this machine's files, or ask machines around it."""
+    meta = tmp_path / "meta.json"
+    meta.write_text(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": meta.as_uri()}))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0)
+        address = meta.as_uri() if scheme == "file" else f"http://127.0.0.1:{listener.getsockname()[1]}/meta"
+        with pytest.raises(InvalidSchema, match="2020-12"):
+            parse("JSON", json.dumps({"$schema": address, "type": "object"}))
+
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_a_part_that_a_validator_cannot_read_alone_is_a_problem_and_no_failure() -> None:
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    reader = parse("JSON", json.dumps({"$schema": draft, "$dynamicRef": "http://127.0.0.1:9/x", "type": "integer"}))
+
+    assert reader.problems_reading(parse("JSON", '{"enum": ["a"]}'))
+
+
+def test_a_pattern_that_never_ends_holds_nobody_up() -> None:
+    reader = parse("JSON", json.dumps({"patternProperties": {"(a+)+$": {"type": "string"}}}))
+    writer = parse("JSON", json.dumps({"properties": {"a" * 22 + "b": {"type": "string"}}}))
+    began = time.process_time()
+
+    reader.problems_reading(writer)
+
+    assert time.process_time() - began < 0.3
+
+
+def test_json_schemas_whose_parts_are_used_over_and_over_are_refused_before_long() -> None:
+    def twice(levels: int, last: dict[str, object]) -> str:
+        parts = {
+            f"p{level}": {"properties": {name: {"$ref": f"#/definitions/p{level + 1}"} for name in "ab"}}
+            for level in range(levels)
+        }
+        return json.dumps({"$ref": "#/definitions/p0", "definitions": {**parts, f"p{levels}": last}})
+
+    old, new = parse("JSON", twice(18, {"maxLength": 5})), parse("JSON", twice(18, {"maxLength": 4}))
+
+    assert new.problems_reading(old) == [
+        "at /: there is more to compare than 50,000 parts; a part that is used in many places counts in each"
+    ]
 
 
 NAMES = st.sampled_from(("a", "b", "c"))

@@ -8,14 +8,14 @@ taken away only from an open one.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import jsonschema_rs
 
-from headrace.registry.formats.json_schema.documents import Documents, Tree
+from headrace.registry.formats.json_schema.documents import NOTHING_ELSE, Documents, Tree
 from headrace.registry.formats.json_schema.limits import (
     array_limits,
     contains_limits,
@@ -28,6 +28,8 @@ EVERY_TYPE: Final = frozenset(("null", "boolean", "integer", "number", "string",
 COMBINED: Final = ("allOf", "anyOf", "oneOf")
 CONDITIONAL: Final = ("if", "then", "else")
 DEEP: Final = 30
+COMPARED_MAX: Final = 50_000  # parts of schemas; those that name each other over and over have more than anyone can wait for
+PATIENCE: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 ANNOTATIONS: Final = frozenset(
     (
@@ -61,14 +63,25 @@ class Side:
 
 
 def problems(reader: Side, writer: Side) -> list[str]:
-    return list(_Comparison().problems(reader, writer, ""))
+    try:
+        return list(_Comparison().problems(reader, writer, ""))
+    except _TooMuch:
+        return [f"at /: there is more to compare than {COMPARED_MAX:,} parts; a part that is used in many places counts in each"]
+
+
+class _TooMuch(Exception):
+    """Comparing would take too long."""
 
 
 class _Comparison:
     def __init__(self) -> None:
         self._under_way: set[tuple[int | str, int | str]] = set()
+        self._compared_count = 0
 
     def problems(self, reader: Side, writer: Side, path: str) -> Iterator[str]:
+        self._compared_count += 1
+        if self._compared_count > COMPARED_MAX:
+            raise _TooMuch
         reader, writer = _followed(reader), _followed(writer)
         if reader.anything or writer.nothing or _alike(reader, writer):
             return
@@ -128,7 +141,11 @@ class _Comparison:
         elif not isinstance(reader.tree, Mapping) or not _self_contained(reader.tree):
             yield from self._one_writer(reader, writer, path)
         else:
-            validator = jsonschema_rs.validator_for(dict(reader.tree))
+            try:
+                validator = jsonschema_rs.validator_for(dict(reader.tree), pattern_options=PATIENCE, registry=NOTHING_ELSE)
+            except (jsonschema_rs.ValidationError, ValueError):  # a part that refers to another one, or a pattern of another kind
+                yield from self._one_writer(reader, writer, path)
+                return
             wrong = [each for each in values if not validator.is_valid(each)]
             if wrong:
                 yield f"{_at(path)} the values {wrong} are not accepted any more"
@@ -246,10 +263,12 @@ def _schemas_of(side: Side, name: str) -> list[Side]:
     return [*([] if own is None else [own]), *matching] or [_additional(side)]
 
 
+@lru_cache(1000)
 def _matches(pattern: str, name: str) -> bool:
+    """By a matcher that gives up: both are strangers', and Python's own would hold up every thread for as long as they like."""
     try:
-        return re.search(pattern, name) is not None
-    except re.error:
+        return bool(jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=PATIENCE).is_valid(name))
+    except (jsonschema_rs.ValidationError, ValueError):
         return False
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
+
+import jsonschema_rs
 
 from headrace.registry.formats.schema import InvalidSchema
 
 Tree = Any
 BASE = "file:///schema"  # of one that gives itself no `$id`
+# With something in it, jsonschema-rs fetches nothing: neither from other machines nor from the files of this one.
+NOTHING_ELSE: Final = jsonschema_rs.Registry([("urn:headrace:nothing", True)])
 
 
 class Documents:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 
 from headrace.registry.formats.json_schema.compatibility import Side, problems
-from headrace.registry.formats.json_schema.documents import BASE, Documents, every_reference
+from headrace.registry.formats.json_schema.documents import BASE, NOTHING_ELSE, Documents, every_reference
 from headrace.registry.formats.schema import InvalidSchema, Named, Schema
 from headrace.registry.rules.entries import JSON
 
 DRAFT = "http://json-schema.org/draft-07/schema#"  # of a schema that does not say
+KNOWN_DRAFTS: Final = re.compile(r"https?://json-schema\.org/(draft-0[467]/|draft/2019-09/|draft/2020-12/)?schema#?")
 
 
 def parse(text: str, referenced: tuple[Named, ...]) -> JsonSchema:
@@ -55,8 +57,11 @@ def _tree(text: str) -> Any:
 
 
 def _check(tree: Any) -> None:
+    draft = tree.get("$schema", DRAFT) if isinstance(tree, dict) else DRAFT
+    if not isinstance(draft, str) or KNOWN_DRAFTS.fullmatch(draft) is None:
+        raise InvalidSchema(f"its $schema is {draft!r}; accepted: those of the drafts 4, 6, 7, 2019-09 and 2020-12")
     try:
-        jsonschema_rs.meta.validate({"$schema": DRAFT, **tree} if isinstance(tree, dict) else tree)
+        jsonschema_rs.meta.validate({"$schema": DRAFT, **tree} if isinstance(tree, dict) else tree, registry=NOTHING_ELSE)
     except jsonschema_rs.ValidationError as error:
         place = "/".join(map(str, error.instance_path))
         raise InvalidSchema(f"{error.message} at /{place}") from None
