@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Literal, TypeVar
 
 from aiohttp import web
 
@@ -15,6 +17,9 @@ from headrace.registry.rules.subjects import normal
 Act = Literal["read", "write"]
 Authorize = Callable[[web.Request, Act], Awaitable[None]]
 LOG: web.AppKey[SchemaLog] = web.AppKey("headrace.registry.log", SchemaLog)
+# Reading a large schema, or holding it against others, takes seconds: never on the event loop, and only so many at a time.
+READERS: Final = ThreadPoolExecutor(2, thread_name_prefix="headrace-registry-reader")
+READ_TIMEOUT_S: Final = 30.0
 T = TypeVar("T")
 
 
@@ -30,9 +35,20 @@ async def looked_up(request: web.Request, look: Callable[[Catalog], T]) -> T:
     """Look into the catalog.  What is not found may have been written elsewhere a moment ago: then everything is read first."""
     log = log_of(request)
     try:
-        return look(log.catalog)
+        return await _looked(request, look)
     except RegistryError as error:
         if error.status != 404:
             raise
     await log.catch_up()
-    return look(log.catalog)
+    return await _looked(request, look)
+
+
+async def _looked(request: web.Request, look: Callable[[Catalog], T]) -> T:
+    catalog = log_of(request).catalog
+    if request.method == "GET" and "format" not in request.query:
+        return look(catalog)  # no schema is read for it
+    try:
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            return await asyncio.get_running_loop().run_in_executor(READERS, look, catalog)
+    except TimeoutError:
+        raise RegistryError(50002, f"The schema was not read within {READ_TIMEOUT_S:g} s; it is large, or others are.") from None

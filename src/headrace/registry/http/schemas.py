@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from headrace.registry.http.answers import answer, flag, page
-from headrace.registry.http.requests import log_of, looked_up
+from headrace.registry.http.requests import looked_up
 from headrace.registry.http.views import form_of, formatted, schema_string, schema_version
 from headrace.registry.rules.catalog import Catalog
 from headrace.registry.rules.entries import SCHEMA_TYPES, SchemaVersion
@@ -99,13 +99,16 @@ async def ids_of_guid(request: web.Request) -> web.Response:
 
 
 async def every_schema(request: web.Request) -> web.Response:
-    catalog = log_of(request).catalog
     prefix, deleted = request.query.get("subjectPrefix", ""), flag(request, "deleted")
-    found = []
-    for subject in subjects_with(catalog, prefix):
-        versions = catalog.versions(subject, deleted=deleted)
-        found += versions[-1:] if flag(request, "latestOnly") else versions
-    return answer([schema_version(catalog, each, form_of(request)) for each in page(request, found)])
+
+    def look(catalog: Catalog) -> list[dict[str, Any]]:
+        found = []
+        for subject in subjects_with(catalog, prefix):
+            versions = catalog.versions(subject, deleted=deleted)
+            found += versions[-1:] if flag(request, "latestOnly") else versions
+        return [schema_version(catalog, each, form_of(request)) for each in page(request, found)]
+
+    return answer(await looked_up(request, look))
 
 
 async def types(_: web.Request) -> web.Response:
