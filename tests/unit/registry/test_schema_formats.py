@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.registry.formats.schema import InvalidSchema, Named, parse
+from headrace.registry.formats.schema import InvalidSchema, Kept, Named, parse
 from tests.unit.registry import json_schema_cases, protobuf_cases
 
 PROTO = """
@@ -124,6 +124,9 @@ def test_references_of_avro_are_written_out_when_asked() -> None:
     ("schema_type", "text", "why"),
     [
         ("AVRO", "{", "not JSON"),
+        pytest.param("AVRO", '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000, "deep", id="deep Avro"),
+        ("AVRO", '{"type":"string","doc":"\\ud800"}', "half a character"),
+        pytest.param("JSON", '{"items":' * 5000 + "true" + "}" * 5000, "deep", id="deep JSON"),
         ("AVRO", '{"type":"record","name":"A"}', "fields"),
         ("AVRO", '{"type":"record","name":"A","fields":[{"name":"b","type":"Nobody"}]}', "Nobody"),
         ("JSON", "[", "not JSON"),
@@ -153,6 +156,17 @@ def test_json_schemas_refer_to_others_by_name_and_by_id() -> None:
 
     assert by_name.problems_reading(written_out) == by_id.problems_reading(written_out) == []
     assert written_out.problems_reading(by_name) == []
+
+
+def test_schemas_that_stay_read_are_bounded_by_their_size() -> None:
+    kept, schema = Kept(250), parse("AVRO", "int")
+    keys = [("AVRO", f"{number}" * 100, ()) for number in range(4)]
+
+    for key in keys:
+        kept.put(key, schema)
+
+    assert kept.characters == 200
+    assert [kept.get(key) for key in keys] == [None, None, schema, schema]
 
 
 @pytest.mark.parametrize("scheme", ["http", "file"])

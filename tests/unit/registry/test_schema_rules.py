@@ -13,6 +13,7 @@ from headrace.registry.rules.decision import Decision
 from headrace.registry.rules.deleting import delete_context, delete_subject, delete_version
 from headrace.registry.rules.entries import Content, Reference, SchemaVersion
 from headrace.registry.rules.errors import RegistryError
+from headrace.registry.rules.reading import referenced
 from headrace.registry.rules.registering import Registration, look_up, register
 from headrace.registry.rules.settings import (
     config_in_scope,
@@ -313,3 +314,15 @@ def test_whatever_is_done_an_id_means_one_schema_for_ever(acts: list[tuple[str, 
             context = ".ctx" if subject.startswith(":") else "."
             assert registry.catalog.id_of(context, each.content.identity) == each.id
             assert meant[context, each.id] == each.content.text
+
+
+def test_schemas_that_many_refer_to_are_gone_through_once(registry: Registry) -> None:
+    """Each of thirty refers twice to the one before it: there are a billion ways from the last to the first."""
+    for number in range(31):
+        references = tuple(Reference(name=f"{way}{number - 1}", subject=f"s{number - 1}", version=1) for way in "ab" if number)
+        content = Content(text='"int"', references=references)
+        registry.catalog.apply([SchemaVersion(subject=f"s{number}", version=1, id=number + 1, content=content)])
+
+    found = referenced(registry.catalog, "s30", content)
+
+    assert list(found) == [f"{way}{number}" for number in range(30) for way in "ab"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from headrace.registry.formats.schema import Schema
+from headrace.registry.formats.schema import TOO_DEEP, Schema
 from headrace.registry.rules.entries import Json
 
 
@@ -52,10 +52,13 @@ def _between(new: Schema, old: Earlier, level: Level) -> Iterator[str]:
     if new.schema_type != old.schema.schema_type:
         yield f"version {old.version} is {old.schema.schema_type}, and this is {new.schema_type}"
         return
-    if level.backward:
-        yield from (f"{each} (reading what version {old.version} wrote)" for each in new.problems_reading(old.schema))
-    if level.forward:
-        yield from (f"{each} (being read by version {old.version})" for each in old.schema.problems_reading(new))
+    try:
+        if level.backward:
+            yield from (f"{each} (reading what version {old.version} wrote)" for each in new.problems_reading(old.schema))
+        if level.forward:
+            yield from (f"{each} (being read by version {old.version})" for each in old.schema.problems_reading(new))
+    except RecursionError:
+        yield f"{TOO_DEEP} to be held against version {old.version}"
 
 
 def _property(kept: Mapping[str, Json], name: str) -> object:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from headrace.registry.formats.schema import SCHEMA_BYTES_MAX, InvalidSchema, Named, Schema, parse
-from headrace.registry.rules.catalog import Catalog
+from headrace.registry.rules.catalog import Catalog, Place
 from headrace.registry.rules.entries import SCHEMA_TYPES, Content, SchemaVersion
 from headrace.registry.rules.errors import invalid_schema, schema_too_large
 from headrace.registry.rules.subjects import beside
+
+REFERENCES_DEEP_MAX: Final = 200
 
 
 def read(catalog: Catalog, subject: str, content: Content) -> Schema:
@@ -37,9 +41,17 @@ def read_version(catalog: Catalog, version: SchemaVersion) -> Schema:
     return read(catalog, version.subject, version.content)
 
 
-def referenced(catalog: Catalog, subject: str, content: Content, above: tuple[tuple[str, int], ...] = ()) -> dict[str, Named]:
+def referenced(catalog: Catalog, subject: str, content: Content) -> dict[str, Named]:
     """All that a schema refers to, also indirectly, by the names it uses; each after those that it needs itself."""
     found: dict[str, Named] = {}
+    _refer(catalog, subject, content, found, done=set(), above=())
+    return found
+
+
+def _refer(
+    catalog: Catalog, subject: str, content: Content, found: dict[str, Named], *, done: set[Place], above: tuple[Place, ...]
+) -> None:
+    """Each place is gone through once, however many refer to it."""
     for each in content.references:
         place = (beside(subject, each.subject), each.version)
         target = catalog.version(*place)
@@ -49,7 +61,9 @@ def referenced(catalog: Catalog, subject: str, content: Content, above: tuple[tu
             )
         if place in above:
             raise invalid_schema(f"its references go in a circle through subject '{place[0]}'")
-        for name, named in referenced(catalog, place[0], target.content, (*above, place)).items():
-            found.setdefault(name, named)
+        if len(above) >= REFERENCES_DEEP_MAX:
+            raise invalid_schema(f"its references go through more than {REFERENCES_DEEP_MAX} others, one after the other")
+        if place not in done:
+            _refer(catalog, place[0], target.content, found, done=done, above=(*above, place))
+            done.add(place)
         found.setdefault(each.name, Named(each.name, target.content.text))
-    return found

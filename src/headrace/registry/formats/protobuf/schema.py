@@ -74,7 +74,7 @@ def _order_fields(message: DescriptorProto) -> None:
         _order_fields(nested)
 
 
-@lru_cache(500)
+@lru_cache(20)
 def _described(text: str) -> FileDescriptorProto:
     """The descriptor of a text, or of what clients send instead: a descriptor, serialized and in base64."""
     try:
@@ -120,7 +120,7 @@ def _built_in(name: str) -> FileDescriptorProto:
     try:
         import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
         return _proto_of(Default().FindFileByName(name))
-    except (ImportError, KeyError):
+    except (ImportError, KeyError, ValueError):
         raise InvalidSchema(f"it imports '{name}', which is not among its references and is not known here") from None
 
 
