@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 POINTS_MAX: Final = 1000
 TEXT_MAX: Final = 200  # characters of a name or a label
+LABELS_MAX: Final = 20  # of a point
 
 VARINT, FIXED64, SIZED, FIXED32 = 0, 1, 2, 5
 VARINT_BYTES_MAX = 10
@@ -65,10 +66,10 @@ def _numbers(name: str, data: memoryview, *, is_sum: bool) -> Iterator[Point]:
         labels: list[tuple[str, str]] = []
         for number, found in _fields(point):
             if number == 4 and isinstance(found, bytes):
-                (value,) = _DOUBLE.unpack(found)
+                value = _unpacked(_DOUBLE, found)
             elif number == 6 and isinstance(found, bytes):
-                (value,) = _SIGNED.unpack(found)
-            elif number == 7 and isinstance(found, memoryview):
+                value = _unpacked(_SIGNED, found)
+            elif number == 7 and isinstance(found, memoryview) and len(labels) < LABELS_MAX:
                 labels.append(_label(found))
         if value is not None and name:
             yield Point(name, tuple(labels), value, is_sum and kind.get(3) == 1, is_sum and kind.get(2) == DELTA)
@@ -91,8 +92,15 @@ def _any_value(data: memoryview) -> str:
         if number in (2, 3) and isinstance(found, int):
             return str(found - (1 << 64) if found >> 63 else found)
         if number == 4 and isinstance(found, bytes):
-            return str(_DOUBLE.unpack(found)[0])
+            return str(_unpacked(_DOUBLE, found))
     return ""
+
+
+def _unpacked(number: struct.Struct, data: bytes) -> float:
+    if len(data) != number.size:
+        raise ValueError(f"a number has {len(data)} bytes instead of {number.size}")
+    value: float = number.unpack(data)[0]
+    return value
 
 
 def _text(data: memoryview) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.telemetry.otlp import POINTS_MAX, TEXT_MAX, Point, points_in
+from headrace.broker.telemetry.otlp import LABELS_MAX, POINTS_MAX, TEXT_MAX, Point, points_in
 from tests.support.otlp import field, gauge, label, metrics_data, point, total, varint
 
 
@@ -69,6 +69,12 @@ def test_long_texts_are_cut() -> None:
     assert [len(found.metric), *map(len, found.labels[0])] == [TEXT_MAX] * 3
 
 
+def test_a_point_keeps_so_many_labels() -> None:
+    (found,) = points_in(metrics_data(gauge("m", point(1, *(label(f"k{number}", "v") for number in range(1000))))))
+
+    assert len(found.labels) == LABELS_MAX
+
+
 WHOLE = metrics_data(gauge("a", point(1.5, label("topic", "t"))), total("b", point(3)))
 
 
@@ -86,6 +92,9 @@ def test_cut_anywhere_it_is_refused_or_holds_less(size: int) -> None:
         b"\x0a\x7f",
         b"\x09\x00",
         b"\x80",
+        metrics_data(gauge("m", varint(4 << 3 | 5) + b"1234")),  # a number of four bytes where eight belong
+        metrics_data(gauge("m", varint(6 << 3 | 5) + b"1234")),
+        metrics_data(gauge("m", point(1, field(1, b"key") + field(2, varint(4 << 3 | 5) + b"1234")))),
     ],
 )
 def test_what_is_no_protobuf_is_refused(data: bytes) -> None:
