@@ -309,7 +309,9 @@ class Broker:
         self.phase = Phase.SERVING
         self.collection.collectors += parts.collectors(self.server, self.tls)
         parts.housekeeping.start(self.supervisor.scope("housekeeping"))
-        logger.debug("what runs, and what follows when it dies:\n%s", "\n".join(self.supervisor.tree()))
+        logger.debug("what runs, and what follows when it dies:")
+        for line in self.supervisor.tree():
+            logger.debug("%s", line)
 
     def _open_storage(self) -> None:
         if self.config["headrace.memory"]:

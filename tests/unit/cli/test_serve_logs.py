@@ -38,6 +38,27 @@ def test_a_line_for_people_is_coloured_on_a_terminal_alone() -> None:
     assert "\x1b" not in plain
 
 
+def test_no_name_of_a_stranger_begins_a_line_or_steers_the_terminal() -> None:
+    line = HumanLines(coloured=False).format(record("client %s", "a\n2026-01-01 INFO headrace: all is well\r\x1b[2J\u2028"))
+
+    assert line.endswith(r"client a\n2026-01-01 INFO headrace: all is well\r\x1b[2J\u2028")
+    assert len(line.splitlines()) == 1
+
+
+def test_no_line_is_lost_where_a_full_file_cannot_be_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("not here")
+
+    path = tmp_path / "broker.log"
+    set_up_logs(BrokerConfig({"headrace.log.file": str(path), "headrace.log.file.max.bytes": "1000"}), verbose=False)
+    monkeypatch.setattr("os.rename", refuse)
+
+    for number in range(50):
+        logger.info("line %d has half a character: \ud800", number)
+
+    assert [f"line {number} has" in line for number, line in enumerate(path.read_text().splitlines())] == [True] * 50
+
+
 def test_a_line_for_machines_is_one_object() -> None:
     found = record("lost %s", 'it "\n', error=ValueError("why"))
     found.left_out = 7

@@ -13,6 +13,8 @@ from headrace.model.broker_settings import BrokerConfig
 HUMAN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[1;31m", "DEBUG": "\x1b[2m"}
 PLAIN = "\x1b[0m"
+CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+ESCAPED = {number: chr(number).encode("unicode_escape").decode() for number in CONTROL}
 
 
 class HumanLines(logging.Formatter):
@@ -22,10 +24,25 @@ class HumanLines(logging.Formatter):
         super().__init__(HUMAN)
         self._coloured = coloured
 
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Names come from strangers: none of them begins a line of its own, or steers the terminal."""
+        record.message = record.message.translate(ESCAPED)
+        return super().formatMessage(record)
+
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record) + _left_out(record)
         colour = COLOURS.get(record.levelname) if self._coloured else None
         return f"{colour}{line}{PLAIN}" if colour else line
+
+
+class Files(RotatingFileHandler):
+    """A file that is begun anew when it is full.  Where it cannot be set aside, it grows: no line is lost for that."""
+
+    def doRollover(self) -> None:
+        try:
+            super().doRollover()
+        except OSError:
+            self.stream = self.stream or self._open()
 
 
 class JsonLines(logging.Formatter):
@@ -71,6 +88,6 @@ def _handler(settings: BrokerConfig) -> logging.Handler:
         return logging.StreamHandler(sys.stderr)
     size, files = settings["headrace.log.file.max.bytes"], settings["headrace.log.files"]
     try:
-        return RotatingFileHandler(path, maxBytes=size, backupCount=files, encoding="utf-8")
+        return Files(path, maxBytes=size, backupCount=files, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise Failure(f"headrace.log.file: {path} cannot be written: {error.strerror or error}.") from None
