@@ -79,3 +79,24 @@ def test_records_that_say_nothing_to_a_registry_are_passed_over() -> None:
 def test_a_record_that_no_registry_wrote_is_told_apart(key: bytes | None) -> None:
     with pytest.raises(Unreadable):
         read(key, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ({"keytype": "SCHEMA", "subject": "a", "version": "1"}, {"id": 1, "schema": "int"}),
+        ({"keytype": "SCHEMA", "subject": "a", "version": 1}, {"id": "1", "schema": "int"}),
+        ({"keytype": "SCHEMA", "subject": ["a"], "version": 1}, {"id": 1, "schema": "int"}),
+        (
+            {"keytype": "SCHEMA", "subject": "a", "version": 1},
+            {"id": 1, "schema": "int", "references": [{"name": "r", "subject": 5, "version": 1}]},
+        ),
+        ({"keytype": "DELETE_SUBJECT", "subject": "a"}, {"version": "7"}),
+        ({"keytype": "CONTEXT", "context": ["a"]}, {}),
+        ({"keytype": "MODE", "subject": "a"}, {"mode": 5}),
+    ],
+)
+def test_a_record_with_fields_of_the_wrong_type_is_told_apart(key: dict[str, object], value: dict[str, object]) -> None:
+    """It would fail where it is applied, and all that came with it would be lost."""
+    with pytest.raises(Unreadable):
+        read(orjson.dumps(key), orjson.dumps(value))

@@ -67,9 +67,27 @@ def read(key: bytes | None, value: bytes | None) -> Entry | None:
     try:
         name = orjson.loads(key or b"")
         told = None if value is None else orjson.loads(value)
-        return _entry(name, told)
+        entry = _entry(name, told)
+        _check_types(entry)
+        return entry
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from None
+
+
+def _check_types(entry: Entry | None) -> None:
+    """Whoever may write the topic may write anything; what is applied to the catalog must not fail there."""
+    match entry:
+        case SchemaVersion(subject=str(), version=int(), id=int(), content=Content(schema_type=str(), text=str())):
+            if not all(isinstance(each.subject, str) and isinstance(each.version, int) for each in entry.content.references):
+                raise TypeError("a reference is no name and number")
+        case VersionRemoved(subject=str(), version=int()) | SubjectDeleted(subject=str(), version=int()):
+            pass
+        case ConfigSet(subject=str() | None) | ModeSet(subject=str() | None, mode=str() | None):
+            pass
+        case SubjectCleared(subject=str() | None) | ContextSet(context=str()) | IdsGiven() | None:
+            pass
+        case _:
+            raise TypeError(f"a {type(entry).__name__} has a field of the wrong type")
 
 
 def _entry(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> Entry | None:
