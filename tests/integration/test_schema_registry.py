@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -105,6 +106,15 @@ def test_a_body_that_is_not_json_is_refused(registry: Registry) -> None:
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
     assert answer.json() == {"error_code": 400, "message": "the body is not JSON"}
+
+
+def test_what_no_record_can_hold_is_refused_at_once(registry: Registry, subject: str) -> None:
+    given = body(LONG, metadata={"properties": {"notes": "x" * 1_200_000}})
+    began = time.monotonic()
+
+    assert registry.ask("POST", f"/subjects/{subject}/versions", given) == (422, 42209)
+    assert registry.ask("PUT", f"/config/{subject}", {"defaultMetadata": given["metadata"]}) == (422, 42209)
+    assert time.monotonic() - began < 20
 
 
 def test_versions_are_checked_deleted_and_brought_back(registry: Registry, subject: str) -> None:

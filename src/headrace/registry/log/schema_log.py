@@ -22,10 +22,12 @@ from headrace.registry.log.tail import Tail, log
 from headrace.registry.rules.catalog import Catalog
 from headrace.registry.rules.decision import Decision
 from headrace.registry.rules.entries import Entry, IdsGiven
-from headrace.registry.rules.errors import RegistryError, store_timed_out
+from headrace.registry.rules.errors import RegistryError, schema_too_large, store_timed_out
 
 T = TypeVar("T")
+OPEN_TIMEOUT_S = 60.0  # for reading everything there is
 CHANGE_TIMEOUT_S = 30.0
+RECORD_BYTES_MAX = 1_000_000  # what brokers and clients take if they are not told otherwise, less what goes around it
 BACKOFF_S = 0.02  # doubled with every attempt, up to this much
 BACKOFF_MAX_S = 1.0
 
@@ -48,7 +50,12 @@ class SchemaLog:
         await asyncio.to_thread(ensure_topic, self._connection)
         self._tail = Tail(self._connection, asyncio.get_running_loop(), self._arrived)
         self._tail.start()
-        await self._tail.to_end()
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await self._tail.to_end()
+        except BaseException:
+            self._tail.leave()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,6 +85,7 @@ class SchemaLog:
                 claimed = await self._become_writer()
                 decision = await self._decided(decide, fresh=claimed)
                 if decision.entries:
+                    _check_size(decision.entries)
                     await self._write(decision.entries)
                 return decision.answer
             except HeadraceError as error:
@@ -144,3 +152,10 @@ class SchemaLog:
 
     async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+
+def _check_size(entries: tuple[Entry, ...]) -> None:
+    """What no broker takes is refused at once; trying again would hold up everybody else who wants to write."""
+    largest = max(len(key) + len(value or b"") for key, value in map(record_of, entries))
+    if largest > RECORD_BYTES_MAX:
+        raise schema_too_large(largest, RECORD_BYTES_MAX)

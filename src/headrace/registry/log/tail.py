@@ -22,6 +22,7 @@ from headrace.registry.rules.entries import Entry
 CHUNK = 500
 POLL_S = 0.1
 RETRY_S = 1.0
+STOP_S = 5.0  # who reads may be asking a cluster that is away; the thread ends with the process then
 Arrived = Callable[[list[Entry], int], None]
 log = logging.getLogger("headrace.registry")
 
@@ -45,9 +46,13 @@ class Tail:
         self._asked.append(done)
         await done
 
-    async def stop(self) -> None:
+    def leave(self) -> None:
+        """End without being waited for: who reads may be in the middle of asking a cluster that is away."""
         self._stopping.set()
-        await asyncio.to_thread(self._thread.join)
+
+    async def stop(self) -> None:
+        self.leave()
+        await asyncio.to_thread(self._thread.join, STOP_S)
         for each in self._asked:
             each.cancel()
 

@@ -93,7 +93,9 @@ def invalid_subject(subject: str) -> RegistryError:
 
 
 def schema_too_large(size: int, most: int) -> RegistryError:
-    return RegistryError(42209, f"The schema has {size} bytes; the most that are accepted are {most}.")
+    return RegistryError(
+        42209, f"The schema has {size} bytes, with all that belongs to it; the most that are accepted are {most}."
+    )
 
 
 def context_not_empty(context: str) -> RegistryError:
