@@ -258,6 +258,6 @@ def _message(text: str) -> Any:
     except orjson.JSONDecodeError:
         raise bad_request("The message is not JSON.") from None
     kind = found.get("type") if isinstance(found, dict) else None
-    if kind not in SHAPES:
+    if not isinstance(kind, str) or kind not in SHAPES:
         raise bad_request(f"The message has no known type; known: {', '.join(SHAPES)}.")
     return read(SHAPES[kind], found, "the message")
