@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from headrace.gateway.settings import Limits, Tls
 from headrace.testing import Broker
 from tests.support.certificates import Authority
 from tests.support.gateway import GatewayProcess, GatewayThread
-from tests.support.process import free_port
+from tests.support.process import BrokerProcess, free_port
 from tests.support.waiting import until
 
 
@@ -137,3 +139,50 @@ def test_an_unusable_address_or_certificate_is_said_in_a_sentence(tmp_path: Path
     with pytest.raises(InvalidArgument, match="not HOST:PORT"):
         listen_address("8080")
     assert listen_address("[::1]:80") == ("::1", 80)
+
+
+def test_a_broker_serves_http_beside_it_and_both_end_together(tmp_path: Path) -> None:
+    port = free_port()
+    process = BrokerProcess(tmp_path / "data", arguments=("--http", f"127.0.0.1:{port}"))
+    with process, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        until(lambda: _answers(client), lambda: f"the gateway answers:\n{process.output()}", 60)
+        written = client.post("/topics", json={"name": "beside", "partitions": 1})
+        assert written.status_code == 201, written.text
+        place = client.post("/topics/beside/records", json={"value": 7}).json()["records"][0]
+        read = client.get("/topics/beside/records", params={"from": "earliest"}).json()["records"]
+        ready = client.get("/ready")
+        code = process.stop()
+        with pytest.raises(httpx.TransportError):
+            client.get("/live")
+
+    assert (place["offset"], [each["value"] for each in read], ready.status_code, code) == (0, [7], 200, 0)
+    assert f"http://127.0.0.1:{port}/try/" in process.log_path.read_text()
+
+
+def _answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/live").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_an_address_for_http_that_is_taken_is_said_before_the_broker_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [
+            sys.executable,
+            "-m",
+            "headrace",
+            "serve",
+            "--memory",
+            "--listen",
+            f"127.0.0.1:{free_port()}",
+            "--http",
+            address,
+        ]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 1
+    assert f"something already listens at {address}" in ended.stderr
+    assert "--http HOST:PORT" in ended.stderr
+    assert "Traceback" not in ended.stderr
