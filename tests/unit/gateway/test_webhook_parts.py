@@ -119,3 +119,20 @@ def test_a_rotated_secret_is_good_for_a_day() -> None:
 )
 def test_only_public_addresses_and_named_networks_are_allowed(address: str, allowed: bool) -> None:
     assert Guard(["192.168.7.0/24"], plain_http=False).allows(ipaddress.ip_address(address)) is allowed
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0177.0.0.1", "0x7f.1", "0x7f000001", "0", "127.0.0.1.", "127.0.0.01"])
+def test_an_address_that_is_not_written_in_full_is_refused(host: str) -> None:
+    with pytest.raises(Problem, match="not written in full"):
+        Guard([], plain_http=True).check_url(f"http://{host}:8080/")
+
+
+@pytest.mark.parametrize("host", ["a1.example", "1.example", "0x7f.example", "1-2-3-4.example.", "8.8.8.8", "[2606:4700::1111]"])
+def test_a_name_with_numbers_in_it_is_a_name(host: str) -> None:
+    Guard([], plain_http=True).check_url(f"http://{host}:8080/")
+
+
+@pytest.mark.parametrize("address", ["168.63.129.16", "192.0.0.192", "192.0.0.8", "fec0::1", "::ffff:168.63.129.16"])
+def test_what_only_a_cloud_or_a_site_reaches_is_not_public(address: str) -> None:
+    assert not Guard([], plain_http=True).allows(ipaddress.ip_address(address))
+    assert Guard([address], plain_http=True).allows(ipaddress.ip_address(address))

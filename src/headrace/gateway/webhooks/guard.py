@@ -4,6 +4,7 @@ the address that was looked at is the one that is connected to."""
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from typing import Final
@@ -17,6 +18,11 @@ from headrace.gateway.serving.problems import Problem
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NEVER_PUBLIC: Final = (
+    ipaddress.IPv4Network("168.63.129.16/32"),  # Azure's own services, from every machine there
+    ipaddress.IPv4Network("192.0.0.0/24"),  # of protocols (RFC 6890); Oracle's metadata service has been there
+    ipaddress.IPv6Network("fec0::/10"),  # site-local, before there were unique local addresses
+)
 URL_CHARACTERS_MAX: Final = 2048
 
 
@@ -53,13 +59,17 @@ class Guard:
         try:
             literal = ipaddress.ip_address(host)
         except ValueError:
-            return None
+            # 127.1, 2130706433 and 0x7f.1 are addresses to some, and no names to anybody.
+            is_number = re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)", host.rstrip(".").rpartition(".")[2]) is not None
+            return "The callback_url has an address that is not written in full." if is_number or ":" in host else None
         return None if self.allows(literal) else "The callback_url is in a network to which no webhook goes."
 
     def allows(self, address: Address) -> bool:
         plain = _unwrapped(address)
         if any(plain in network or address in network for network in self._networks):
             return True
+        if any(plain in network for network in _NEVER_PUBLIC):
+            return False
         return plain.is_global and not plain.is_multicast and not plain.is_reserved
 
     def resolver(self) -> AbstractResolver:
