@@ -7,7 +7,8 @@ gateway is a member by the gateway's own paths.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
@@ -39,6 +40,7 @@ class Instance:
     begin: str
     commits_by_itself: bool
     identity: MemberId | None = None
+    made_at: float = field(default_factory=time.monotonic)
 
 
 class Instances:
@@ -65,8 +67,13 @@ class Instances:
         self._each.pop((group, name), None)
 
     def forget_ended(self, gateway: Gateway) -> None:
-        """Those whose members were idle for too long."""
-        ended = [key for key, each in self._each.items() if each.identity is not None and not gateway.members.has(each.identity)]
+        """Those whose members were idle for too long, and those that never subscribed."""
+        oldest = time.monotonic() - gateway.settings.limits.member_idle_seconds
+        ended = [
+            key
+            for key, each in self._each.items()
+            if (each.made_at < oldest if each.identity is None else not gateway.members.has(each.identity))
+        ]
         for key in ended:
             del self._each[key]
 
