@@ -49,6 +49,18 @@ class Delivery:
     error: str | None
 
 
+@dataclass(slots=True)
+class Tried:
+    """What was tried of the delivery of some records, from the first offset to the last."""
+
+    first: int
+    last: int
+    began_ms: int
+    attempts: int = 0
+    again_at: float = 0.0  # not before
+    reason: str = ""
+
+
 class Ended(Exception):
     """The endpoint wants nothing any more."""
 
@@ -73,6 +85,7 @@ class Courier:
         self._breaker = breaker
         self._holds_lease = holds_lease
         self.deliveries: deque[Delivery] = deque(maxlen=KEPT_DELIVERIES)
+        self.tried: dict[int, Tried] = {}  # by partition
         self._done: dict[int, int] = {}
         self._committed: dict[int, int] = {}
 
@@ -131,17 +144,31 @@ class Courier:
         body, media_type = body_of(records, self._wanted.format, self._wanted.batch)
         first = records[0]
         message_id = f"{self._subscription.id}_{first.place.partition}_{first.record.offset}"
-        began_ms = _now_ms()
-        for attempt in range(1, self._wanted.attempts + 1):
+        tried = self._tried_before(records)
+        while tried.attempts < self._wanted.attempts:
+            await asyncio.sleep(max(0.0, tried.again_at - time.monotonic()))
             outcome = await self._attempt(body, media_type, message_id)
-            self._note(records, attempt, outcome)
+            tried.attempts += 1
+            tried.reason = outcome.error or ""
+            self._note(records, tried.attempts, outcome)
             if outcome.is_delivered:
+                del self.tried[first.place.partition]
                 return
             if outcome.status == GONE:
                 raise Ended
-            if attempt < self._wanted.attempts:
-                await asyncio.sleep(max(backoff_s(attempt), retry_after_s(outcome.retry_after, time.time())))
-        await self._park(records, outcome, began_ms)
+            wait = max(backoff_s(tried.attempts), retry_after_s(outcome.retry_after, time.time()))
+            tried.again_at = time.monotonic() + wait
+        await self._park(records, tried)
+        del self.tried[first.place.partition]
+
+    def _tried_before(self, records: list[Shown]) -> Tried:
+        """Attempts are counted over the courier's own end, when its principal signs in again or a broker was away; a batch that
+        has grown meanwhile is another one."""
+        partition, first, last = records[0].place.partition, records[0].record.offset, records[-1].record.offset
+        tried = self.tried.get(partition)
+        if tried is None or (tried.first, tried.last) != (first, last):
+            tried = self.tried[partition] = Tried(first, last, _now_ms())
+        return tried
 
     async def _attempt(self, body: bytes, media_type: str, message_id: str) -> Outcome:
         while (wait := self._breaker.wait_s(time.monotonic())) or not self._holds_lease():
@@ -175,7 +202,7 @@ class Courier:
             )
         )
 
-    async def _park(self, records: list[Shown], outcome: Outcome, began_ms: int) -> None:
+    async def _park(self, records: list[Shown], tried: Tried) -> None:
         """Keep what could not be delivered, in the form that `headrace dead-letter` knows; the caller's own right to write there
         decides."""
         for shown in records:
@@ -185,9 +212,9 @@ class Courier:
                 "offset": shown.record.offset,
                 "group": self._wanted.group,
                 "cause": "attempts",
-                "reason": outcome.error or "",
+                "reason": tried.reason,
                 "attempts": self._wanted.attempts,
-                "first-failed-at": _iso(began_ms),
+                "first-failed-at": _iso(tried.began_ms),
                 "last-failed-at": _iso(_now_ms()),
             }
             headers = [*shown.record.headers, *((f"{LETTER}{name}", str(fact).encode()) for name, fact in facts.items())]

@@ -148,6 +148,7 @@ class Engine:
             if running is not None:
                 if running.courier is not None:
                     courier.deliveries.extend(running.courier.deliveries)
+                    courier.tried |= running.courier.tried
                 running.courier, running.failure = courier, None
             await courier.run()
 
