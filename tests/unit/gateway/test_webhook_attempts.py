@@ -12,7 +12,7 @@ from headrace.gateway.brokers.tails import Shown
 from headrace.gateway.webhooks import delivery
 from headrace.gateway.webhooks.delivery import Courier, Tried
 from headrace.gateway.webhooks.engine import Engine, Running
-from headrace.gateway.webhooks.patience import Breaker
+from headrace.gateway.webhooks.patience import FAILURES_TO_OPEN, Breaker
 from headrace.gateway.webhooks.posting import Outcome
 from headrace.gateway.webhooks.sealing import Seal
 from headrace.gateway.webhooks.subscription import Subscription, new_document
@@ -113,3 +113,18 @@ def test_what_was_delivered_is_counted_anew_when_it_comes_again() -> None:
     asyncio.run(deliver_twice())
 
     assert (up.posts, up.letters) == (2, [])
+
+
+def test_who_waits_for_its_lease_does_not_take_the_breakers_one_look() -> None:
+    down, leases = Down(), iter([False, False])
+    breaker = Breaker(failures=FAILURES_TO_OPEN)
+    found = Subscription("sub_1", 1, new_document(WANTED, "ann", {0: 0}, {"plain": []}, {"plain": {}}, 0))
+    courier = Courier(found, [], down, down, breaker, lambda: next(leases, True))  # type: ignore[arg-type]
+
+    async def attempt() -> None:
+        async with asyncio.timeout(5):
+            await courier._attempt(b"", "application/json", "id")
+
+    asyncio.run(attempt())
+
+    assert (down.posts, breaker.is_probed) == (1, False)

@@ -171,8 +171,9 @@ class Courier:
         return tried
 
     async def _attempt(self, body: bytes, media_type: str, message_id: str) -> Outcome:
-        while (wait := self._breaker.wait_s(time.monotonic())) or not self._holds_lease():
-            await asyncio.sleep(wait or COMMIT_S)
+        # The breaker is asked last: whoever it lets look has to do so, or nobody else would.
+        while wait := self._breaker.wait_s(time.monotonic()) if self._holds_lease() else COMMIT_S:
+            await asyncio.sleep(wait)
         try:
             outcome = await self._poster.post(
                 self._wanted.callback_url, body, media_type, message_id, self._secrets, self._wanted.timeout_ms / 1000
