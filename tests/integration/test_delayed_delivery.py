@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
-from headrace import Admin
+from headrace import Admin, BrokerError
 from headrace.broker.delaying import delivering
 from headrace.model.errors import ErrorCode
 from headrace.model.names import DELAYED
@@ -287,6 +287,17 @@ def test_nobody_but_brokers_writes_to_what_waits(broker: Broker, topic: str) -> 
     assert raw(broker, DELAYED, delayed_batch(0, b"x")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     as_broker = raw(broker, topic, delayed_batch(0, b"x", producer_id=2**62))
     assert as_broker.error_code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("cleanup.policy", "delete"), ("headrace.delay.enable", "false"), ("headrace.delay.enable", None)]
+)
+def test_no_setting_takes_what_waits_or_lets_it_in_unseen(broker: Broker, topic: str, setting: str, value: str | None) -> None:
+    send(broker, topic, {"value": b"x", "headers": LATER})
+    with Admin(bootstrap=broker.bootstrap) as admin:
+        with pytest.raises(BrokerError, match=f"its {setting} is the brokers'"):
+            admin.change_settings(DELAYED, {setting: value})
+        admin.change_settings(DELAYED, {"cleanup.policy": "compact", "segment.bytes": 10_000_000})
 
 
 @pytest.mark.parametrize("settings", [{}, {"compression_type": "gzip"}])

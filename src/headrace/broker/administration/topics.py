@@ -128,6 +128,8 @@ class Topics:
             kept = {name: text for name, text in after.items() if before.get(name) == text}
             if topic.name == AUDIT:
                 self._keep_audit_written({key for key in before.keys() | after.keys() if key not in kept}, after)
+            if topic.name in (DELAYED, SCHEDULES):
+                self._keep_looked_into(topic.name, before, after)
             self._checked_config({name: text for name, text in after.items() if name not in kept}, kept)
             return after
 
@@ -178,6 +180,13 @@ class Topics:
             if _is_shorter(after.get(name), shortest):
                 why = f"its {name} is not less than the brokers' headrace.audit.topic.retention.ms, {shortest}"
                 raise RequestError(ErrorCode.INVALID_CONFIG, f"{AUDIT} is internal; {why}.")
+
+    def _keep_looked_into(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """What is sent there is decided upon, never written as it came, and what waits is not removed for its age."""
+        made = self._as_broker_is_set(name).configs
+        for setting in ("cleanup.policy", "headrace.delay.enable"):
+            if after.get(setting) not in (before.get(setting), made[setting]):
+                raise RequestError(ErrorCode.INVALID_CONFIG, f"{name} is internal; its {setting} is the brokers'.")
 
     async def _see(self, name: str) -> None:
         """A topic that seems not to be there may just have been made by another broker."""
