@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import headrace
 from headrace.broker.parts import Host
 from headrace.model.errors import ErrorCode
+from headrace.records.batch import build_batch
+from headrace.records.record import Record
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.messages.delete_topics import DeleteTopicsRequest
@@ -99,6 +101,17 @@ def test_below_the_reserve_writes_are_refused_with_a_reason_and_go_on_by_themsel
         until(lambda: is_written(client, "t"))
         status, body = ask(health_port, "/ready")
         assert (status, body["ready"], body["state"], body["reasons"]) == (200, True, "HEALTHY", [])
+
+
+def test_what_is_delayed_takes_nothing_of_the_reserve(broker: Broker, disk: SimulatedDisk) -> None:
+    later = build_batch([Record(0, 1, b"k", b"x", (("headrace-delay-ms", b"3600000"),))])
+    with RawClient(broker.bootstrap) as client, headrace.Admin(broker.bootstrap) as admin:
+        admin.create_topic("t", settings={"headrace.delay.enable": "true"})
+        assert client.call(produce("t", later), 9).responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        until(lambda: broker.run(lambda real: real.parts.space.total > 0))
+        broker.run(lambda real: real.parts.space.measured(disk.total_bytes(Path("/")), 150_000))
+
+        assert client.call(produce("t", later), 9).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_full_disk_is_read_emptied_and_written_again_without_a_restart(

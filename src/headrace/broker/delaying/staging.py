@@ -80,6 +80,7 @@ class Staging:
         split = await in_slices(self._loop, self._clock, split_steps(batch, target, now_ms, self._uid))
         if split is None:
             return batch, Origin.CLIENT
+        partition.require_room_for_client(len(batch))
         is_repeated = header.producer_id >= 0 and partition.log.producers.check(header, Origin.CLIENT) is not None
         if not is_repeated:
             await self.keep(target, split.later)

@@ -258,6 +258,10 @@ class Partition:
     def _has_room_for(self, size: int) -> bool:
         return self._space.has_room(size, for_clients=self.identity.topic not in INTERNAL_TOPICS)
 
+    def require_room_for_client(self, size: int) -> None:
+        """Raise DiskFull when a client's batch of so many bytes would take of what is reserved."""
+        self._space.require_room(size, for_clients=True)
+
     def append_as_follower(self, records: Buffer) -> None:
         """Write what the leader sent.  Raises NoRoom also when there is some that is not for this."""
         if not self._has_room_for(len(records)):
