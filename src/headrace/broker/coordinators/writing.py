@@ -10,6 +10,7 @@ from headrace.records.record import Record
 BATCH_BYTES = 512 * 1024
 # What an entry costs beside its key and value, at most.
 ENTRY_OVERHEAD_BYTES = 32
+HEADER_OVERHEAD_BYTES = 6  # two lengths
 
 
 def in_batches(records: list[Record], producer: ProducerIdentity | None) -> Iterator[bytes]:
@@ -17,7 +18,8 @@ def in_batches(records: list[Record], producer: ProducerIdentity | None) -> Iter
     start = 0
     size = 0
     for position, record in enumerate(records):
-        record_bytes = len(record.key or b"") + len(record.value or b"") + ENTRY_OVERHEAD_BYTES
+        headers_bytes = sum(len(name.encode()) + len(value or b"") + HEADER_OVERHEAD_BYTES for name, value in record.headers)
+        record_bytes = len(record.key or b"") + len(record.value or b"") + headers_bytes + ENTRY_OVERHEAD_BYTES
         if size and size + record_bytes > BATCH_BYTES:
             yield _batch(records[start:position], producer)
             start, size = position, 0

@@ -7,6 +7,8 @@ from headrace.broker.sharing.dead_letters import Burial, Grave
 from headrace.coordination.share.entries import ShareKey
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
+from headrace.model.topic_settings import LogConfig
+from headrace.records.batch import iterate_batches
 from tests.support.share_requests import ACCEPT, REJECT, RELEASE
 from tests.unit.broker.handlers.replicas_in_memory import HERE, TOPIC_ID
 from tests.unit.broker.sharing.share_stage import LETTERS, Stage, play
@@ -117,6 +119,23 @@ def test_offsets_that_are_moved_by_hand_make_buried_records_new_again() -> None:
         lead_anew(stage, 4)
 
         assert await stage.member("bob").take(0) == [(0, 0, 1)]
+
+    play(story)
+
+
+def test_thousands_of_letters_at_once_go_in_batches_that_every_leader_takes() -> None:
+    async def story() -> None:
+        stage = Stage()
+        burying(stage, copies=False)
+        stage.produce(*[b"bad"] * 2_000)
+        ann = stage.member("ann")
+        await ann.take(0, max_records=2_000)
+        assert await ann.say(0, 1_999, REJECT) == ErrorCode.NONE
+
+        log = stage.replicas.find(LETTERS, 0).log
+        data = log.read(0, max_bytes=1 << 23, up_to=log.end_offset, at_least_one=True).data
+        assert log.end_offset == 2_000
+        assert max(len(batch) for _, batch in iterate_batches(data)) <= LogConfig().max_message_bytes
 
     play(story)
 
