@@ -65,8 +65,7 @@ def _session(request: ShareFetchRequest, sessions: ShareSessions) -> ShareSessio
             raise RequestError(ErrorCode.INVALID_REQUEST, "The first request of a share session must not acknowledge anything.")
         return sessions.open(key, named)
     session = sessions.go_on(key, request.share_session_epoch)
-    for each in named:
-        session.partitions.setdefault(each)
+    session.add(named)
     for forgotten in request.forgotten_topics_data:
         for index in forgotten.partitions:
             session.partitions.pop((forgotten.topic_id, index), None)

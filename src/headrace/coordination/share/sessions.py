@@ -8,6 +8,8 @@ from headrace.model.errors import ErrorCode, RequestError
 
 OPEN, FINAL = 0, -1
 EPOCH_MAX = 2**31 - 1
+# More than any member works on with one broker; a request has room for millions.
+PARTITIONS_MAX = 10_000
 
 PartitionId = tuple[UUID, int]
 SessionKey = tuple[str, str]  # the group and the member
@@ -20,6 +22,12 @@ class ShareSession:
     key: SessionKey
     epoch: int = 1  # of the request that is expected next
     partitions: dict[PartitionId, None] = field(default_factory=dict)
+
+    def add(self, partitions: Iterable[PartitionId]) -> None:
+        added = {each: None for each in partitions if each not in self.partitions}
+        if len(self.partitions) + len(added) > PARTITIONS_MAX:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"A share session has {PARTITIONS_MAX} partitions at most.")
+        self.partitions.update(added)
 
     def turn(self) -> list[PartitionId]:
         """All partitions; next time the second one is the first, so that none waits behind a busy one for ever."""
@@ -43,10 +51,12 @@ class ShareSessions:
 
     def open(self, key: SessionKey, partitions: Iterable[PartitionId]) -> ShareSession:
         """A session begins, in place of one that the member may have had."""
+        session = ShareSession(key)
+        session.add(partitions)
         self._sessions.pop(key, None)
         if len(self._sessions) >= self._count_max:
             raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = self._sessions[key] = ShareSession(key, partitions=dict.fromkeys(partitions))
+        self._sessions[key] = session
         return session
 
     def go_on(self, key: SessionKey, epoch: int) -> ShareSession:

@@ -35,3 +35,15 @@ def test_a_member_has_one_session_and_the_newer_counts() -> None:
     assert raised.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     sessions.close(ANN)
     assert not sessions.is_at_work("workers")
+
+
+def test_a_session_remembers_no_more_partitions_than_anybody_works_on() -> None:
+    sessions = ShareSessions(1)
+    many = [(UUID(int=1), index) for index in range(10_001)]
+
+    with pytest.raises(RequestError, match="10000 partitions at most"):
+        sessions.open(("workers", "ann"), many)
+    session = sessions.open(("workers", "ann"), many[:10_000])
+    with pytest.raises(RequestError, match="10000 partitions at most"):
+        session.add(many[10_000:])
+    assert len(session.partitions) == 10_000
