@@ -411,8 +411,12 @@ class LogConfig:
     def needs_deep_validation(self) -> bool:
         """Whether a topic asks for its records to be looked at one by one."""
         limits_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
-        needs_schemas = self.key_schema_validation or self.value_schema_validation
-        return self.is_compacted or self.compression_type != "producer" or limits_age or needs_schemas
+        return self.is_compacted or self.compression_type != "producer" or limits_age or self.needs_schemas
+
+    @cached_property
+    def needs_schemas(self) -> bool:
+        """Whether records must have the ids of registered schemas."""
+        return self.key_schema_validation or self.value_schema_validation
 
     @cached_property
     def is_opened_on_arrival(self) -> bool:

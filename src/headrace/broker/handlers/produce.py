@@ -289,6 +289,8 @@ class _Produce:
         async with partition.appending:
             partition.require_leader()
             if partition.log.config.needs_deep_validation:
+                if partition.log.config.needs_schemas:
+                    await in_slices(self._parts.loop, self._parts.clock, self._parts.schemas.read_on())
                 now = self._parts.clock.wall_ms()
                 records = await in_slices(
                     self._parts.loop, self._parts.clock, deep_steps(records, partition.config, now, self._parts.schemas.has)
