@@ -12,6 +12,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from headrace.registry.http import requests
 from headrace.registry.http.requests import LOG, looked_up
+from headrace.registry.http.views import registration
 from headrace.registry.log.schema_log import SchemaLog
 from headrace.registry.rules.catalog import Catalog
 from headrace.registry.rules.errors import RegistryError
@@ -46,3 +47,20 @@ def test_a_schema_that_takes_too_long_to_read_is_refused(monkeypatch: pytest.Mon
         asyncio.run(looked_up(request("POST", "/subjects/a"), look))
 
     assert refused.value.code == 50002
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"id": 2**31},
+        {"version": 2**40},
+        {"id": True},
+        {"references": [{"name": "r", "subject": "s", "version": True}]},
+    ],
+)
+def test_a_number_that_no_client_can_write_is_refused(more: dict[str, Any]) -> None:
+    """An id has four bytes; a larger one would be the last that the registry ever gives."""
+    with pytest.raises(RegistryError) as refused:
+        registration("a", {"schema": "int", **more}, normalize=False)
+
+    assert refused.value.status == 422

@@ -127,10 +127,17 @@ class SchemaRegistry:
     def referenced(self, schema: RegisteredSchema) -> dict[str, str]:
         """The texts of all that a schema refers to, also indirectly, by name; each after those that it needs itself."""
         found: dict[str, str] = {}
+        self._refer(schema, found, set())
+        return found
+
+    def _refer(self, schema: RegisteredSchema, found: dict[str, str], seen: set[tuple[str, int]]) -> None:
+        """Each is gone through once, however many refer to it."""
         for each in schema.references:
             target = self._version(each.subject, each.version)
-            found |= {**self.referenced(target), each.name: target.text}
-        return found
+            if (each.subject, each.version) not in seen:
+                seen.add((each.subject, each.version))
+                self._refer(target, found, seen)
+            found.setdefault(each.name, target.text)
 
     def _version(self, subject: str, version: int) -> RegisteredSchema:
         place = (subject, version)

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from headrace.registry.rules.catalog import Catalog
-from headrace.registry.rules.entries import AVRO, SCHEMA_TYPES, Content, Reference, SchemaVersion
+from headrace.registry.rules.entries import AVRO, ID_MAX, SCHEMA_TYPES, Content, Reference, SchemaVersion
 from headrace.registry.rules.errors import invalid_request, invalid_schema
 from headrace.registry.rules.reading import read
 from headrace.registry.rules.registering import Registration
@@ -72,7 +72,7 @@ def _reference(given: Any) -> Reference:
         name, subject, version = given["name"], given["subject"], given["version"]
     except (KeyError, TypeError):
         raise invalid_request("a reference has 'name', 'subject' and 'version'") from None
-    if not (isinstance(name, str) and isinstance(subject, str) and isinstance(version, int)):
+    if not (isinstance(name, str) and isinstance(subject, str) and type(version) is int):
         raise invalid_request("a reference has a 'name' and a 'subject', which are texts, and a 'version', which is a number")
     return Reference(name=name, subject=subject, version=version)
 
@@ -81,6 +81,6 @@ def _positive(given: Mapping[str, Any], name: str) -> int | None:
     value = given.get(name)
     if value is None or value in (0, -1):
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise invalid_request(f"'{name}' is not a number from 1 on")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= ID_MAX:
+        raise invalid_request(f"'{name}' is not a number from 1 to {ID_MAX}")
     return value

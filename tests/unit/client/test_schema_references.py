@@ -1,0 +1,18 @@
+"""Schemas that refer to others, as the SDK gathers them."""
+
+import pytest
+
+from headrace.client.formats.registry import Reference, RegisteredSchema, SchemaRegistry
+
+
+def test_schemas_that_many_refer_to_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each refers twice to the one before it, and the first to the last: there is no end to the ways."""
+
+    def version(_: SchemaRegistry, subject: str, number: int) -> RegisteredSchema:
+        before = (int(subject) - 1) % 30
+        return RegisteredSchema("AVRO", subject, tuple(Reference(f"{way}{before}", f"{before}", 1) for way in "ab"))
+
+    monkeypatch.setattr(SchemaRegistry, "_version", version)
+    registry = SchemaRegistry("http://127.0.0.1:9")
+
+    assert len(registry.referenced(version(registry, "29", 1))) == 60
