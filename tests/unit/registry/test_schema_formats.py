@@ -193,12 +193,12 @@ def test_a_part_that_a_validator_cannot_read_alone_is_a_problem_and_no_failure()
 
 def test_a_pattern_that_never_ends_holds_nobody_up() -> None:
     reader = parse("JSON", json.dumps({"patternProperties": {"(a+)+$": {"type": "string"}}}))
-    writer = parse("JSON", json.dumps({"properties": {"a" * 22 + "b": {"type": "string"}}}))
+    writer = parse("JSON", json.dumps({"properties": {"a" * 26 + "b": {"type": "string"}}}))
     began = time.process_time()
 
     reader.problems_reading(writer)
 
-    assert time.process_time() - began < 0.3
+    assert time.process_time() - began < 3
 
 
 def test_json_schemas_whose_parts_are_used_over_and_over_are_refused_before_long() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -40,11 +39,11 @@ def test_what_reads_a_schema_is_done_beside_the_event_loop() -> None:
 def test_a_schema_that_takes_too_long_to_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "READ_TIMEOUT_S", 0.01)
 
-    def look(_: Catalog) -> Any:
-        time.sleep(0.1)
+    over = threading.Event()
 
     with pytest.raises(RegistryError) as refused:
-        asyncio.run(looked_up(request("POST", "/subjects/a"), look))
+        asyncio.run(looked_up(request("POST", "/subjects/a"), lambda _: over.wait(30)))
+    over.set()
 
     assert refused.value.code == 50002
 
