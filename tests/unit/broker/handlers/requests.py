@@ -13,6 +13,8 @@ class FakeConnection:
 
     listener = "PLAINTEXT"
     client_host = "127.0.0.1"
+    client_port = 50_000
+    software = "a client 1.0"
     when_lost: Any = None
 
     def __init__(self, principal: Principal = ANONYMOUS) -> None:
