@@ -17,6 +17,7 @@ ALWAYS: Final = {
     "Server": "headrace",
 }
 ASKED: Final = "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID"
+SAFE: Final = ("GET", "HEAD", "OPTIONS")
 METHODS: Final = "GET, POST, PUT, PATCH, DELETE"
 
 
@@ -38,6 +39,16 @@ class Manners:
         origin = request.headers.get("Origin")
         return origin if origin in self._origins else None
 
+    def _is_of_another_page(self, request: web.Request) -> bool:
+        """Whether a browser sends this for a page from elsewhere.  Of a text or a form it asks nobody before, and what hides
+        the answer from the page comes after the change."""
+        origin = request.headers.get("Origin")
+        if origin is None or origin in self._origins:
+            return False
+        if (site := request.headers.get("Sec-Fetch-Site")) is not None:
+            return site not in ("same-origin", "none")
+        return origin.partition("://")[2] != request.headers.get("Host")
+
     @web.middleware
     async def answer_preflights(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
@@ -51,6 +62,10 @@ class Manners:
                 "Access-Control-Max-Age": "600",
             }
             return web.Response(status=204, headers=headers)
+        if request.method not in SAFE and self._is_of_another_page(request):
+            return Problem(
+                403, "origin_not_allowed", "Pages of this origin may not call here.", "Name it with --cors-origin."
+            ).response()
         response: web.StreamResponse = await handler(request)
         return response
 
