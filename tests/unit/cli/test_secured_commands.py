@@ -1,6 +1,7 @@
 """Every command that connects works on a broker with TLS, users and rules, by a profile; and says in a sentence what is wrong."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,14 @@ STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("client-metrics list", "", 0, "all"),
     ("client-metrics delete", "all --yes", 0, ""),
     ("logs level", "headrace.broker DEBUG", 0, ""),
+    ("topic create", "nightly", 0, "Created"),
+    ("schedule add", "tidy --cron '0 3 * * *' --topic nightly --value now", 0, "tidy"),
+    ("schedule list", "", 0, "tidy"),
+    ("schedule show", "tidy", 0, "tidy"),
+    ("schedule pause", "tidy", 0, "tidy"),
+    ("schedule resume", "tidy", 0, "tidy"),
+    ("schedule run", "tidy", 0, "tidy"),
+    ("schedule remove", "tidy", 0, "tidy"),
     ("cancel", "orders alice", 1, "there is no topic orders"),
 )
 NEVER_SAID = ("no broker answers", "secret", "AUTHORIZATION_FAILED")
@@ -129,7 +138,7 @@ def test_every_command_works_by_a_profile(secured: Command, broker: Broker) -> N
             producer.begin_transaction()
             producer.produce("orders", b"booked")
             producer.flush(20)
-        outcome = secured(*command.split(), *words.split(), "--profile", "secured", given=b"one\ntwo\n")
+        outcome = secured(*command.split(), *shlex.split(words), "--profile", "secured", given=b"one\ntwo\n")
         told = outcome.output + outcome.remarks
         if outcome.code != code or said not in told or any(each in told for each in NEVER_SAID):
             wrong.append((command, words, outcome))
@@ -207,17 +216,17 @@ def test_profiles_are_shown_without_their_secrets(secured: Command, broker: Brok
 
 
 def test_a_profile_that_cannot_be_used_is_listed_with_what_is_wrong(
-    client: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headrace: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "headrace").mkdir()
     text = '[profiles.good]\nbootstrap = "host:1"\n\n[profiles.bad]\nbotstrap = "host:1"\n'
     (tmp_path / "headrace" / "config.toml").write_text(text)
 
-    listed = client("profile", "list", "--json")
+    listed = headrace("profile", "list", "--json")
 
     assert listed.code == 0
     good, bad = json.loads(listed.output)
     assert (good["name"], good["bootstrap"], good["error"]) == ("good", "host:1", None)
     assert bad["error"].endswith("profile bad: there is no key 'botstrap'; did you mean 'bootstrap'?")
-    assert "botstrap" in client("profile", "list").output
+    assert "botstrap" in headrace("profile", "list").output

@@ -107,6 +107,7 @@ def test_its_function_is_compiled_when_the_first_is_made() -> None:
 
     Once(code=1)
 
+    Answer(code=1)
     shared = Never.__init__
     assert Once.__init__ is not shared
     assert Answer.__init__.__qualname__ == "Answer.__init__"

@@ -62,9 +62,11 @@ def cancel(
 
     Examples:
 
-      headrace cancel reminders alice
+      headrace topic create reminders --config headrace.delay.enable=true
 
-      headrace cancel reminders alice bob -b broker-1:9092
+      echo 'call back' | headrace produce reminders --key alice --delay 1h
+
+      headrace cancel reminders alice
     """
     from headrace.client.producer.producer import Producer
 
