@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from headrace.broker.cluster.leadership import FollowedLeadership
+from headrace.broker.following.fetcher import _flushed
 from headrace.broker.partitions.flushing import Flusher
 from headrace.broker.partitions.partition import Partition
+from headrace.broker.partitions.waiting import OffsetQueue
 from headrace.controller.entries import PartitionState
 from headrace.host.clock import SystemClock
 from headrace.host.entropy import SystemEntropy
@@ -122,3 +124,27 @@ def test_who_asks_again_with_each_role_hears_once_of_a_failure() -> None:
         assert (first.heard, second.heard) == ([partition], [partition])
 
     run(story)
+
+
+def test_who_waits_for_a_flush_of_what_was_cut_is_told_so() -> None:
+    def story() -> None:
+        partition, _ = led(minimum=1)
+        heard: list[ErrorCode] = []
+        partition.flushed.wait(7, heard.append)
+        partition.on_truncated()
+
+        assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    run(story)
+
+
+@pytest.mark.parametrize("gone", [{"is_retired": True}, {"failure": StorageError("t-0", "reading")}], ids=lambda gone: next(iter(gone)))
+def test_a_follower_waits_for_no_flush_of_a_replica_that_has_gone_meanwhile(gone: dict[str, Any]) -> None:
+    replica: Any = SimpleNamespace(
+        **{"is_retired": False, "failure": None} | gone,
+        config=LogConfig(flush="ack"),
+        log=SimpleNamespace(flushed_offset=0, end_offset=1),
+        flushed=OffsetQueue(),
+    )
+
+    asyncio.run(asyncio.wait_for(_flushed([replica]), 5))

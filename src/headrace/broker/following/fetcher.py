@@ -453,6 +453,8 @@ async def _flushed(partitions: list[Partition]) -> None:
     """Return when everything these replicas have is as durable as their topics ask."""
     waiting: list[asyncio.Future[ErrorCode]] = []
     for partition in partitions:
+        if partition.is_retired or partition.failure is not None:
+            continue  # since it has grown: nobody is told of its flushes any more
         if partition.config.flush != "ack" or partition.log.flushed_offset >= partition.log.end_offset:
             continue
         outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -483,6 +483,8 @@ class Partition:
         """The log was cut below what was once its end."""
         self.durable_start = min(self.durable_start, self.log.start_offset)
         self.high_watermark = max(self.log.start_offset, min(self.high_watermark, self.log.end_offset))
+        # What they wait for may be gone.
+        self.flushed.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _settle(self) -> None:
         # A new leader's log may hold records nobody flushed here; they count only once they are.
