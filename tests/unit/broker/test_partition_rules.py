@@ -138,7 +138,9 @@ def test_who_waits_for_a_flush_of_what_was_cut_is_told_so() -> None:
     run(story)
 
 
-@pytest.mark.parametrize("gone", [{"is_retired": True}, {"failure": StorageError("t-0", "reading")}], ids=lambda gone: next(iter(gone)))
+@pytest.mark.parametrize(
+    "gone", [{"is_retired": True}, {"failure": StorageError("t-0", "reading")}], ids=lambda gone: next(iter(gone))
+)
 def test_a_follower_waits_for_no_flush_of_a_replica_that_has_gone_meanwhile(gone: dict[str, Any]) -> None:
     replica: Any = SimpleNamespace(
         **{"is_retired": False, "failure": None} | gone,

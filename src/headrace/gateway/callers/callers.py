@@ -69,8 +69,7 @@ class Callers:
             caller.in_use -= 1
             caller.used_at = self._now()
             if caller in self._leaving and not caller.in_use:
-                self._leaving.discard(caller)
-                self._tasks.spawn(caller.close(), "close a caller's clients")
+                self._close_soon(caller)
 
     def _find(self, credentials: Credentials) -> Caller:
         known = self._known.get(credentials.key)
@@ -99,10 +98,17 @@ class Callers:
     def _part_with(self, caller: Caller) -> None:
         if self._known.get(caller.key) is caller:
             del self._known[caller.key]
-            if caller.in_use:
-                self._leaving.add(caller)
-            else:
-                self._tasks.spawn(caller.close(), "close a caller's clients")
+            self._leaving.add(caller)
+            if not caller.in_use:
+                self._close_soon(caller)
+
+    def _close_soon(self, caller: Caller) -> None:
+        self._tasks.spawn(self._close(caller), "close a caller's clients")
+
+    async def _close(self, caller: Caller) -> None:
+        """Among those who leave until it has: a gateway that stops meanwhile ends this, and closes it itself."""
+        await caller.close()
+        self._leaving.discard(caller)
 
     async def forget_idle(self) -> None:
         """Let go of whoever has not been here for a while, again and again."""
