@@ -52,7 +52,7 @@ def engine_of(state: State, seal: Seal, monkeypatch: pytest.MonkeyPatch, name: s
     engine = Engine(OwnLog(name, state, seal.key_id), None, None, seal, 900.0)  # type: ignore[arg-type]
 
     async def deliver(subscription: Subscription) -> None:
-        await asyncio.sleep(600)
+        await asyncio.Event().wait()
 
     monkeypatch.setattr(engine, "_deliver", deliver)
     return engine
@@ -148,7 +148,7 @@ def test_a_principal_that_has_been_there_for_long_signs_in_again_at_once(monkeyp
         tries += 1
         if tries == 3:
             raise asyncio.CancelledError
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async def deliver_for_a_while() -> Any:
         monkeypatch.setattr(engine, "_deliver", deliver)

@@ -62,11 +62,11 @@ def cancel(
 
     Examples:
 
-      headrace topic create reminders --config headrace.delay.enable=true
+      headrace topic create callbacks --config headrace.delay.enable=true
 
-      echo 'call back' | headrace produce reminders --key alice --delay 1h
+      echo 'call back' | headrace produce callbacks --key alice --delay 1h
 
-      headrace cancel reminders alice
+      headrace cancel callbacks alice
     """
     from headrace.client.producer.producer import Producer
 
