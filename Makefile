@@ -35,7 +35,7 @@ run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, 
 test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node $(STAMPS)/classes ## Every test
 	@$(PYTEST) -rR $(ARGS)
 
-check: lint ## Format, lint, types, architecture and the quicker unit tests, in a minute
+check: lint ## Format, lint, types, architecture and the quicker unit tests, in two minutes
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
 
 # What measures its own time is left out: a tracer makes everything slower.
