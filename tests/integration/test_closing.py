@@ -96,7 +96,7 @@ def test_a_stop_that_waits_for_a_slow_disk_says_so(
     assert re.fullmatch(r"stopping: .*, \d+ s so far", told[0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_every_signal_that_asks_a_broker_to_end_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     broker = BrokerProcess(tmp_path / "data")
     with broker:

@@ -6,9 +6,11 @@ A single node is a cluster of one: the same metadata, the same partitions, only 
 import asyncio
 import logging
 import secrets
+import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +47,9 @@ from headrace.controller.entries import Endpoint
 from headrace.controller.image import ClusterImage
 from headrace.host.allocator import give_memory_back, keep_freed_memory
 from headrace.host.collecting import keep_collections_short
-from headrace.host.ending import exit_within
+from headrace.host.ending import ending_signals, exit_within, has_terminal
 from headrace.host.names import name_of_this_machine
-from headrace.host.signals import ending_signals
+from headrace.host.systemd import tell_service_manager
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.measured import MeasuredStore
 from headrace.metadata.membership import NodeIdTaken
@@ -56,7 +58,7 @@ from headrace.metadata.store import StoreRefused, StoreUnavailable
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import RequestError
 from headrace.model.listeners import Address, check_names, read_listeners
-from headrace.model.live_config import LiveConfig
+from headrace.model.live_config import LiveConfig, reloaded_settings
 from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
@@ -362,6 +364,19 @@ class Broker:
         self.parts.housekeeping.on_settings()
         self.server.connections_max = self.config["max.connections"]
 
+    def reload(self, read: BrokerConfig) -> None:
+        """Take up those of the settings given at the start that can change while the broker runs.  Raises SettingError."""
+        reloaded = reloaded_settings(self.config, read)
+        self.live_config.now = reloaded.config
+        self._on_settings()
+        self.parts.replica_changes.reconcile()
+        if reloaded.taken_up:
+            logger.info("settings reloaded: %s", ", ".join(reloaded.taken_up))
+        if reloaded.wait_for_restart:
+            logger.warning("changed settings that take effect after a restart: %s", ", ".join(reloaded.wait_for_restart))
+        if not reloaded.taken_up and not reloaded.wait_for_restart:
+            logger.info("settings reloaded: nothing has changed")
+
     # -- stopping
 
     async def stop(self) -> None:
@@ -463,8 +478,10 @@ class Broker:
         await self.store.close()
 
 
-async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Serve until a signal asks it to end, or until it ends by itself and raises why."""
+async def run(config: BrokerConfig, on_ready: Callable[[Broker], None], reread: Callable[[], BrokerConfig] | None = None) -> None:
+    """Serve until a signal asks it to end, or until it ends by itself and raises why.
+
+    SIGHUP asks a broker without a terminal to take up the settings as `reread` finds them."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="headrace"))
     stopping = asyncio.Event()
@@ -484,8 +501,12 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
                 STOP_SECONDS_MAX + EXIT_SECONDS_MAX, why="it was told to stop, and something it waits for does not answer"
             )
 
-    for number in ending_signals():
+    reload = None if reread is None or has_terminal() else partial(_reload, broker, reread)
+    for number in ending_signals(hang_up=reload is None):
         loop.add_signal_handler(number, on_signal)
+    if reload is not None:
+        # Whoever asks before it serves has what it reads at the start.
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
     try:
         await broker.start()
     except asyncio.CancelledError:
@@ -494,12 +515,23 @@ async def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
         logger.info("the broker was stopped before it finished starting")
         return
     broker.server.on_quiet = give_memory_back
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, lambda: broker.spawn(reload(), "reload"))
     on_ready(broker)
+    tell_service_manager("READY=1", f"STATUS=serving at {broker.address}")
     await stopping.wait()
+    tell_service_manager("STOPPING=1", "STATUS=stopping")
     await broker.stop()
 
 
-def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
+async def _reload(broker: Broker, reread: Callable[[], BrokerConfig]) -> None:
+    try:
+        broker.reload(await broker.loop.run_in_executor(None, reread))
+    except SettingError as error:
+        logger.error("the settings are not reloaded, and the old ones stay: %s", error)
+
+
+def serve(config: BrokerConfig, on_ready: Callable[[Broker], None], reread: Callable[[], BrokerConfig] | None = None) -> None:
     """Run a broker in this process until it is told to stop.  Raises NoMetadata, CannotStart, OSError, BrokerFailed."""
     import uvloop
 
@@ -507,7 +539,7 @@ def serve(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     collect_as_before = keep_collections_short()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(config, on_ready))
+            runner.run(run(config, on_ready, reread))
     except (StoreRefused, StoreUnavailable) as error:
         raise NoMetadata(str(error)) from error
     except (NodeIdTaken, RequestError, SettingError) as error:

@@ -22,7 +22,7 @@ from typing import Any, Self
 from headrace.cli.cluster.pid_files import locked_pid_file, refuse_if_running, write_pid
 from headrace.cli.cluster.secure_cluster import ClusterSecurity
 from headrace.cli.failure import Failure
-from headrace.host.signals import ending_signals
+from headrace.host.ending import ending_signals
 
 SERVE = [sys.executable, "-c", "from headrace.cli.main import main; main()", "serve"]
 READY_SECONDS_MAX = 60.0  # a second as a rule; long on a machine that is busy

@@ -11,7 +11,7 @@ import typer
 
 from headrace.cli.connection import DEFAULT_BOOTSTRAP, Bootstrap, connection_settings
 from headrace.cli.failure import Failure
-from headrace.host.signals import ending_signals
+from headrace.host.ending import ending_signals
 
 if TYPE_CHECKING:
     from headrace.gateway.gateway import Gateway

@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,11 +80,16 @@ def serve(
     if memory and data is not None:
         raise typer.BadParameter("Give --data or --memory, not both.")
     flags = _flags(data, memory, listen, advertise, flush, setting)
-    settings = BrokerConfig(collect(config, os.environ, flags))
+    read = partial(_read_settings, config, flags)
+    settings = read()
     for line in unknown_variables(os.environ):
         remark(line)
     set_up_logs(settings, verbose=verbose)
-    _run(settings, http)
+    _run(settings, http, read)
+
+
+def _read_settings(config: Path | None, flags: dict[str, str]) -> BrokerConfig:
+    return BrokerConfig(collect(config, os.environ, flags))
 
 
 def _flags(
@@ -106,7 +112,7 @@ def _flags(
     return flags
 
 
-def _run(settings: BrokerConfig, http: str | None) -> None:
+def _run(settings: BrokerConfig, http: str | None, read: Callable[[], BrokerConfig]) -> None:
     from headrace.broker.app import CannotStart, NoMetadata
     from headrace.broker.app import serve as run_broker
     from headrace.broker.supervision.supervision import BrokerFailed
@@ -117,7 +123,7 @@ def _run(settings: BrokerConfig, http: str | None) -> None:
         _prepare_gateway(http)
     beside: list[GatewayBeside] = []
     try:
-        run_broker(settings, partial(_on_ready, http, beside))
+        run_broker(settings, partial(_on_ready, http, beside), partial(_reread, read))
     except OSError as error:
         raise Failure(_cannot_start(settings, error)) from None
     except BrokerFailed as error:
@@ -129,6 +135,13 @@ def _run(settings: BrokerConfig, http: str | None) -> None:
     finally:
         for gateway in beside:
             gateway.stop()
+
+
+def _reread(read: Callable[[], BrokerConfig]) -> BrokerConfig:
+    try:
+        return read()
+    except Failure as failure:
+        raise SettingError(str(failure).rstrip(".")) from None
 
 
 def _prepare_gateway(http: str) -> None:

@@ -19,7 +19,7 @@ import typer
 
 from headrace.cli.failure import Failure
 from headrace.cli.output import remark
-from headrace.host.signals import ending_signals
+from headrace.host.ending import ending_signals
 
 if TYPE_CHECKING:
     from headrace.spark.pipeline.file import PipelineFile

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.output import remark
-from headrace.host.signals import ending_signals
+from headrace.host.ending import ending_signals
 
 if TYPE_CHECKING:
     from headrace.spark.pipeline.file import PipelineFile

@@ -19,7 +19,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from headrace.client.errors import HeadraceError
-from headrace.host.signals import ending_signals
+from headrace.host.ending import ending_signals
 from headrace.spark.errors import PipelineError
 from headrace.spark.pipeline.batch_lines import LinePerBatch, Show
 from headrace.spark.pipeline.catalog import check_transform, find_pipeline, load_transform
