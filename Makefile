@@ -23,7 +23,7 @@ SOURCES := src tests benchmarks simulation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-peers compat-go compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -83,6 +83,11 @@ compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics, signed in
 	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers . && \
 		for each in secured sharing; do go build -o $(CURDIR)/.cache/compat-go/$$each ./$$each || exit 1; done
 	@$(BIN)/python -m pytest tests/compat/test_compacted.py tests/compat/security/test_franz_go.py tests/compat/test_share_groups_franz_go.py $(ARGS)
+
+charts: $(STAMPS)/test ## What the Helm chart renders, against Kubernetes' own schemas (needs Go, and its module proxy once)
+	@GOBIN=$(CURDIR)/$(CACHE)/helm go install helm.sh/helm/v3/cmd/helm@v3.16.4
+	@$(PIP) kubernetes-validate
+	@HEADRACE_TEST_HELM=$(CURDIR)/$(CACHE)/helm/helm $(BIN)/python -m pytest tests/deployment $(ARGS)
 
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
 	@$(BIN)/headrace demo $(ARGS)
