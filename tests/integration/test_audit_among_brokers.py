@@ -22,6 +22,7 @@ from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.audit import events_in, resources_of
 from tests.support.certificates import Authority
 from tests.support.raw import batch, produce
+from tests.support.waiting import until_async
 
 MECHANISM = ScramMechanism.SHA_256
 Connect = Callable[[MemoryCluster, str], Peers]  # with a client id, as root
@@ -52,7 +53,9 @@ async def both_brokers_write_and_root_does_not(cluster: MemoryCluster, connect: 
         result = reply.responses[0].partition_responses[0]
         assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION, client_id
         assert result.error_message == "Only brokers write to __audit, and only while they are registered."
-    assert recorded(cluster) == ["TOPIC t1", "TOPIC t2"]
+    await until_async(
+        lambda: recorded(cluster) == ["TOPIC t1", "TOPIC t2", "TOPIC __audit"], "only the denial is in it", seconds=5
+    )
 
 
 def signs_in_as(folder: Path, name: str) -> dict[str, str]:

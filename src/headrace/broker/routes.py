@@ -452,7 +452,9 @@ APIS: Mapping[int, Served] = {
         _later(EndTxnRequest, lambda parts, request, context: end_txn.handle(request, context, parts.transactions.requests)),
         _later(
             WriteTxnMarkersRequest,
-            lambda parts, request, context: write_txn_markers.handle(request, context, parts.marker_writer),
+            lambda parts, request, context: write_txn_markers.handle(
+                request, context, parts.marker_writer, parts.throttling.is_broker
+            ),
         ),
         _later(
             DescribeTransactionsRequest,

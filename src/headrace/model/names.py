@@ -9,7 +9,12 @@ AUDIT = "__audit"
 SHARE_GROUP_STATE = "__share_group_state"
 DELAYED = "__headrace_delayed"
 SCHEDULES = "__headrace_schedules"
+GATEWAY = "__headrace_gateway"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT, DELAYED, SCHEDULES})
+# Whatever clients are allowed: schedules are clients' to make, and brokers look at each.
+WRITTEN_BY_BROKERS = INTERNAL_TOPICS - {SCHEDULES}
+# What was done, records of all topics, others' subscriptions: a rule for all topics is not meant for these.
+NEED_OWN_RIGHT = frozenset({AUDIT, DELAYED, GATEWAY})
 # What those that coordinate hold, in a word.
 HELD_IN = {
     CONSUMER_OFFSETS: "group",

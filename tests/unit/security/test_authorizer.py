@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.model.access.acls import SUPPORTED, AclRule, Operation, PatternType, Permission, ResourceType, read_address
 from headrace.model.access.principals import ANONYMOUS, EVERYBODY, Subject, group, user
+from headrace.model.names import WRITTEN_BY_BROKERS
 from headrace.security.authorization import authorizer as module
 from headrace.security.authorization.authorizer import Authorizer, Reason
 from headrace.security.authorization.index import AclIndex
@@ -301,6 +302,28 @@ def test_who_may_write_a_topic_may_write_some_topic(rules: list[AclRule], subjec
 )
 def test_the_audit_trail_needs_a_right_that_names_it(rules: list[AclRule], allowed: bool) -> None:
     assert authorizer(*rules).allows(ANN, READ, TOPIC, "__audit") is allowed
+
+
+@pytest.mark.parametrize("topic", ["__audit", "__headrace_delayed", "__headrace_gateway"])
+def test_what_holds_others_affairs_needs_a_right_that_names_it_to_be_read_and_none_to_be_seen(topic: str) -> None:
+    everything, named = authorizer(allow("ann", ALL, "*"), allow("ann", ALL, "__…")), authorizer(allow("ann", READ, topic))
+
+    assert everything.decide(ANN, READ, TOPIC, topic).reason is Reason.NOT_NAMED
+    assert named.allows(ANN, READ, TOPIC, topic)
+    assert everything.allows(ANN, DESCRIBE, TOPIC, topic), "who moves all replicas off a broker has to see them all"
+    assert authorizer(allow("ann", ALL, "*")).allows(ANN, READ, TOPIC, "__headrace_schedules")
+
+
+@pytest.mark.parametrize("topic", sorted(WRITTEN_BY_BROKERS))
+def test_nobody_writes_what_brokers_write_a_super_user_neither(topic: str) -> None:
+    rules = authorizer(allow("bob", WRITE, topic), super_users=[user("ann")])
+
+    for somebody in (ANN, BOB):
+        assert rules.decide(somebody, WRITE, TOPIC, topic).reason is Reason.WRITTEN_BY_BROKERS
+        assert rules.depending_on_address(somebody, WRITE, TOPIC, topic) == []
+    assert rules.allows(ANN, READ, TOPIC, topic)
+    assert rules.allows(ANN, WRITE, TOPIC, "__headrace_schedules")
+    assert rules.allows(ANN, WRITE, GROUP, topic)
 
 
 def test_the_audit_trail_is_not_open_to_everybody_where_no_rule_is_about_it() -> None:

@@ -12,6 +12,7 @@ from headrace.coordination.transaction.shard import TransactionShard
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity, TopicPartition
+from headrace.model.names import INTERNAL_TOPICS
 from headrace.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -66,7 +67,9 @@ def _left_out(image: CurrentImage, partitions: Iterable[TopicPartition], context
 
 def _why_not(image: CurrentImage, partition: TopicPartition, context: RequestContext) -> ErrorCode:
     # A broker that asks for a producer has checked that it may write.
-    if context.api_version < FROM_BROKERS_SINCE and not context.may(Operation.WRITE, ResourceType.TOPIC, partition.topic):
+    if context.api_version < FROM_BROKERS_SINCE and (
+        partition.topic in INTERNAL_TOPICS or not context.may(Operation.WRITE, ResourceType.TOPIC, partition.topic)
+    ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known = image().partition(partition.topic, partition.partition) is not None
     return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -38,7 +38,7 @@ from headrace.log.producers.producer_state import LASTING_PRODUCER_ID_FROM
 from headrace.log.validation import OfBrokers, RecordsRefused, deep_steps
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
-from headrace.model.names import AUDIT, DELAYED, INTERNAL_TOPICS, SCHEDULES
+from headrace.model.names import DELAYED, SCHEDULES, WRITTEN_BY_BROKERS
 from headrace.records.header import (
     FRAME,
     FRAME_BYTES,
@@ -69,8 +69,6 @@ logger = logging.getLogger(__name__)
 _unpack_frame = FRAME.unpack_from
 
 TOPIC_IDS_FROM = 13
-# The client's own tools may write to internal topics under this name, as Kafka has it.
-ADMIN_CLIENT_ID = "__admin_client"
 WRITE_TRANSACTIONAL_ID = check_of(ApiKey.PRODUCE, Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 WRITE_TOPIC = check_of(ApiKey.PRODUCE, Operation.WRITE, ResourceType.TOPIC)
 
@@ -181,7 +179,7 @@ class _Produce:
             return None
         if context.guard.allows(context.subject, WRITE_TOPIC, name, context):
             return None
-        return RequestError(WRITE_TOPIC.error)
+        return _only_brokers_write(name) if name in WRITTEN_BY_BROKERS else RequestError(WRITE_TOPIC.error)
 
     def _start_partition(self, topic: TopicProduceData, data: PartitionProduceData, result: PartitionProduceResponse) -> None:
         try:
@@ -219,25 +217,17 @@ class _Produce:
             appended = partition.append(records, Origin.DELAYED)
         self._appended(partition, appended, result)
 
-    def _find(self, topic: str, topic_id: UUID, index: int) -> Partition:
+    def _find(self, name: str, topic_id: UUID, index: int) -> Partition:
         if self._acks not in (-1, 0, 1):
             raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
         if self._context.api_version >= TOPIC_IDS_FROM:
             partition = self._parts.replicas.find_by_id(topic_id, index)
         else:
-            partition = self._parts.replicas.find(topic, index)
-        if partition.identity.topic in INTERNAL_TOPICS:
-            self._require_right_to_internal(partition.identity.topic)
+            partition = self._parts.replicas.find(name, index)
+        topic = partition.identity.topic
+        if topic in WRITTEN_BY_BROKERS and not self._parts.throttling.is_broker(self._context):
+            raise _only_brokers_write(topic)
         return partition
-
-    def _require_right_to_internal(self, topic: str) -> None:
-        """What was done, and what waits, is written down by brokers alone; into the others Kafka lets its own tools write."""
-        if topic in (AUDIT, DELAYED):
-            if not self._parts.throttling.is_broker(self._context):
-                why = f"Only brokers write to {topic}, and only while they are registered."
-                raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-        elif topic != SCHEDULES and self._context.client_id != ADMIN_CLIENT_ID:
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to {topic}.")
 
     async def _append_later(self, partition: Partition, records: Buffer, result: PartitionProduceResponse) -> None:
         verification = self._parts.verification
@@ -405,6 +395,13 @@ def _only(records: Buffer) -> Buffer:
     """A batch that waits, without the rest of what arrived with it: a view would keep all of that."""
     whole = cast("bytes", records.obj) if isinstance(records, memoryview) else records
     return bytes(records) if len(records) * 2 < len(whole) else records
+
+
+def _only_brokers_write(topic: str) -> RequestError:
+    """Kafka lets whoever calls itself `__admin_client` write there.  A client id proves nothing, and what is read there is
+    believed."""
+    why = f"Only brokers write to {topic}, and only while they are registered."
+    return RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
 
 
 def _require_one_batch(records: Buffer | None) -> Buffer:

@@ -17,13 +17,14 @@ from headrace.client.errors import HeadraceError, TopicNotFound
 from headrace.gateway.brokers.cluster import EARLIEST, LATEST
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.fleet.state import Key, State
+from headrace.model.names import GATEWAY
 
 if TYPE_CHECKING:
     from headrace.gateway.callers.caller import Caller
 
 logger = logging.getLogger(__name__)
 
-TOPIC: Final = "__headrace_gateway"
+TOPIC: Final = GATEWAY
 REPLICAS: Final = 3
 SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": 3_600_000, "min.cleanable.dirty.ratio": 0.1}
 RECORDS: Final = 1000

@@ -1,10 +1,10 @@
 """May they?  Decisions from rules: pure, and remembered.
 
 A super user may do everything.  Else a rule that denies wins over any that allow; a rule that allows permits; with neither,
-nobody may, unless `allow.everyone.if.no.acl.found` is set and no rule at all is about the resource.  The audit trail needs a
-right of its own: only a rule that names it allows it, not one for all topics, nor one for a prefix shorter than its name.  An
-authorizer and what it remembers belong to one set of rules: a change of rules makes another, so that nothing remembered is ever
-stale.
+nobody may, unless `allow.everyone.if.no.acl.found` is set and no rule at all is about the resource.  Some topics need a right of
+their own: only a rule that names one allows it, not one for all topics, nor one for a prefix shorter than its name.  What brokers
+write themselves nobody else writes, a super user neither: they are known before anybody asks here.  An authorizer and what it
+remembers belong to one set of rules: a change of rules makes another, so that nothing remembered is ever stale.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,9 +14,11 @@ from typing import Final
 
 from headrace.model.access.acls import SUPPORTED, AclRule, Operation, PatternType, ResourceType, read_address
 from headrace.model.access.principals import EVERYBODY, Principal, Subject
-from headrace.model.names import AUDIT
+from headrace.model.names import NEED_OWN_RIGHT, WRITTEN_BY_BROKERS
 from headrace.security.authorization.index import AclIndex, Entry, Pattern
 
+LOOKING: Final = frozenset({Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
+WRITING: Final = frozenset({Operation.WRITE, Operation.ALL})
 REMEMBERED_MAX: Final = 50_000
 # A longer name is decided each time: what clients make up must not fill the memory.
 REMEMBERED_NAME_CHARACTERS_MAX: Final = 256
@@ -29,6 +31,8 @@ class Reason(Enum):
     RULE = "by rule"
     NO_RULES = "no rule is about it, and allow.everyone.if.no.acl.found is set"
     NOTHING_ALLOWS = "no rule allows it"
+    NOT_NAMED = "no rule allows it that names this topic, and one for all topics does not count here"
+    WRITTEN_BY_BROKERS = "only brokers write to this topic, whatever the rules say"
     NOT_AMONG_BROKERS = "only brokers may, by the listener that they use among themselves"
 
 
@@ -48,6 +52,8 @@ class Decision:
 SUPER_USER: Final = Decision(True, Reason.SUPER_USER)
 NO_RULES: Final = Decision(True, Reason.NO_RULES)
 NOTHING_ALLOWS: Final = Decision(False, Reason.NOTHING_ALLOWS)
+NOT_NAMED: Final = Decision(False, Reason.NOT_NAMED)
+ONLY_BROKERS_WRITE: Final = Decision(False, Reason.WRITTEN_BY_BROKERS)
 NOT_AMONG_BROKERS: Final = Decision(False, Reason.NOT_AMONG_BROKERS)
 
 
@@ -92,7 +98,7 @@ class Authorizer:
     ) -> list[AclRule]:
         """Of somebody whose address is not known: the rules that would decide otherwise for some addresses."""
         decision = self._decide(subject, operation, resource_type, name)
-        if decision.reason is Reason.SUPER_USER or (decision.rule is not None and not decision.allowed):
+        if decision in (SUPER_USER, ONLY_BROKERS_WRITE) or (decision.rule is not None and not decision.allowed):
             return []
         found = [
             entry
@@ -100,7 +106,7 @@ class Authorizer:
             for principal in principals_of(subject)
             for entry in entries.get(principal, ())
             if entry.network is not None and operation in entry.operations
-            if entry.denies or not _needs_own_right(resource_type, name) or entry.rule.resource_name == name
+            if entry.denies or not _needs_own_right(operation, resource_type, name) or entry.rule.resource_name == name
         ]
         # Where nothing allows it for all, what denies it to some matters as soon as something allows it to them.
         matters = decision.allowed or any(not entry.denies for entry in found)
@@ -125,11 +131,13 @@ class Authorizer:
 
     def _decide(self, subject: Subject, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
         principals = principals_of(subject)
+        if operation in WRITING and name in WRITTEN_BY_BROKERS and resource_type is ResourceType.TOPIC:
+            return ONLY_BROKERS_WRITE
         if not self.super_users.isdisjoint(principals):
             return SUPER_USER
         about = self._index.about(resource_type, name)
         address = read_address(subject.address)
-        needs_own_right = _needs_own_right(resource_type, name)
+        needs_own_right = _needs_own_right(operation, resource_type, name)
         allowing: Entry | None = None
         for entries in about:
             for principal in principals:
@@ -141,7 +149,9 @@ class Authorizer:
                             allowing = allowing or entry
         if allowing is not None:
             return Decision(True, Reason.RULE, allowing.rule)
-        return NO_RULES if self.allow_everyone and not about and not needs_own_right else NOTHING_ALLOWS
+        if needs_own_right:
+            return NOT_NAMED
+        return NO_RULES if self.allow_everyone and not about else NOTHING_ALLOWS
 
     def _decide_some(self, subject: Subject, operation: Operation, resource_type: ResourceType) -> Decision:
         principals = principals_of(subject)
@@ -161,8 +171,9 @@ class Authorizer:
         return NOTHING_ALLOWS
 
 
-def _needs_own_right(resource_type: ResourceType, name: str) -> bool:
-    return name == AUDIT and resource_type is ResourceType.TOPIC
+def _needs_own_right(operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    """To see that it is there needs none: who moves all replicas off a broker moves these, too."""
+    return name in NEED_OWN_RIGHT and resource_type is ResourceType.TOPIC and operation not in LOOKING
 
 
 def principals_of(subject: Subject) -> tuple[Principal, ...]:
