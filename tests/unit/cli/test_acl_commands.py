@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.client.admin.acls import RuleAdmin
 from headrace.testing import Broker
 
 Command = Callable[..., Any]
@@ -62,6 +63,33 @@ def test_check_says_yes_or_no_and_by_which_rule(acl: Command) -> None:
     assert "write orders-old: no, by rule: deny User:* to WRITE TOPIC 'orders-old'" in denied.output
     assert "read group:readers: no: no rule allows it" in nothing.output
     assert "alter cluster: yes: a super user may do everything" in root.output
+
+
+def test_check_knows_what_brokers_let_nobody_write_and_which_topics_need_their_name(acl: Command) -> None:
+    acl("allow", "--user", "ann", "--all", "*")
+
+    written = acl("check", "--user", "ANONYMOUS", "--write", "__audit")
+    read = acl("check", "--user", "ann", "--read", "__audit")
+
+    assert written.code == read.code == 1
+    assert "write __audit: no: only brokers write to this topic, whatever the rules say" in written.output
+    assert "read __audit: no: no rule allows it that names this topic" in read.output
+
+
+def test_check_says_which_brokers_decide_otherwise(acl: Command, monkeypatch: pytest.MonkeyPatch, guarded: Broker) -> None:
+    settings = {"authorizer": "acl", "super.users": "User:ann", "allow.everyone.if.no.acl.found": "false"}
+    others = {2: settings, 3: {**settings, "super.users": ""}, 4: settings}
+
+    monkeypatch.setattr(RuleAdmin, "broker_settings", lambda self: others)
+    differing = acl("check", "--user", "ann", "--read", "orders", "--write", "__audit")
+    others[3] = {"authorizer": "none"}
+    half_open = acl("check", "--user", "ann", "--read", "orders")
+
+    assert (differing.code, half_open.code) == (1, 1)
+    assert "read orders: it depends on the broker" in differing.output
+    assert "  on brokers 2, 4: yes: a super user may do everything\n  on broker 3: no: no rule allows it" in differing.output
+    assert "write __audit: no: only brokers write to this topic" in differing.output
+    assert "broker 3 of this cluster: no authorizer" in half_open.remarks
 
 
 def test_check_lists_the_rules_that_depend_on_the_address(acl: Command) -> None:

@@ -1,7 +1,7 @@
 """`headrace acl`: who may do what; which rule it is that says so; and what a client of some kind needs."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature
@@ -26,11 +26,21 @@ from headrace.model.access.acls import (
     check_rule,
     read_address,
 )
-from headrace.model.access.principals import ANONYMOUS, USER, Principal, PrincipalError, parse_principal, user
+from headrace.model.access.principals import (
+    ANONYMOUS,
+    USER,
+    Principal,
+    PrincipalError,
+    Subject,
+    parse_principal,
+    parse_super_users,
+    user,
+)
 from headrace.model.errors import RequestError
 
 if TYPE_CHECKING:
     from headrace.client.admin.acls import RuleAdmin
+    from headrace.security.authorization.authorizer import Authorizer, Decision
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -336,10 +346,6 @@ def check(
 
     Without --host the answer is for any address, and rules that hold for some addresses only are listed below it.
     """
-    from headrace.model.access.principals import Subject, parse_super_users
-    from headrace.security.authorization.authorizer import Authorizer
-    from headrace.security.authorization.index import AclIndex
-
     if not rights:
         raise typer.BadParameter(f"Say what: --write orders, for example. {RESOURCE_HELP}")
     if patterns := [right.resource for right in rights if right.resource.endswith("*")]:
@@ -348,30 +354,66 @@ def check(
         raise typer.BadParameter(f"--host {host} is not an address; ask about one, such as 10.0.0.1.")
     subject = Subject(read_principal(user), [read_group(name) for name in group_of or ()], "" if host == ANY_HOST else host)
     admin = _admin(bootstrap, properties)
-    settings = _require_authorizer(admin)
-    rules = admin.find(AclFilter())
-    authorizer = Authorizer(
-        AclIndex(rules),
-        parse_super_users(settings.get("super.users", "")),
-        allow_everyone_if_no_acl_found=settings.get("allow.everyone.if.no.acl.found") == "true",
-    )
-    decisions = [(right, authorizer.decide(subject, right.operation, right.resource_type, right.name)) for right in rights]
-    for right, decision in decisions:
-        typer.echo(f"{right.operation.name.lower()} {right.resource}: {decision}")
-        others = authorizer.depending_on_address(subject, right.operation, right.resource_type, right.name)
-        if host == ANY_HOST and others:
-            typer.echo("  from some addresses it is otherwise, by these rules; --host asks about one address:")
-            for rule in others:
-                typer.echo(f"  {rule}")
-    if not all(decision.allowed for _, decision in decisions):
+    authorizers = authorizers_of(_require_authorizer(admin), admin.find(AclFilter()))
+    answers = [_explain(right, subject, authorizers, any_host=host == ANY_HOST) for right in rights]
+    if not all(answers):
         raise typer.Exit(1)
 
 
-def _require_authorizer(admin: "RuleAdmin") -> dict[str, str]:
-    """The settings of a broker, which has to have an authorizer.  librdkafka finds none, and no error, on one that does not."""
+def authorizers_of(settings: Mapping[int, Mapping[str, str]], rules: Iterable[AclRule]) -> "dict[Authorizer, list[int]]":
+    """How brokers decide, by their settings, beside those that do so."""
+    from headrace.security.authorization.authorizer import Authorizer
+    from headrace.security.authorization.index import AclIndex
+
+    alike: dict[tuple[str, str], list[int]] = {}
+    for broker, texts in settings.items():
+        alike.setdefault((texts.get("super.users", ""), texts.get("allow.everyone.if.no.acl.found", "")), []).append(broker)
+    index = AclIndex(rules)
+    return {
+        Authorizer(index, parse_super_users(users), allow_everyone_if_no_acl_found=everyone == "true"): brokers
+        for (users, everyone), brokers in alike.items()
+    }
+
+
+def _explain(right: Right, subject: Subject, authorizers: "Mapping[Authorizer, list[int]]", *, any_host: bool) -> bool:
+    """Say how brokers decide; whether all of them say yes."""
+    asked = (subject, right.operation, right.resource_type, right.name)
+    decisions: dict[Decision, list[int]] = {}
+    for authorizer, brokers in authorizers.items():
+        decisions.setdefault(authorizer.decide(*asked), []).extend(brokers)
+    what = f"{right.operation.name.lower()} {right.resource}"
+    if len(decisions) == 1:
+        typer.echo(f"{what}: {next(iter(decisions))}")
+    else:
+        typer.echo(f"{what}: it depends on the broker, as their super.users or allow.everyone.if.no.acl.found differ")
+        for decision, brokers in decisions.items():
+            typer.echo(f"  on {_named(sorted(brokers))}: {decision}")
+    others = {rule: None for authorizer in authorizers for rule in authorizer.depending_on_address(*asked)}
+    if any_host and others:
+        typer.echo("  from some addresses it is otherwise, by these rules; --host asks about one address:")
+        for rule in others:
+            typer.echo(f"  {rule}")
+    return all(decision.allowed for decision in decisions)
+
+
+def _named(brokers: list[int]) -> str:
+    return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}"
+
+
+def _require_authorizer(admin: "RuleAdmin") -> dict[int, dict[str, str]]:
+    """The settings of the brokers, which have to have an authorizer.  librdkafka finds none, and no error, where they do not."""
     settings = admin.broker_settings()
-    if settings.get("authorizer", "acl") == "none" and not settings.get("authorizer.class.name"):
+    free = [
+        broker
+        for broker, texts in settings.items()
+        if texts.get("authorizer", "acl") == "none" and not texts.get("authorizer.class.name")
+    ]
+    if len(free) == len(settings):
         raise Failure("this cluster has no authorizer: everybody may do everything. Set authorizer=acl on every broker.")
+    if free:
+        raise Failure(
+            f"{_named(free)} of this cluster: no authorizer, and everybody may do everything there. Set authorizer=acl."
+        )
     return settings
 
 

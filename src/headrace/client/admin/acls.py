@@ -45,14 +45,19 @@ class RuleAdmin:
         removed = self._each("remove the rules", lambda: self._client.delete_acls(bindings).values())
         return [_rule(binding) for found in removed for binding in found]
 
-    def broker_settings(self) -> dict[str, str]:
-        """The settings of one broker, on which decisions depend, too."""
-        (found,) = self._each("read the settings of a broker", self._ask_for_settings)
-        return {name: entry.value or "" for name, entry in found.items()}
+    def broker_settings(self) -> dict[int, dict[str, str]]:
+        """The settings of each broker that is there, on which decisions depend, too."""
+        brokers = attempt("list the brokers", self._bootstrap, lambda: self._client.list_topics(timeout=SECONDS_MAX).brokers)
+        found = self._each("read the settings of the brokers", lambda: self._ask_for_settings(sorted(brokers)))
+        return {
+            broker: {name: entry.value or "" for name, entry in entries.items()}
+            for broker, entries in zip(sorted(brokers), found, strict=True)
+        }
 
-    def _ask_for_settings(self) -> list[Future[Any]]:
-        broker = min(self._client.list_topics(timeout=SECONDS_MAX).brokers)
-        return list(self._client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]).values())
+    def _ask_for_settings(self, brokers: Iterable[int]) -> list[Future[Any]]:
+        """One call for each: librdkafka asks one broker at a time."""
+        wanted = [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in brokers]
+        return [answer for each in wanted for answer in self._client.describe_configs([each]).values()]
 
     def _each(self, action: str, ask: Callable[[], Iterable[Future[Any]]]) -> list[Any]:
         """The answers to one request; the first error among them is raised."""
