@@ -1,6 +1,7 @@
 """A process with many objects does not stand still to look at all of them."""
 
 import gc
+import sys
 from collections.abc import Iterator
 from weakref import ref
 
@@ -40,11 +41,16 @@ def test_however_many_objects_there_are_a_collection_looks_at_few(clock: Clock) 
         if phase == "start" and info["generation"] == 2:
             looked_at.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
 
+    # Nobody collects while the callbacks of a collection run: if a broker in this process began one, and they were interrupted,
+    # the objects made here meanwhile would all be new to it.
+    pauses = sys.getswitchinterval()
+    sys.setswitchinterval(60)
     gc.callbacks.append(count)
     try:
         kept = [[number] for number in range(400_000)]
     finally:
         gc.callbacks.remove(count)
+        sys.setswitchinterval(pauses)
 
     assert len(kept) == 400_000
     assert len(looked_at) > 3
