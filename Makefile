@@ -16,7 +16,8 @@ SEED   ?= 1
 ROUNDS ?= 50
 ARGS   ?=
 
-PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+# tests/support/ordering.py says what begins when.
+PYTEST  := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 SOURCES := src tests benchmarks simulation
 
 # Some images set it.  Tests start hundreds of Pythons, and each would compile every module anew: half a second and more of a core.

@@ -14,7 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import second_tries
+from tests.support import ordering, second_tries
 from tests.support.tallying import SEEDS, SumOfSeeds
 
 # The same examples each time, and no limit on how long one takes: a machine that is busy is not a bug.
@@ -22,9 +22,11 @@ hypothesis.settings.register_profile("same", deadline=None, database=None, deran
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-# Somebody who starts the tests in the background has them, and what they start, ignore the Ctrl-C that some of them press.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Somebody who starts the tests in the background, or with `nohup`, has them, and what they start, ignore the Ctrl-C that some of
+# them press and the terminals that others close.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(_number, _handler)
 
 EXTERNAL_BOOTSTRAP = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 
@@ -62,12 +64,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
-LONGEST = ("tests/spark/", "tests/cluster/", "tests/integration/test_cluster", "tests/compat/test_groups_churn")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What keeps one worker busy for minutes begins first, so that nobody waits for it in the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        ordering.mix(items)
     second_tries.allow(items)
 
 
