@@ -100,10 +100,11 @@ def code_of(broker: Broker, who: str, topic: str = "orders") -> int:
 # -- settings
 
 
-def test_nobody_may_anything_where_the_authorizer_is_set_and_no_rule_allows_it() -> None:
+def test_nobody_may_anything_where_the_authorizer_is_set_and_no_rule_allows_it(caplog: pytest.LogCaptureFixture) -> None:
     with Broker(settings={"authorizer": "acl"}) as guarded, Broker() as open_to_all:
         assert code_of(guarded, "ann") == DENIED
         assert code_of(open_to_all, "ann") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert caplog.text.count("super.users is empty") == 1
 
 
 def test_the_authorizer_can_be_set_by_its_name_in_kafka() -> None:

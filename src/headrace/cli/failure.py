@@ -21,5 +21,12 @@ def sentence_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (set HEADRACE_DEBUG=1 to see where)"
 
 
+def with_advice(sentence: str) -> str:
+    """Who may not do something is told whom to ask, unless that is said already."""
+    if "_AUTHORIZATION_FAILED" not in sentence or "headrace acl" in sentence:
+        return sentence
+    return f"{sentence} Whoever makes the rules allows it with `headrace acl allow`."
+
+
 def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."

@@ -15,7 +15,7 @@ import typer
 import typer.core
 import typer.main
 
-from headrace.cli.failure import Failure, sentence_of
+from headrace.cli.failure import Failure, sentence_of, with_advice
 from headrace.cli.way import Profile, complete, forget_way
 
 # name on the command line -> module:attribute.  The attribute is a Typer application (a group of commands) or a function (one
@@ -142,7 +142,7 @@ def run(arguments: list[str]) -> int:
         # typer and rich end the process themselves when the pipe breaks.
         return _leave_the_pipe() if _from_broken_pipe(exit) else _exit_code(exit.code)
     except Failure as failure:
-        print(f"headrace: {failure}", file=sys.stderr)
+        print(f"headrace: {with_advice(str(failure))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -151,7 +151,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("HEADRACE_DEBUG"):
             raise
-        print(f"headrace: {sentence_of(error)}", file=sys.stderr)
+        print(f"headrace: {with_advice(sentence_of(error))}", file=sys.stderr)
         return 1
     return 0
 

@@ -180,7 +180,8 @@ def _protocol(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise SettingError(
-            f"{LISTENERS}: the listener {name} has no security protocol; add it to {PROTOCOL_MAP}, such as {name}:PLAINTEXT"
+            f"{LISTENERS}: the listener {name} has no security protocol; give it one in {PROTOCOL_MAP}, "
+            f"such as {name}:SASL_SSL, or call it one of {', '.join(PROTOCOLS)}"
         )
     return protocol
 

@@ -199,13 +199,15 @@ def test_rules_hold_for_those_who_sign_in_with_a_password(client: Command) -> No
             return ["--profile", str(broker.profile(user))]
 
         refused = client("acl", "list", *signed_in("ann"))
+        created = client("topic", "create", "orders", *signed_in("ann"))
         made = client("acl", "allow", "-u", "ann", "--describe", "cluster", *signed_in("root"))
         allowed = client("acl", "list", *signed_in("ann"))
         ghost = client("acl", "allow", "-u", "ghost", "--read", "orders", *signed_in("root"))
         none = client("acl", "list", "--user", "eve", *signed_in("ann"))
 
-    assert refused.code == 1
+    assert refused.code == created.code == 1
     assert "that needs DESCRIBE on the cluster" in refused.remarks
+    assert "(TOPIC_AUTHORIZATION_FAILED) Whoever makes the rules allows it with `headrace acl allow`." in created.remarks
     assert made.code == allowed.code == none.code == 0
     assert "There are no rules for User:eve." in none.remarks
     assert ghost.code == 0

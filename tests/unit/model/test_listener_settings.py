@@ -65,7 +65,10 @@ def test_a_listener_has_the_protocol_that_it_is_mapped_to(protocol: str, has_tls
 
 @pytest.mark.parametrize("scheme", ["HTTP", "kafka", "TCP"])
 def test_a_scheme_without_a_mapping_is_refused(scheme: str) -> None:
-    assert f"{scheme.upper()} has no security protocol" in complaint(listeners=f"{scheme}://127.0.0.1:9092")
+    said = complaint(listeners=f"{scheme}://127.0.0.1:9092")
+
+    assert f"{scheme.upper()} has no security protocol" in said
+    assert f"such as {scheme.upper()}:SASL_SSL, or call it one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL" in said
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9092", "[::]:9092", "PLAINTEXT://0.0.0.0:9092"])

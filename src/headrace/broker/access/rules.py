@@ -4,6 +4,7 @@ They are those that the broker knows: cut off from the store, it goes on with th
 forgotten every decision; requests from then on are held to it.
 """
 
+import logging
 from collections.abc import Sequence
 
 from headrace.controller.changes import AclChanged, Change
@@ -16,6 +17,8 @@ from headrace.security.authorization.authorizer import Authorizer
 from headrace.security.authorization.guard import Guard
 from headrace.security.authorization.index import AclIndex
 
+logger = logging.getLogger(__name__)
+
 
 class AccessRules:
     """Keeps the guard's authorizer as the metadata have it."""
@@ -24,6 +27,8 @@ class AccessRules:
         self.is_enabled = config["authorizer"] == "acl" or config["authorizer.class.name"] in KAFKA_AUTHORIZERS
         self._super_users = parse_super_users(config["super.users"])
         self._allow_everyone: bool = config["allow.everyone.if.no.acl.found"]
+        if self.is_enabled and not self._super_users:
+            logger.warning("super.users is empty: where no rule allows it yet, nobody may make rules, or anything else")
         self._image = image
         self.guard = Guard()
         self.renew()

@@ -34,7 +34,10 @@ class Contexts:
 def load(config: BrokerConfig, client_auth: str) -> Contexts:
     """Read the files of a listener, whose settings these are.  Raises SettingError, with a sentence."""
     if config["ssl.keystore.location"] is None:
-        raise SettingError("ssl.keystore.location is not set; TLS listeners need the broker's key and certificate")
+        raise SettingError(
+            "ssl.keystore.location is not set; TLS listeners need a file with the broker's key and certificate, and "
+            "`headrace cert make certs` makes one to try, certs/broker.pem"
+        )
     if client_auth != "none" and config["ssl.truststore.location"] is None:
         raise SettingError("ssl.client.auth needs ssl.truststore.location, the authorities of clients' certificates")
     for_clients = _for_clients(config, client_auth)
@@ -115,7 +118,9 @@ def _load_authorities(context: ssl.SSLContext, config: BrokerConfig) -> None:
 
 def _cause(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or "no certificate or no key in PEM").lower().replace("_", " ")
+        if error.reason is None:
+            return "it has no private key, or no certificate, in the form PEM"
+        reason = error.reason.lower().replace("_", " ")
         return "the key and the certificate do not belong together" if "mismatch" in reason else reason
     return getattr(error, "strerror", None) or str(error)
 
