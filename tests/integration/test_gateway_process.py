@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from headrace.gateway.settings import Limits, Tls
 from headrace.testing import Broker
@@ -128,6 +130,49 @@ def test_certificates_are_taken_from_files(tmp_path: Path, broker: Broker) -> No
         answer = httpx.get(f"https://localhost:{gateway.url.rpartition(':')[2]}/live", verify=authority.context())
 
     assert (gateway.url[:5], answer.json()["status"]) == ("https", "alive")
+
+
+def test_a_renewed_certificate_is_taken_up_and_one_that_does_not_fit_its_key_is_not(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("headrace.gateway.serving.server.LOOK_FOR_CERTIFICATES_S", 0.05)
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    files = tmp_path / "tls.crt", tmp_path / "tls.key"
+    put_apart(authority.of_broker("first"), *files)
+
+    def serial() -> int:
+        """Of the certificate that is shown to a newcomer."""
+        pem = ssl.get_server_certificate(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+        return load_pem_x509_certificate(pem.encode()).serial_number
+
+    with GatewayThread(broker.bootstrap, tls=Tls(certificate=files[0], key=files[1])) as gateway:
+        first, second = serial(), other.of_broker("second")
+        put_apart(second, files[0], tmp_path / "not.yet")
+        until(lambda: "the old one stays" in caplog.text, "it is told")
+        assert serial() == first
+        put_apart(second, *files)
+        until(lambda: serial() != first, "the new one is shown")
+
+
+def put_apart(file: Path, certificate: Path, key: Path) -> None:
+    """A key and its certificate in files of their own."""
+    text = file.read_text()
+    begins = text.index("-----BEGIN CERTIFICATE")
+    key.touch(0o600)
+    key.write_text(text[:begins])
+    certificate.write_text(text[begins:])
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    from headrace.client.errors import InvalidArgument
+    from headrace.gateway.serving.server import server_context
+
+    certificate = Authority(tmp_path).of_broker()
+    certificate.chmod(0o640)
+    server_context(Tls(certificate=certificate))
+    certificate.chmod(0o644)
+    with pytest.raises(InvalidArgument, match="others may read it; run: chmod 640"):
+        server_context(Tls(certificate=certificate))
 
 
 def test_an_unusable_address_or_certificate_is_said_in_a_sentence(tmp_path: Path) -> None:

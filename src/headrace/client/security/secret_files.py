@@ -9,10 +9,10 @@ from headrace.host import secret_files
 from headrace.host.secret_files import SecretFileError
 
 
-def require_private(path: Path, what: str) -> None:
-    """Raises InvalidArgument when others may read the file."""
+def require_private(path: Path, what: str, *, from_group: bool = True) -> None:
+    """Raises InvalidArgument when others may read the file; its group, too, unless it may (`from_group`)."""
     try:
-        secret_files.require_private(path, what)
+        secret_files.require_private(path, what, from_group=from_group)
     except SecretFileError as error:
         raise InvalidArgument(str(error)) from None
 

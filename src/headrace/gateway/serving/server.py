@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from headrace.client.errors import InvalidArgument
+from headrace.client.security.secret_files import require_private
 from headrace.gateway.serving.connections import Connections
 from headrace.gateway.settings import GatewaySettings, Tls
 
@@ -78,11 +79,13 @@ class Server:
             await asyncio.sleep(LOOK_FOR_CERTIFICATES_S)
             if (found := _changed_at(tls)) != seen:
                 try:
-                    context.load_cert_chain(tls.certificate, tls.key)
+                    # Tried beside the one in use first, which a key that does not fit would leave without any.
+                    server_context(tls)
+                    context.load_cert_chain(tls.certificate, tls.key, password=lambda: "")
                     seen = found
                     logger.info("took up the new certificate in %s", tls.certificate)
-                except (OSError, ssl.SSLError) as error:
-                    logger.warning("the new certificate in %s cannot be used, the old one stays: %s", tls.certificate, error)
+                except (OSError, InvalidArgument) as error:
+                    logger.warning("the new certificate is not taken up, and the old one stays: %s", error)
 
     async def close(self) -> None:
         """Take no more connections, wait a while for what is under way, then end."""
@@ -109,6 +112,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
         context.load_cert_chain(tls.certificate, tls.key, password=lambda: "")
     except (OSError, ssl.SSLError) as error:
         raise InvalidArgument(f"the certificate {tls.certificate} cannot be used: {_reason(error)}") from None
+    require_private(tls.key or tls.certificate, "--key" if tls.key else "--certificate", from_group=False)
     if tls.client_authority is not None:
         try:
             context.load_verify_locations(tls.client_authority)
