@@ -142,10 +142,10 @@ def test_a_renewed_certificate_is_taken_up_and_one_that_does_not_fit_its_key_is_
 
     def serial() -> int:
         """Of the certificate that is shown to a newcomer."""
-        pem = ssl.get_server_certificate(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+        pem = ssl.get_server_certificate(("127.0.0.1", int(running.url.rpartition(":")[2])))
         return load_pem_x509_certificate(pem.encode()).serial_number
 
-    with GatewayThread(broker.bootstrap, tls=Tls(certificate=files[0], key=files[1])) as gateway:
+    with GatewayThread(broker.bootstrap, tls=Tls(certificate=files[0], key=files[1])) as running:
         first, second = serial(), other.of_broker("second")
         put_apart(second, files[0], tmp_path / "not.yet")
         until(lambda: "the old one stays" in caplog.text, "it is told")
