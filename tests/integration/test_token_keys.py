@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.sign_in import token_keys
+from headrace.model.settings import SettingError
 from headrace.testing import Broker
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer
 from tests.support.raw import RawClient
@@ -39,6 +40,20 @@ async def _fetched_in_pieces(document: bytes) -> bytes:
     async with server:
         port = server.sockets[0].getsockname()[1]
         return await token_keys.fetched(f"http://127.0.0.1:{port}/keys")
+
+
+def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": "https://ann:hidden@issuer.example/keys",
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+    with pytest.raises(SettingError, match="a user or a password in it") as refused, Broker(settings=settings):
+        pass
+
+    assert "hidden" not in str(refused.value)
 
 
 def test_keys_that_could_not_be_had_are_fetched_again_soon_and_nobody_has_to_ask(

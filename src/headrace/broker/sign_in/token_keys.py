@@ -102,6 +102,10 @@ async def fetched(url: str) -> bytes:
 
 
 def _checked(url: str) -> str:
-    if urlsplit(url).scheme not in ("https", "file"):
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        # The address is told in the log and by DescribeConfigs.
+        raise SettingError(f"{URL} has a user or a password in it; keys that tokens are checked with are public, leave it out")
+    if parts.scheme not in ("https", "file"):
         raise SettingError(f"{URL}={url}: write https://… or file:///…")
     return url
