@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
+from avro.compatibility import SchemaCompatibilityType
 from avro.errors import AvroException
 from avro.name import Names
 from avro.schema import Schema as AvroLibrarySchema
 from avro.schema import make_avsc_object
 
+from headrace.registry.formats.avro_resolution import Checker, TooLarge
 from headrace.registry.formats.schema import InvalidSchema, Named, Schema
 from headrace.registry.rules.entries import AVRO
 
@@ -61,7 +62,10 @@ class AvroSchema:
 
     def problems_reading(self, writer: Schema) -> list[str]:
         assert isinstance(writer, AvroSchema)
-        result = ReaderWriterCompatibilityChecker().get_compatibility(reader=self.library, writer=writer.library)
+        try:
+            result = Checker().get_compatibility(self.library, writer.library)
+        except TooLarge:
+            return ["it has too many types in unions to be held against another"]
         if result.compatibility is SchemaCompatibilityType.compatible:
             return []
         places = sorted(result.locations) or ["/"]
