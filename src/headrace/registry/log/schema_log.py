@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from headrace.client.errors import HeadraceError
@@ -28,6 +29,7 @@ T = TypeVar("T")
 OPEN_TIMEOUT_S = 60.0  # for reading everything there is
 CHANGE_TIMEOUT_S = 30.0
 RECORD_BYTES_MAX = 1_000_000  # what brokers and clients take if they are not told otherwise, less what goes around it
+REHEARSALS = 8  # at once; those that take long take a thread each
 BACKOFF_S = 0.02  # doubled with every attempt, up to this much
 BACKOFF_MAX_S = 1.0
 
@@ -39,6 +41,7 @@ class SchemaLog:
         self.catalog = Catalog()
         self._connection = connection
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headrace-registry-writer")
+        self._rehearsals = ThreadPoolExecutor(REHEARSALS, thread_name_prefix="headrace-registry-rehearsal")
         self._turn = asyncio.Lock()
         self._producer: Producer | None = None  # while we are the writer, as far as we know
         self._sure = True  # what we wrote last has been read back
@@ -63,6 +66,7 @@ class SchemaLog:
             await self._tail.stop()
         await self._in_thread(self._let_go)
         self._thread.shutdown()
+        self._rehearsals.shutdown(wait=False, cancel_futures=True)
 
     async def catch_up(self) -> None:
         """Return when all that is committed at this moment is in the catalog."""
@@ -71,12 +75,21 @@ class SchemaLog:
             await self._tail.to_end()
 
     async def change(self, decide: Callable[[Catalog], Decision[T]]) -> T:
-        """Decide on the newest state, write what was decided, and answer.  `decide` may be called several times, in a thread."""
+        """Decide on the newest state, write what was decided, and answer.  `decide` may be called several times, in a thread.
+
+        The first time is before this one's turn, for what it leaves behind: schemas that are read, and held against each other.
+        Where that takes long, nobody else waits for it."""
         try:
-            async with asyncio.timeout(CHANGE_TIMEOUT_S), self._turn:
-                return await self._changed(decide)
+            async with asyncio.timeout(CHANGE_TIMEOUT_S):
+                await self._rehearsed(decide)
+                async with self._turn:
+                    return await self._changed(decide)
         except TimeoutError:
             raise store_timed_out(f"nothing was written within {CHANGE_TIMEOUT_S:g} s") from None
+
+    async def _rehearsed(self, decide: Callable[[Catalog], Decision[T]]) -> None:
+        with suppress(RegistryError):  # it is refused in its turn, if it still is
+            await asyncio.get_running_loop().run_in_executor(self._rehearsals, decide, self.catalog)
 
     async def _changed(self, decide: Callable[[Catalog], Decision[T]]) -> T:
         attempt = 0

@@ -6,6 +6,8 @@ written with the new one.  Without `_TRANSITIVE` only the newest of the earlier 
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,6 +21,7 @@ class Level(NamedTuple):
     transitive: bool
 
 
+PAIRS_MAX: Final = 32  # each keeps two schemas read
 DEFAULT_LEVEL: Final = "BACKWARD"
 LEVELS: Final[Mapping[str, Level]] = {
     "NONE": Level(False, False, False),
@@ -54,11 +57,36 @@ def _between(new: Schema, old: Earlier, level: Level) -> Iterator[str]:
         return
     try:
         if level.backward:
-            yield from (f"{each} (reading what version {old.version} wrote)" for each in new.problems_reading(old.schema))
+            yield from (f"{each} (reading what version {old.version} wrote)" for each in _compared.problems(new, old.schema))
         if level.forward:
-            yield from (f"{each} (being read by version {old.version})" for each in old.schema.problems_reading(new))
+            yield from (f"{each} (being read by version {old.version})" for each in _compared.problems(old.schema, new))
     except RecursionError:
         yield f"{TOO_DEEP} to be held against version {old.version}"
+
+
+class Compared:
+    """What came of comparisons lately.  A change is decided on twice, and the second time everybody waits for it."""
+
+    def __init__(self, pairs_max: int) -> None:
+        self._pairs_max = pairs_max
+        self._lock = threading.Lock()
+        # By identity, with both kept alive beside it: a schema that was read is one object for as long as it stays read.
+        self._found: OrderedDict[tuple[int, int], tuple[Schema, Schema, list[str]]] = OrderedDict()
+
+    def problems(self, reader: Schema, writer: Schema) -> list[str]:
+        pair = (id(reader), id(writer))
+        known = self._found.get(pair)
+        if known is not None:
+            return known[2]
+        found = reader.problems_reading(writer)
+        with self._lock:
+            self._found[pair] = (reader, writer, found)
+            if len(self._found) > self._pairs_max:
+                self._found.popitem(last=False)
+        return found
+
+
+_compared = Compared(PAIRS_MAX)
 
 
 def _property(kept: Mapping[str, Json], name: str) -> object:
