@@ -10,7 +10,7 @@ import orjson
 
 from headrace.client.errors import InvalidArgument
 from headrace.client.formats.avro_types import instance, is_model, plain, schema_of
-from headrace.client.formats.registry import RegisteredSchema, SchemaRegistry
+from headrace.client.formats.registry import RegisteredSchema, Remembered, SchemaRegistry
 from headrace.client.formats.schema_format import HEADER, SchemaFormat, needs
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Avro(SchemaFormat[T], Generic[T]):
         self._model = schema if is_model(schema) else None
         self._text = _text_of(schema)
         self._parsed: Any = None if self._text is None else self._read_schema(self._text)
-        self._schemas: dict[int, tuple[Any, Any]] = {}  # by id: the writer's, and ours where it differs
+        self._schemas: Remembered[int, tuple[Any, Any]] = Remembered()  # by id: the writer's, and ours where it differs
 
     def _own_schema(self, subject: str) -> RegisteredSchema:
         if self._text is None:
@@ -64,7 +64,8 @@ class Avro(SchemaFormat[T], Generic[T]):
         if schemas is None:
             writer = self._written_with(id)
             # Where both are the same, resolving one against the other would only cost.
-            schemas = self._schemas[id] = (writer, None if writer == self._parsed else self._parsed)
+            schemas = (writer, None if writer == self._parsed else self._parsed)
+            self._schemas.put(id, schemas, len(self.registry.by_id(id).text))
         source = io.BytesIO(data)
         source.seek(HEADER.size)
         value: Any = self._fastavro.schemaless_reader(source, *schemas)

@@ -10,9 +10,10 @@ import base64
 import os
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import orjson
@@ -23,9 +24,13 @@ from headrace.client.errors import HeadraceError, InvalidArgument
 if TYPE_CHECKING:
     from urllib.error import HTTPError
 
+K = TypeVar("K")
+V = TypeVar("V")
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 RETRY_S: Final = 0.2
+REMEMBERED_MAX: Final = 1000
+REMEMBERED_CHARACTERS_MAX: Final = 16_000_000
 
 
 class RegistryFailed(HeadraceError):
@@ -52,6 +57,32 @@ class RegisteredSchema:
     type: str
     text: str
     references: tuple[Reference, ...] = ()
+
+
+class Remembered(Generic[K, V]):
+    """Things by name, the newest: who reads topics of others decides neither how many schemas there are nor how large."""
+
+    def __init__(self, count_max: int = REMEMBERED_MAX, characters_max: int = REMEMBERED_CHARACTERS_MAX) -> None:
+        self._count_max = count_max
+        self._characters_max = characters_max
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, name: K) -> V | None:
+        # Without the lock: this is asked for every record.  What is asked for often may go, and is then asked for once more.
+        found = self._kept.get(name)
+        return None if found is None else found[0]
+
+    def put(self, name: K, value: V, characters: int = 0) -> None:
+        with self._lock:
+            self._characters += characters - self._kept.pop(name, (value, 0))[1]
+            self._kept[name] = (value, characters)
+            while len(self._kept) > self._count_max or (self._characters > self._characters_max and len(self._kept) > 1):
+                self._characters -= self._kept.popitem(last=False)[1][1]
 
 
 class SchemaRegistry:
@@ -86,9 +117,9 @@ class SchemaRegistry:
         signed = base64.b64encode(f"{name}:{word or ''}".encode()).decode() if name else None
         self._headers = {"Content-Type": CONTENT_TYPE, **({"Authorization": f"Basic {signed}"} if signed else {})}
         self._lock = threading.Lock()
-        self._by_id: dict[int, RegisteredSchema] = {}
-        self._ids: dict[tuple[str, RegisteredSchema], int] = {}
-        self._texts: dict[tuple[str, int], RegisteredSchema] = {}
+        self._by_id: Remembered[int, RegisteredSchema] = Remembered()
+        self._ids: Remembered[tuple[str, RegisteredSchema], int] = Remembered()
+        self._texts: Remembered[tuple[str, int], RegisteredSchema] = Remembered()
 
     def id_of(self, subject: str, schema: RegisteredSchema, *, register: bool) -> int:
         """The id of a schema under a subject; one that is not there is registered, or refused."""
@@ -96,7 +127,7 @@ class SchemaRegistry:
         if known is None:
             with self._lock:  # so that threads that begin together ask once
                 known = self._ids.get((subject, schema)) or self._asked_for_id(subject, schema, register)
-                self._ids[subject, schema] = known
+                self._ids.put((subject, schema), known, len(schema.text))
         return known
 
     def _asked_for_id(self, subject: str, schema: RegisteredSchema, register: bool) -> int:
@@ -111,7 +142,8 @@ class SchemaRegistry:
         """What an id stands for."""
         found = self._by_id.get(id)
         if found is None:
-            found = self._by_id[id] = _schema_of(self._ask("GET", f"/schemas/ids/{id}"))
+            found = _schema_of(self._ask("GET", f"/schemas/ids/{id}"))
+            self._by_id.put(id, found, len(found.text))
         return found
 
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
@@ -140,11 +172,12 @@ class SchemaRegistry:
             found.setdefault(each.name, target.text)
 
     def _version(self, subject: str, version: int) -> RegisteredSchema:
-        place = (subject, version)
-        if place not in self._texts:
+        found = self._texts.get((subject, version))
+        if found is None:
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            self._texts[place] = _schema_of(self._ask("GET", path))
-        return self._texts[place]
+            found = _schema_of(self._ask("GET", path))
+            self._texts.put((subject, version), found, len(found.text))
+        return found
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         # Imported where somebody uses a registry: the SDK's other users do not pay for it.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from headrace.client.errors import InvalidArgument
-from headrace.client.formats.registry import RegisteredSchema, SchemaRegistry, registry_from
+from headrace.client.formats.registry import RegisteredSchema, Remembered, SchemaRegistry, registry_from
 
 MAGIC: Final = 0
 HEADER: Final = struct.Struct(">bI")
@@ -27,7 +27,7 @@ class SchemaFormat(Generic[T]):
         self.registry = registry_from(registry)
         self._subject = subject
         self._register = register
-        self._headers: dict[str, bytes] = {}  # by subject: what every value begins with
+        self._headers: Remembered[str, bytes] = Remembered()  # by subject: what every value begins with
 
     def encode_for(self, part: str, topic: str) -> Callable[[Any], bytes]:
         """How keys or values of a topic are written.  Registers the schema when it is first used."""
@@ -35,7 +35,8 @@ class SchemaFormat(Generic[T]):
         header = self._headers.get(subject)
         if header is None:
             id = self.registry.id_of(subject, self._own_schema(subject), register=self._register)
-            header = self._headers[subject] = HEADER.pack(MAGIC, id) + self._after_id()
+            header = HEADER.pack(MAGIC, id) + self._after_id()
+            self._headers.put(subject, header)
         return lambda value: self._write(header, value)
 
     def decode(self, data: bytes) -> T:
