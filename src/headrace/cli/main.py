@@ -44,6 +44,7 @@ COMMANDS = {
     "client-metrics": "headrace.cli.monitoring.client_metrics:app",
     "log": "headrace.cli.node.log:app",
     "logs": "headrace.cli.node.logs:app",
+    "doctor": "headrace.cli.node.doctor:doctor",
     "demo": "headrace.cli.pipeline.demo:demo",
 }
 

@@ -43,6 +43,7 @@ STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("dead-letter show", "parked.dead-letter --partition 0 --offset 0", 1, "the offset of a record that is there"),
     ("dead-letter redrive", "parked.dead-letter --yes", 0, "0 records sent back"),
     ("cluster status", "", 0, "HEALTHY"),
+    ("doctor", "--data .", 0, "reached at"),
     ("cluster rebalance", "--yes", 0, "Nothing to move"),
     ("cluster drain", "1 --dry-run", 1, ""),
     ("cluster replace", "1 2 --dry-run", 1, ""),
