@@ -85,6 +85,8 @@ class Reader:
         if "headrace.toml" in line:
             (settings,) = (block for block in blocks(DOCS / "settings.md") if block.language == "toml")
             self.write("headrace.toml", settings.code)
+        if "server.properties" in line:
+            self.write("server.properties", "broker.id=1\nlisteners=PLAINTEXT://127.0.0.1:9092\n")
         if "users.txt" in line:
             self.write("users.txt", "alice:1\nbob:2\n")
         if line.startswith("headrace consume orders"):

@@ -12,6 +12,7 @@ import typer
 
 from headrace.cli.failure import Failure
 from headrace.cli.node.beside import GatewayBeside
+from headrace.cli.node.kafka_config import holds_kafkas_data, read_kafka_config
 from headrace.cli.node.log_lines import set_up_logs
 from headrace.cli.node.settings import collect, unknown_variables
 from headrace.cli.output import remark
@@ -46,6 +47,10 @@ def serve(
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings from a file.")] = None,
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option("--kafka-config", metavar="FILE", help="Settings from a server.properties of Kafka, taken as it is."),
+    ] = None,
     flush: Annotated[
         str | None,
         typer.Option("--flush", metavar="MODE", help="ack: on disk before the acknowledgement (the default); interval; or os."),
@@ -63,7 +68,7 @@ def serve(
 ) -> None:
     """Run a broker.
 
-    Settings come from the defaults, then the file, then HEADRACE_* variables, then flags: the later one wins.
+    Settings come from the defaults, then the files, then HEADRACE_* variables, then flags: the later one wins.
 
     Examples:
 
@@ -76,20 +81,24 @@ def serve(
       headrace serve --memory --http 127.0.0.1:8080
 
       HEADRACE_NUM_PARTITIONS=12 headrace serve --config headrace.toml
+
+      headrace serve --kafka-config server.properties --data ./data
     """
     if memory and data is not None:
         raise typer.BadParameter("Give --data or --memory, not both.")
     flags = _flags(data, memory, listen, advertise, flush, setting)
-    read = partial(_read_settings, config, flags)
+    read = partial(_read_settings, config, flags, kafka_config)
     settings = read()
     for line in unknown_variables(os.environ):
         remark(line)
+    if kafka_config is not None and (not_used := read_kafka_config(kafka_config).not_used):
+        remark(f"Settings of {kafka_config} that have no meaning here: {', '.join(not_used)}.")
     set_up_logs(settings, verbose=verbose)
     _run(settings, http, read)
 
 
-def _read_settings(config: Path | None, flags: dict[str, str]) -> BrokerConfig:
-    return BrokerConfig(collect(config, os.environ, flags))
+def _read_settings(config: Path | None, flags: dict[str, str], kafka_config: Path | None) -> BrokerConfig:
+    return BrokerConfig(collect(config, os.environ, flags, kafka_config))
 
 
 def _flags(
@@ -201,9 +210,14 @@ def _check_addresses(settings: BrokerConfig, http: str | None) -> None:
 
 
 def _check_directory(settings: BrokerConfig) -> None:
+    if "," in settings["log.dirs"]:
+        raise Failure("log.dirs names several directories, and a broker has one; join disks below it, with RAID or LVM.")
     directory = Path(settings["log.dirs"])
     if not settings["headrace.memory"] and directory.exists() and not directory.is_dir():
         raise Failure(f"{directory} is not a directory. Choose another with --data DIR.")
+    if not settings["headrace.memory"] and holds_kafkas_data(directory):
+        advice = "Choose another directory with --data DIR; docs/kafka.md says how to move topics."
+        raise Failure(f"{directory} holds the data of a Kafka broker. {advice}")
 
 
 def _cannot_start(settings: BrokerConfig, error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""Where a broker's settings come from: its defaults, a TOML file, the environment, flags; the later one wins.
+"""Where a broker's settings come from: its defaults, Kafka's file, a TOML file, the environment, flags; the later one wins.
 
 In the file a name may be written whole (`"log.dirs" = "data"`) or as tables (`[log]`, then `dirs = "data"`).  In the
 environment it is in capitals with underscores: HEADRACE_LOG_DIRS; names of our own do not repeat the prefix:
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.failure import Failure
+from headrace.cli.node.kafka_config import read_kafka_config
 from headrace.host.secret_files import SecretFileError, require_private
 from headrace.model.broker_settings import BROKER_SETTINGS, setting_named
 from headrace.model.settings import Kind, SettingError
@@ -21,12 +22,18 @@ PREFIX = "HEADRACE_"
 NOT_SETTINGS = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_DEBUG", "HEADRACE_STATE"})
 
 
-def collect(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, str]:
+def collect(
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, str], kafka_config: Path | None = None
+) -> dict[str, str]:
     """The settings that were given, by name, each as text.  A wrong name or value is a Failure that says where it stands."""
     given: dict[str, str] = {}
+    if kafka_config is not None:
+        given |= _checked(read_kafka_config(kafka_config).given, f"in {kafka_config}")
+        _require_private(kafka_config, given, "--kafka-config")
     if file is not None:
-        given |= _checked(read_file(file), f"in {file}")
-        _require_private(file, given)
+        from_file = _checked(read_file(file), f"in {file}")
+        _require_private(file, from_file, "--config")
+        given |= from_file
     given |= _checked(read_environment(environment), "in the environment")
     _refuse_secrets(flags)
     return given | _checked(flags, "on the command line")
@@ -37,10 +44,10 @@ def _secret(texts: Mapping[str, str]) -> str | None:
     return next((name for name in texts if setting_named(name).kind is Kind.PASSWORD), None)
 
 
-def _require_private(file: Path, texts: Mapping[str, str]) -> None:
+def _require_private(file: Path, texts: Mapping[str, str], option: str) -> None:
     if _secret(texts) is not None:
         try:
-            require_private(file, "--config")
+            require_private(file, option)
         except SecretFileError as error:
             raise Failure(f"{error}.") from None
 
