@@ -1,11 +1,12 @@
 """ConsumerGroupDescribe: state and members of groups of the consumer protocol."""
 
 from headrace.broker.coordinators.groups.coordinator import GroupShards
+from headrace.broker.coordinators.groups.describing import describe
 from headrace.broker.network.dispatch import RequestContext
-from headrace.coordination.group.requests import DescribedConsumerGroup, DescribedConsumerMember, DescribedTopic
+from headrace.coordination.group.requests import DescribedConsumerMember, DescribedTopic
 from headrace.coordination.group.shard import GroupShard
-from headrace.model.access.acls import Operation, ResourceType
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.access.acls import ResourceType
+from headrace.model.errors import ErrorCode
 from headrace.security.authorization.guard import NOT_ASKED
 from headrace.wire.messages.consumer_group_describe import (
     Assignment,
@@ -28,16 +29,7 @@ async def handle(
 
 
 async def _describe(groups: GroupShards, group_id: str, operations: int, context: RequestContext) -> DescribedGroup:
-    try:
-        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        if not group_id:
-            raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        group = await groups.look(group_id, GroupShard.describe_consumer, group_id)
-        for name in _topics_of(group):
-            # As Kafka does: who may not know one topic of a group learns nothing about its members.
-            context.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    except RequestError as error:
-        group = DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
+    group = await describe(groups, context, group_id, GroupShard.describe_consumer)
     return DescribedGroup(
         error_code=group.error,
         error_message=group.error_message,
@@ -49,11 +41,6 @@ async def _describe(groups: GroupShards, group_id: str, operations: int, context
         members=tuple(_member(member) for member in group.members),
         authorized_operations=operations if group.error is ErrorCode.NONE else NOT_ASKED,
     )
-
-
-def _topics_of(group: DescribedConsumerGroup) -> set[str]:
-    subscribed = {name for member in group.members for name in member.topic_names}
-    return subscribed | {topic.name for member in group.members for topic in (*member.assignment, *member.target)}
 
 
 def _member(member: DescribedConsumerMember) -> Member:

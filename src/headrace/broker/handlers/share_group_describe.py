@@ -1,11 +1,12 @@
 """ShareGroupDescribe: state and members of share groups."""
 
 from headrace.broker.coordinators.groups.coordinator import GroupShards
+from headrace.broker.coordinators.groups.describing import describe
 from headrace.broker.network.dispatch import RequestContext
+from headrace.coordination.group.requests import DescribedMember
 from headrace.coordination.group.shard import GroupShard
-from headrace.coordination.group.share.requests import DescribedShareGroup, DescribedShareMember
-from headrace.model.access.acls import Operation, ResourceType
-from headrace.model.errors import ErrorCode, RequestError
+from headrace.model.access.acls import ResourceType
+from headrace.model.errors import ErrorCode
 from headrace.security.authorization.guard import NOT_ASKED
 from headrace.wire.messages.share_group_describe import (
     Assignment,
@@ -26,16 +27,7 @@ async def handle(request: ShareGroupDescribeRequest, context: RequestContext, gr
 
 
 async def _describe(groups: GroupShards, group_id: str, operations: int, context: RequestContext) -> DescribedGroup:
-    try:
-        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        if not group_id:
-            raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        group = await groups.look(group_id, GroupShard.describe_share, group_id)
-        for name in _topics_of(group):
-            # As Kafka does: who may not know one topic of a group learns nothing about its members.
-            context.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    except RequestError as error:
-        group = DescribedShareGroup(group_id=group_id, error=error.code, error_message=error.message)
+    group = await describe(groups, context, group_id, GroupShard.describe_share)
     return DescribedGroup(
         error_code=group.error,
         error_message=group.error_message,
@@ -49,12 +41,7 @@ async def _describe(groups: GroupShards, group_id: str, operations: int, context
     )
 
 
-def _topics_of(group: DescribedShareGroup) -> set[str]:
-    subscribed = {name for member in group.members for name in member.topic_names}
-    return subscribed | {topic.name for member in group.members for topic in member.assignment}
-
-
-def _member(member: DescribedShareMember) -> Member:
+def _member(member: DescribedMember) -> Member:
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,

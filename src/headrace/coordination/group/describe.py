@@ -9,8 +9,8 @@ from headrace.coordination.group.expiry import Group
 from headrace.coordination.group.requests import (
     DescribedClassicGroup,
     DescribedClassicMember,
-    DescribedConsumerGroup,
     DescribedConsumerMember,
+    DescribedGroup,
     DescribedTopic,
     ListedGroup,
 )
@@ -70,8 +70,10 @@ def described_classic(group: ClassicGroup) -> DescribedClassicGroup:
 # --- consumer groups --------------------------------------------------------------------------------------------------------
 
 
-def described_consumer(group: ConsumerGroup, default_assignor: str, topics: TopicCatalog) -> DescribedConsumerGroup:
-    return DescribedConsumerGroup(
+def described_consumer(
+    group: ConsumerGroup, default_assignor: str, topics: TopicCatalog
+) -> DescribedGroup[DescribedConsumerMember]:
+    return DescribedGroup(
         group_id=group.group_id,
         state=group.state,
         group_epoch=group.epoch,

@@ -5,6 +5,7 @@ An answer that is only an error is raised as `RequestError`; the classes here ca
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from headrace.coordination.group.entries import CommittedOffset
@@ -258,22 +259,43 @@ class DescribedTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerMember:
+class DescribedMember:
+    """A member to which its coordinator assigns partitions: of a share group all that is told."""
+
     member_id: str
-    instance_id: str | None
     rack_id: str | None
     member_epoch: int
     client_id: str
     client_host: str
     topic_names: tuple[str, ...]
-    topic_regex: str | None
     assignment: tuple[DescribedTopic, ...]
-    target: tuple[DescribedTopic, ...]
-    is_classic: bool
+
+    @property
+    def all_topics(self) -> frozenset[str]:
+        """Every topic that a description of it names."""
+        return frozenset(self.topic_names) | {topic.name for topic in self.assignment}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerGroup:
+class DescribedConsumerMember(DescribedMember):
+    instance_id: str | None
+    topic_regex: str | None
+    target: tuple[DescribedTopic, ...]
+    is_classic: bool
+
+    @property
+    def all_topics(self) -> frozenset[str]:
+        # Two arguments: a class with slots is made twice, and `super()` alone would mean the first one.
+        return super(DescribedConsumerMember, self).all_topics | {topic.name for topic in self.target}
+
+
+Member = TypeVar("Member", bound=DescribedMember, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup(Generic[Member]):
+    """A group of the consumer protocol, or a share group."""
+
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -281,4 +303,4 @@ class DescribedConsumerGroup:
     group_epoch: int = 0
     assignment_epoch: int = 0
     assignor: str = ""
-    members: tuple[DescribedConsumerMember, ...] = ()
+    members: tuple[Member, ...] = ()

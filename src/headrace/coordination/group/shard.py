@@ -39,7 +39,9 @@ from headrace.coordination.group.requests import (
     ConsumerHeartbeatReply,
     DeleteOffsets,
     DescribedClassicGroup,
-    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribedGroup,
+    DescribedMember,
     FetchedOffset,
     FetchOffsets,
     Heartbeat,
@@ -56,7 +58,6 @@ from headrace.coordination.group.requests import (
 from headrace.coordination.group.settings import GroupSettings
 from headrace.coordination.group.share.groups import ShareGroups
 from headrace.coordination.group.share.requests import (
-    DescribedShareGroup,
     ForgetTopics,
     ShareBegun,
     ShareHeartbeat,
@@ -211,7 +212,7 @@ class GroupShard:
     def next_state_epoch(self, group_id: str, token: Token, now: Moment) -> Decision[int]:
         return self.shares.next_state_epoch(group_id, token, now)
 
-    def describe_share(self, group_id: str) -> DescribedShareGroup:
+    def describe_share(self, group_id: str) -> DescribedGroup[DescribedMember]:
         return self.shares.describe(group_id)
 
     def topics_of_share_group(self, group_id: str) -> Mapping[UUID, ShareTopic] | None:
@@ -303,11 +304,11 @@ class GroupShard:
         message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
         return describe.missing_classic(group_id, shortened(message), tells_error=tells_error)
 
-    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+    def describe_consumer(self, group_id: str) -> DescribedGroup[DescribedConsumerMember]:
         try:
             group = self._consumer_group(group_id)
         except RequestError as error:
-            return DescribedConsumerGroup(group_id=group_id, error=error.code, error_message=error.message)
+            return DescribedGroup(group_id=group_id, error=error.code, error_message=error.message)
         return describe.described_consumer(group, self.settings.consumer_assignors[0], self._context.topics)
 
     def delete_group(self, group_id: str, token: Token, now: Moment) -> Decision[ErrorCode]:

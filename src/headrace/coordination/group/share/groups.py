@@ -12,12 +12,10 @@ from uuid import UUID
 from headrace.coordination.decision import Decision, Token
 from headrace.coordination.group.context import RETRY_MS, Context, Outcome
 from headrace.coordination.group.entries import GroupEpochValue, Partitions, TargetEpochValue
-from headrace.coordination.group.requests import JOIN_EPOCH, LEAVE_EPOCH, DescribedTopic
+from headrace.coordination.group.requests import JOIN_EPOCH, LEAVE_EPOCH, DescribedGroup, DescribedMember, DescribedTopic
 from headrace.coordination.group.share import assignor
 from headrace.coordination.group.share.members import ShareGroup, ShareMember
 from headrace.coordination.group.share.requests import (
-    DescribedShareGroup,
-    DescribedShareMember,
     ForgetTopics,
     ShareBegun,
     ShareHeartbeat,
@@ -224,9 +222,9 @@ class ShareGroups:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return group
 
-    def describe(self, group_id: str) -> DescribedShareGroup:
+    def describe(self, group_id: str) -> DescribedGroup[DescribedMember]:
         group = self.group(group_id)
-        return DescribedShareGroup(
+        return DescribedGroup(
             group_id=group_id,
             state=group.state,
             group_epoch=group.epoch,
@@ -235,8 +233,8 @@ class ShareGroups:
             members=tuple(self._described(member) for member in group.members.values()),
         )
 
-    def _described(self, member: ShareMember) -> DescribedShareMember:
-        return DescribedShareMember(
+    def _described(self, member: ShareMember) -> DescribedMember:
+        return DescribedMember(
             member_id=member.member_id,
             rack_id=member.about.rack_id,
             member_epoch=member.epoch,

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from headrace.coordination.group.entries import Partitions
-from headrace.coordination.group.requests import DescribedTopic
-from headrace.model.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,26 +44,3 @@ class ForgetTopics:
 
     group_id: str
     topic_ids: frozenset[UUID]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedShareMember:
-    member_id: str
-    rack_id: str | None
-    member_epoch: int
-    client_id: str
-    client_host: str
-    topic_names: tuple[str, ...]
-    assignment: tuple[DescribedTopic, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedShareGroup:
-    group_id: str
-    error: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    assignor: str = ""
-    members: tuple[DescribedShareMember, ...] = ()
