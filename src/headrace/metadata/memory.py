@@ -1,6 +1,7 @@
 """A store in memory: for brokers without files, for tests and for simulations.  Leases end by the event loop's clock.
 
-Several brokers in one process share one MemoryStore: that is a whole cluster.
+Several brokers in one process share one MemoryStore: that is a whole cluster.  A broker that has one to itself is `alone`: its
+lease is its process, as in SQLite, and ends when it is revoked, however long the process stood still.
 """
 
 import asyncio
@@ -53,10 +54,11 @@ class MemoryStore:
 
     operations_max = OPERATIONS_MAX
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
         self._ledger = Ledger()
         self._watches = LedgerWatches(self._ledger)
-        self._leases: dict[int, tuple[float, asyncio.TimerHandle]] = {}
+        self._alone = alone
+        self._leases: dict[int, tuple[float, asyncio.TimerHandle | None]] = {}
         self._last_lease = 0
         self._closed = False
 
@@ -90,6 +92,8 @@ class MemoryStore:
         if lease not in self._leases:
             raise LeaseLost(f"lease {lease} has ended")
         ttl_s, timer = self._leases[lease]
+        if timer is None:
+            return float("inf")
         timer.cancel()
         self._schedule(lease, ttl_s)
         return ttl_s
@@ -104,7 +108,8 @@ class MemoryStore:
     async def close(self) -> None:
         self._closed = True
         for _, timer in self._leases.values():
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
         self._watches.close()
 
     def compact(self) -> None:
@@ -116,14 +121,15 @@ class MemoryStore:
             raise StoreUnavailable("the store is closed")
 
     def _schedule(self, lease: int, ttl_s: float) -> None:
-        timer = asyncio.get_running_loop().call_later(ttl_s, self._end, lease)
+        timer = None if self._alone else asyncio.get_running_loop().call_later(ttl_s, self._end, lease)
         self._leases[lease] = (ttl_s, timer)
 
     def _end(self, lease: int) -> None:
         held = self._leases.pop(lease, None)
         if held is None:
             return
-        held[1].cancel()
+        if held[1] is not None:
+            held[1].cancel()
         change = self._ledger.plan_end_of_lease(lease)
         if change.events:
             self._apply(change)

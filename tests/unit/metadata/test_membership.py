@@ -13,7 +13,7 @@ from headrace.metadata.membership import BrokerMembership, NodeIdTaken
 from headrace.metadata.memory import MemoryStore
 from headrace.metadata.store import StoreUnavailable, TransactionResult
 from headrace.testing.tasks import keep
-from tests.support.waiting import stays_async, until_async
+from tests.support.waiting import stays_async, until, until_async
 
 TTL_S = 0.4
 
@@ -97,6 +97,22 @@ def test_a_lease_is_kept_as_long_as_the_store_answers() -> None:
         view, membership = await member(store, 1, lost)
 
         await stays_async(lambda: membership.is_valid and 1 in view.image.brokers and not lost, 3 * TTL_S)
+        await membership.leave()
+        await view.wait_until(lambda image: 1 not in image.brokers, 5)
+        await view.close()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_is_alone_keeps_its_place_however_long_its_process_stood_still() -> None:
+    async def run() -> None:
+        store, lost = MemoryStore(alone=True), list[float]()
+        view, membership = await member(store, 1, lost)
+        awake_at = asyncio.get_running_loop().time() + 3 * TTL_S
+
+        until(lambda: asyncio.get_running_loop().time() > awake_at, "time passes while nothing runs")
+
+        await stays_async(lambda: membership.is_valid and 1 in view.image.brokers and not lost, TTL_S / 3)
         await membership.leave()
         await view.wait_until(lambda image: 1 not in image.brokers, 5)
         await view.close()

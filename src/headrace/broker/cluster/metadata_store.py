@@ -40,7 +40,7 @@ async def open_store(config: BrokerConfig, entropy: Entropy) -> MetadataStore:
             raise
         return store
     if config["headrace.memory"]:
-        return MemoryStore()
+        return MemoryStore(alone=True)
     return await SqliteStore.open(Path(config["log.dirs"]) / FILE_NAME)
 
 
