@@ -116,6 +116,7 @@ def test_it_comes_within_a_moment_of_its_time(broker: Broker, topic: str) -> Non
     assert 0 <= last.timestamp()[1] - due < 100
 
 
+@pytest.mark.usefixtures("foreign_garbage")
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
 def test_all_consumers_step_over_what_waits(broker: Broker, topic: str, codec: str) -> None:
     config = {"compression.type": codec}

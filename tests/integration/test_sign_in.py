@@ -132,6 +132,7 @@ def test_librdkafka_signs_in_with_a_token(broker: Broker, authority: Authority, 
     assert "Group:admins" in groups
 
 
+@pytest.mark.usefixtures("foreign_garbage")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"])
 def test_kafka_python_signs_in(broker: Broker, authority: Authority, mechanism: str) -> None:
     consumer = KafkaConsumer(
@@ -148,6 +149,7 @@ def test_kafka_python_signs_in(broker: Broker, authority: Authority, mechanism: 
         consumer.close()
 
 
+@pytest.mark.usefixtures("foreign_garbage")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_aiokafka_signs_in(broker: Broker, mechanism: str) -> None:
     async def ask() -> Any:

@@ -12,6 +12,7 @@ import kafka
 import pytest
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from confluent_kafka import Consumer, KafkaError, Producer
+from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.compat.security.stage import CERTIFICATE, OTHERS, TOKEN, WAYS, WITH_PASSWORD, Stage, Way
@@ -117,8 +118,18 @@ def test_kafka_python_writes_and_reads(stage: Stage, topic: str, way: Way) -> No
 
 def test_kafka_python_does_not_get_in_with_a_wrong_password(stage: Stage) -> None:
     """It takes a refusal for a broker that is not ready, and tries again until it gives up."""
+    made: list[Any] = []
+
+    def remembered(**config: Any) -> Any:
+        made.append(KafkaNetClient(**config))
+        return made[0]
+
     with pytest.raises(kafka.errors.KafkaTimeoutError):
-        kafka.KafkaAdminClient(bootstrap_timeout_ms=500, **kafka_python(stage, BY_PASSWORD, "wrong"))
+        kafka.KafkaAdminClient(bootstrap_timeout_ms=500, kafka_client=remembered, **kafka_python(stage, BY_PASSWORD, "wrong"))
+
+    # What it gives up is the first answer: its thread would go on trying until this process ends.
+    made[0].close()
+    made[0]._manager._net.stop()
 
 
 def test_kafka_python_is_told_which_topic_it_may_not_write(stage: Stage) -> None:
