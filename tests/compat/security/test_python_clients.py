@@ -1,6 +1,7 @@
 """librdkafka, kafka-python and aiokafka, signed in by every mechanism that each supports."""
 
 import asyncio
+import json
 import re
 import ssl
 import time
@@ -15,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from headrace.testing import Broker
 from tests.compat.security.stage import CERTIFICATE, OTHERS, TOKEN, WAYS, WITH_PASSWORD, Stage, Way
 from tests.support.waiting import until
 
@@ -49,6 +51,27 @@ def test_librdkafka_writes_and_reads(stage: Stage, topic: str, way: Way) -> None
         assert [message.value() for message in consumer.consume(len(VALUES), WAIT_S)] == VALUES
     finally:
         consumer.close()
+
+
+def test_librdkafka_signs_in_again_on_its_connection() -> None:
+    """KIP-368: as often as the broker says, and no connection is lost over it."""
+    told: list[dict[str, Any]] = []
+    with Broker(users={"ann": "secret"}, settings={"connections.max.reauth.ms": 1_000}) as broker:
+        reports = {"statistics.interval.ms": 100, "stats_cb": lambda text: told.append(json.loads(text))}
+        producer = Producer({**broker.client_config("ann"), **reports})
+
+        def sign_ins() -> int:
+            producer.produce("orders", b"one")
+            producer.poll(0.05)
+            return broker.run(lambda running: running.parts.figures.security.sign_ins["SCRAM-SHA-256", "succeeded"])
+
+        until(lambda: sign_ins() >= 5, "it has signed in again and again")
+        assert producer.flush(WAIT_S) == 0
+        until(lambda: producer.poll(0.05) or told, "it tells of its connections")
+
+    connected = [each for each in told[-1]["brokers"].values() if each["connects"]]
+    assert connected
+    assert {(each["connects"], each["disconnects"]) for each in connected} == {(1, 0)}
 
 
 @every_password
