@@ -19,9 +19,11 @@ from headrace.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from headrace.wire.messages.describe_acls import DescribeAclsRequest
+from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.integration.memory_cluster import MemoryCluster, play
 from tests.support.raw import RawClient, batch, produce
@@ -282,6 +284,23 @@ def test_the_authorized_operations_are_those_that_rules_allow(broker: Broker) ->
         bits = ann.call(request, 9).topics[0].topic_authorized_operations
 
     assert bits == 1 << Operation.WRITE | 1 << Operation.DESCRIBE
+
+
+@pytest.mark.parametrize(("kind", "name"), [(4, "1"), (8, "1"), (16, "slow-ones")], ids=["broker", "logger", "client metrics"])
+def test_all_settings_that_are_no_topics_or_groups_need_a_right_to_the_cluster(broker: Broker, kind: int, name: str) -> None:
+    wanted = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+    changed = AlterConfigsResource(resource_type=kind, resource_name=name, configs=())
+
+    def codes(who: str) -> tuple[int, int]:
+        with client(broker, who) as somebody:
+            shown = somebody.call(DescribeConfigsRequest(resources=(wanted,)), 4).results[0]
+            altered = somebody.call(IncrementalAlterConfigsRequest(resources=(changed,), validate_only=True), 1).responses[0]
+        return int(shown.error_code), int(altered.error_code)
+
+    make(broker, rule("User:ann", Operation.ALL, "*"))
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert codes("ann") == (denied, denied)
+    assert denied not in codes("root")
 
 
 def test_a_fetch_that_waits_ends_with_the_right_to_read(broker: Broker) -> None:

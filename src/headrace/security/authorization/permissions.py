@@ -97,7 +97,11 @@ class _Row:
 
 FILTERS, WITHHOLDS, FALLS_BACK = Effect.FILTERS, Effect.WITHHOLDS, Effect.FALLS_BACK
 
-_CONFIGS_OF = {CLUSTER: "for settings of brokers", TOPIC: "for settings of a topic", GROUP: "for settings of a group"}
+_CONFIGS_OF = {
+    CLUSTER: "for settings of brokers, levels of their logs, and which metrics clients are asked for",
+    TOPIC: "for settings of a topic",
+    GROUP: "for settings of a group",
+}
 _LISTED = "always; a list of all topics shows only those that may be described"
 _TRANSACTIONAL = _Row(WRITE, TRANSACTIONAL_ID)
 _AUTHORIZED_OPERATIONS = "where the authorized operations are asked for (KIP-430)"
