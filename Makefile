@@ -24,7 +24,7 @@ SOURCES := src tests benchmarks simulation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check check-format check-style check-types check-tests coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -36,8 +36,20 @@ run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, 
 test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node $(STAMPS)/classes ## Every test
 	@$(PYTEST) -rR $(ARGS)
 
-check: lint ## Format, lint, types, architecture and the quicker unit tests, in two minutes
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
+check: $(STAMPS)/test $(STAMPS)/spark ## Format, lint, types, architecture and the quicker unit tests, beside each other: a minute
+	@$(MAKE) --no-print-directory --jobs check-format check-style check-types check-tests
+
+check-format:
+	@$(BIN)/ruff format --check $(SOURCES)
+
+check-style:
+	@$(BIN)/ruff check $(SOURCES)
+
+check-types:
+	@$(BIN)/mypy
+
+check-tests:
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/architecture tests/unit -m 'not slow and not spark and not etcd' $(ARGS)
 
 # What measures its own time is left out: a tracer makes everything slower.
 coverage: $(STAMPS)/test ## How much of the source the quicker unit tests reach: fails below the floor in pyproject.toml, and raises it
@@ -46,9 +58,7 @@ coverage: $(STAMPS)/test ## How much of the source the quicker unit tests reach:
 	@$(BIN)/python .ci/coverage-floor $$($(BIN)/coverage report --format=total --fail-under=0)
 
 lint: $(STAMPS)/test $(STAMPS)/spark ## Format, lint and types
-	@$(BIN)/ruff format --check $(SOURCES)
-	@$(BIN)/ruff check $(SOURCES)
-	@$(BIN)/mypy
+	@$(MAKE) --no-print-directory --jobs check-format check-style check-types
 
 torture: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Kill, stop, cut off and fill up brokers under load again and again (ROUNDS=50)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k 'kill or crash or come_and_go' --timeout 7200 $(ARGS)

@@ -18,6 +18,7 @@ def kept(mechanism: ScramMechanism, iterations: int) -> ScramCredential:
     return ScramCredential(salt=b"0123456789abcdef", iterations=iterations, stored_key=b"s" * size, server_key=b"k" * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "users",
     [

@@ -41,6 +41,7 @@ async def handle(request: Any, context: RequestContext) -> None:
     raise AssertionError("it was not to begin")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quotas_are_set", [False, True])
 def test_a_request_that_is_given_up_before_it_began_leaves_nothing_unfinished(quotas_are_set: bool) -> None:
     connection: Any = HeldConnection()

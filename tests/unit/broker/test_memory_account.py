@@ -341,6 +341,7 @@ class Reader:
         assert self.share.replies, "who was told of room has it"
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     requests=st.lists(st.integers(1, 1500), max_size=30),

@@ -170,6 +170,7 @@ def filled(keys: int, records_per_batch: int = 10_000) -> MemoryLog:
     return log
 
 
+@pytest.mark.slow
 def test_no_step_of_a_large_compaction_in_memory_takes_long_or_wakes_the_whole_garbage_collector() -> None:
     log = filled(90_000)
     full_collections: list[int] = []

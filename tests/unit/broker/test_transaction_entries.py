@@ -88,6 +88,7 @@ def test_tagged_fields_of_a_newer_kafka_are_skipped() -> None:
     assert CODEC.decode(bytes.fromhex(KEY), value) == EMPTY
 
 
+@pytest.mark.slow
 @given(
     transaction=st.builds(
         TransactionEntry,

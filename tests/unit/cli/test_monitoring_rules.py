@@ -223,6 +223,7 @@ def test_every_alert_has_a_case() -> None:
     assert sorted(CASES) == sorted(ALERTS)
 
 
+@pytest.mark.slow
 def test_every_alert_fires_says_what_is_wrong_and_clears(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(yaml_text(rules_file()))
     tests = [promtool_case(ALERTS[name], case) for name, case in CASES.items()]

@@ -130,6 +130,7 @@ def test_every_command_is_walked() -> None:
     assert commands_with_brokers() == walked | OF_SPARK | GATEWAY, "a command that connects needs a step here"
 
 
+@pytest.mark.slow
 def test_every_command_works_by_a_profile(secured: Command, broker: Broker) -> None:
     producer = Producer({**broker.client_config("ann"), "transactional.id": "books"})
     producer.init_transactions(20)

@@ -135,6 +135,7 @@ def test_the_others_name_what_they_do_not_accept(use: Any, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_consumer_that_could_not_be_opened_leaves_nothing_behind(recwarn: pytest.WarningsRecorder) -> None:
     gc.collect()  # what other tests left behind is none of its
     recwarn.clear()

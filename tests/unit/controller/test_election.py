@@ -38,6 +38,7 @@ def check(state: PartitionState) -> None:
     assert state.leader == NO_BROKER or state.leader in state.isr
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(state=states(), rules=RULES, alive=ALIVE, broker=st.sampled_from(BROKERS))
 def test_after_a_loss_the_lost_one_leads_nothing_and_a_clean_leader_had_everything(
@@ -56,6 +57,7 @@ def test_after_a_loss_the_lost_one_leads_nothing_and_a_clean_leader_had_everythi
         assert rules.unclean_allowed
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(state=states(), rules=RULES, alive=ALIVE, broker=st.sampled_from(BROKERS), memory=st.sampled_from(Memory))
 def test_epochs_grow_by_one_step_at_most_and_always_with_a_new_leader(

@@ -32,6 +32,7 @@ def clock() -> Iterator[Clock]:
     take_back()
 
 
+@pytest.mark.slow
 def test_however_many_objects_there_are_a_collection_looks_at_few(clock: Clock) -> None:
     gc.collect()  # sets aside what the other tests have left
     gc.collect()  # a full collection waits for a quarter of what the one before it saw

@@ -235,6 +235,7 @@ def test_every_wrong_record_is_named_however_large_the_batch() -> None:
     assert {index for index, _ in error.value.record_errors} == wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_looking_at_each_record_is_never_busy_for_long(codec: str) -> None:
     config = LogConfig(cleanup_policy=frozenset({"compact"}), compression_type="gzip")

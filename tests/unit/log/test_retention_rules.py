@@ -240,6 +240,7 @@ def test_a_log_in_memory_may_be_used_between_two_steps_of_its_cleaning() -> None
         assert log.batches.dirty_bytes == 0 or log.batches.compacted_to < log.end_offset, seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ttl", "compact", "compressed", "retention"])
 def test_cleaning_in_memory_is_never_busy_for_long(kind: str) -> None:
     log = memory(

@@ -201,6 +201,7 @@ def test_a_pattern_that_never_ends_holds_nobody_up() -> None:
     assert time.process_time() - began < 3
 
 
+@pytest.mark.slow
 def test_json_schemas_whose_parts_are_used_over_and_over_are_refused_before_long() -> None:
     def twice(levels: int, last: dict[str, object]) -> str:
         parts = {

@@ -51,6 +51,7 @@ def histories(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return shared + own, shared + other
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(histories())
 def test_a_follower_gives_up_what_its_leader_lacks_and_nothing_else(logs: tuple[list[int], list[int]]) -> None:

@@ -246,6 +246,7 @@ def by_the_book(rules: list[AclRule], subject: Subject, operation: Operation, ki
     return Permission.ALLOW in deciding or (open_ and not about)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.lists(RULES, max_size=12), st.sampled_from([ANN, BOB]), OPERATIONS.filter(lambda each: each is not ALL), st.booleans())
 def test_the_index_decides_as_the_rules_read_one_by_one(
@@ -260,6 +261,7 @@ def test_the_index_decides_as_the_rules_read_one_by_one(
             assert decides.allows(subject, operation, kind, name) == expected  # as remembered
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RULES, max_size=10), st.lists(RULES, max_size=10), st.data())
 def test_an_index_that_was_changed_is_the_index_of_the_rules_it_has(
@@ -276,6 +278,7 @@ def test_an_index_that_was_changed_is_the_index_of_the_rules_it_has(
     assert {kind: lengths for kind, lengths in changed._prefix_lengths.items() if lengths} == afresh._prefix_lengths
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(RULES, max_size=8), st.sampled_from([ANN, BOB]))
 def test_who_may_write_a_topic_may_write_some_topic(rules: list[AclRule], subject: Subject) -> None:

@@ -6,6 +6,7 @@ Beside the coordinator stands a model: the members' own belief of what they own,
 import os
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -218,9 +219,9 @@ EXAMPLES = settings(
     report_multiple_bugs=False,
 )
 
-TestMixedGroups = Groups.TestCase
+TestMixedGroups = pytest.mark.slow(Groups.TestCase)
 TestMixedGroups.settings = EXAMPLES
-TestClassicGroups = ClassicGroups.TestCase
+TestClassicGroups = pytest.mark.slow(ClassicGroups.TestCase)
 TestClassicGroups.settings = EXAMPLES
-TestConsumerGroups = ConsumerGroups.TestCase
+TestConsumerGroups = pytest.mark.slow(ConsumerGroups.TestCase)
 TestConsumerGroups.settings = EXAMPLES

@@ -84,6 +84,7 @@ def groups(draw: st.DrawFn) -> tuple[dict[str, MemberSpec], dict[UUID, int]]:
     return members, partition_counts
 
 
+@pytest.mark.slow
 @given(groups(), st.sampled_from(sorted(ASSIGNORS)))
 def test_every_partition_of_a_subscribed_topic_goes_to_exactly_one_subscriber(
     group: tuple[dict[str, MemberSpec], dict[UUID, int]], assignor: str
@@ -100,6 +101,7 @@ def test_every_partition_of_a_subscribed_topic_goes_to_exactly_one_subscriber(
         assert set(topics) <= members[name].topics
 
 
+@pytest.mark.slow
 @given(groups())
 def test_uniform_is_fair_among_members_that_read_the_same_and_stays_when_nothing_changes(
     group: tuple[dict[str, MemberSpec], dict[UUID, int]],

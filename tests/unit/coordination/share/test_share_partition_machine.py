@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -203,5 +204,5 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert deadline == (min(deadlines) if deadlines else None)
 
 
-TestSharePartition = SharePartitionMachine.TestCase
+TestSharePartition = pytest.mark.slow(SharePartitionMachine.TestCase)
 TestSharePartition.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

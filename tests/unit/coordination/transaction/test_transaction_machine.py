@@ -7,6 +7,7 @@ producer never succeeds; a coordinator that replays its log knows what the old o
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -209,4 +210,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 Transactions.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-TestTransactions = Transactions.TestCase
+TestTransactions = pytest.mark.slow(Transactions.TestCase)
