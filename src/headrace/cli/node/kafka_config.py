@@ -69,7 +69,7 @@ def parse_properties(text: str) -> dict[str, str]:
     """Java's format: `name=value`, `name: value` or `name value`, with comments, escapes and lines that go on."""
     found = {}
     for line in _logical_lines(text):
-        name, value = _parted(line)
+        name, value = _name_and_value(line)
         found[_unescaped(name)] = _unescaped(value).strip()
     return found
 
@@ -89,7 +89,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         yield whole
 
 
-def _parted(line: str) -> tuple[str, str]:
+def _name_and_value(line: str) -> tuple[str, str]:
     found = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line)
     assert found is not None  # every part of it may be empty
     return found[1], found[2]
