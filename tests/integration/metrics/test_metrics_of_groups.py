@@ -1,0 +1,76 @@
+"""Metrics of those who work together: groups, share groups, transactions."""
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from headrace.model.errors import ErrorCode
+from headrace.testing import Broker
+from tests.support.metrics import Watch, write
+from tests.support.raw import RawClient, batch
+from tests.support.share_member import ShareMember
+from tests.support.share_requests import ACCEPT, REJECT, RELEASE
+from tests.support.waiting import until
+
+
+def test_groups_and_how_far_they_are_behind(broker: Broker, client: RawClient, topic: str) -> None:
+    watch = Watch(broker)
+    write(client, topic, batch(b"one", b"two", b"three"))
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found = until(lambda: consumer.poll(0.1))
+    consumer.commit(found, asynchronous=False)
+
+    named = {"group": topic, "topic": topic, "partition": 0}
+    assert watch.moved("headrace_groups", protocol="classic", state="Stable") == 1
+    assert watch.moved("headrace_group_members") == 1
+    assert watch.now("headrace_group_members_by_group", group=topic) == 1
+    assert watch.moved("headrace_group_offsets") == 1
+    assert watch.moved("headrace_group_rebalance_seconds" + "_count") >= 1
+    assert watch.now("headrace_group_committed_offset", **named) == 1
+    assert watch.now("headrace_group_lag_records", **named) == 2
+    assert watch.now("headrace_groups_lag_records_max") >= 2
+    written_at = 1_700_000_000
+    assert watch.now("headrace_group_lag_seconds", **named) == pytest.approx(time.time() - written_at, abs=60)
+    consumer.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
+    assert watch.now("headrace_group_lag_records", **named) == 0
+    assert watch.now("headrace_group_lag_seconds", **named) == 0
+    consumer.close()
+
+
+def test_transactions(broker: Broker, topic: str) -> None:
+    watch = Watch(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"one")
+    producer.flush(30)
+    assert watch.moved("headrace_transactions_open") == 1
+    until(lambda: watch.now("headrace_transactions_oldest_seconds") > 0)
+    producer.commit_transaction(30)
+
+    until(lambda: watch.moved("headrace_transactions_total", outcome="committed") == 1)
+    assert watch.moved("headrace_transactions_open") == 0
+    producer.begin_transaction()
+    producer.produce(topic, b"two")
+    producer.flush(30)
+    producer.abort_transaction(30)
+    until(lambda: watch.moved("headrace_transactions_total", outcome="aborted") == 1)
+
+
+def test_share_groups_at_work(broker: Broker, client: RawClient, topic: str) -> None:
+    watch = Watch(broker)
+    member = ShareMember(client, topic, topic).join()
+    member.produce(b"a", b"b", b"c", b"d")
+    member.take()
+    for offset, word in enumerate((ACCEPT, RELEASE, REJECT)):
+        assert member.say(offset, offset, word) == ErrorCode.NONE
+
+    assert watch.moved("headrace_groups", protocol="share", state="Stable") == 1
+    assert watch.moved("headrace_share_sessions") == 1
+    assert watch.moved("headrace_share_records_in_flight") == 1
+    assert watch.moved("headrace_share_deliveries_total") == 4
+    for outcome in ("accepted", "released", "given_up"):
+        assert watch.moved("headrace_share_outcomes_total", outcome=outcome) == 1
+    assert watch.now("headrace_share_group_lag_records", group=topic, topic=topic, partition=0) == 2
