@@ -31,7 +31,7 @@ def _dynamic(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> 
 
 _SERVER = (
     _fixed("node.id", Kind.INT, 1, "This broker's number; unique in its cluster.", minimum=0),
-    _fixed("broker.rack", Kind.STRING, None, "The rack, room or zone this broker stands in; replicas are spread over racks."),
+    _fixed("broker.rack", Kind.STRING, None, "The rack or zone of this broker; replicas are spread over racks."),
     _fixed(
         "listeners",
         Kind.STRING,
@@ -62,7 +62,7 @@ _SERVER = (
         "headrace.log.format",
         Kind.STRING,
         "human",
-        "How log lines look: human, in words, with colours on a terminal; or json, an object a line.",
+        "The format of log lines: human, with colours on a terminal, or json, one object per line.",
         choices=("human", "json"),
     ),
     _fixed("headrace.log.file", Kind.STRING, None, "The file that log lines go to; standard error if not set."),
@@ -70,15 +70,15 @@ _SERVER = (
         "headrace.log.file.max.bytes",
         Kind.LONG,
         100 * 1024 * 1024,
-        "How large that file becomes before it is set aside as `.1` and begun anew.",
+        "The size at which the log file is rotated to `.1`.",
         minimum=1000,
     ),
-    _fixed("headrace.log.files", Kind.INT, 5, "How many files that were set aside are kept.", minimum=1),
+    _fixed("headrace.log.files", Kind.INT, 5, "How many rotated log files are kept.", minimum=1),
     _fixed(
         "headrace.log.repeats.max",
         Kind.INT,
         20,
-        "How many warnings or errors that say the same are logged in a minute; the others are counted. 0: all of them.",
+        "How many identical warnings or errors are logged per minute; further ones are only counted. 0: no limit.",
         minimum=0,
     ),
     _fixed(
@@ -103,26 +103,26 @@ _SERVER = (
         "Where the cluster's metadata lives: `embedded`, or etcd's endpoints as etcd://HOST:PORT,HOST:PORT.",
     ),
     _fixed("headrace.metadata.namespace", Kind.STRING, "headrace", "The prefix of this cluster's keys in etcd."),
-    _fixed("headrace.metadata.user", Kind.STRING, None, "The user that signs in to etcd."),
-    _fixed("headrace.metadata.password", Kind.PASSWORD, None, "The password that signs in to etcd."),
+    _fixed("headrace.metadata.user", Kind.STRING, None, "The user name for etcd."),
+    _fixed("headrace.metadata.password", Kind.PASSWORD, None, "The password for etcd."),
     _fixed("headrace.metadata.ca", Kind.STRING, None, "The file with the authority that signed etcd's certificate."),
     _fixed("headrace.metadata.certificate", Kind.STRING, None, "The file with this broker's certificate for etcd."),
     _fixed("headrace.metadata.key", Kind.STRING, None, "The file with the key of this broker's certificate for etcd."),
     _fixed(
-        "broker.session.timeout.ms", Kind.INT, 3000, "How long a broker may be silent before it counts as down.", minimum=2000
+        "broker.session.timeout.ms", Kind.INT, 3000, "How long a broker may be silent before it is considered down.", minimum=2000
     ),
 )
 _LIMITS = (
-    _fixed("socket.request.max.bytes", Kind.INT, 104_857_600, "The largest request that is read.", minimum=1),
-    _fixed("connections.max.idle.ms", Kind.LONG, 600_000, "How long a silent connection is kept open.", minimum=1000),
+    _fixed("socket.request.max.bytes", Kind.INT, 104_857_600, "The maximum size of a request.", minimum=1),
+    _fixed("connections.max.idle.ms", Kind.LONG, 600_000, "How long an idle connection is kept open.", minimum=1000),
     _fixed(
         "telemetry.max.bytes",
         Kind.INT,
         1_048_576,
-        "The most that a client may tell of its own metrics at a time, before and after it is unpacked.",
+        "The largest push of client metrics, compressed and uncompressed.",
         minimum=1,
     ),
-    _dynamic("max.connections", Kind.INT, 20_000, "The most connections at a time.", minimum=1),
+    _dynamic("max.connections", Kind.INT, 20_000, "The maximum number of connections.", minimum=1),
     _fixed(
         "headrace.connection.requests.max",
         Kind.INT,
@@ -166,7 +166,7 @@ _LIMITS = (
         "How long a connection may be slower than headrace.connection.bytes.per.second.min.",
         minimum=100,
     ),
-    _fixed("fetch.max.bytes", Kind.INT, 57_671_680, "The most bytes one Fetch reply carries.", minimum=1024),
+    _fixed("fetch.max.bytes", Kind.INT, 57_671_680, "The maximum size of a Fetch reply.", minimum=1024),
     _dynamic(
         "headrace.partitions.max",
         Kind.INT,
@@ -209,12 +209,12 @@ _DEFAULTS_IN_OTHER_UNITS = (
     _fixed("log.roll.hours", Kind.INT, 168, "log.roll.ms in hours; that one goes before this one.", minimum=1),
 )
 _HOUSEKEEPING = (
-    _fixed("log.retention.check.interval.ms", Kind.LONG, 300_000, "How often old segments are looked for.", minimum=1),
+    _fixed("log.retention.check.interval.ms", Kind.LONG, 300_000, "How often retention looks for old segments.", minimum=1),
     _fixed("log.cleaner.enable", Kind.BOOLEAN, True, "Whether compaction runs."),
     _dynamic(
-        "log.cleaner.backoff.ms", Kind.LONG, 15_000, "How long the cleaner rests when there is nothing to clean.", minimum=0
+        "log.cleaner.backoff.ms", Kind.LONG, 15_000, "How long the cleaner sleeps when there is nothing to clean.", minimum=0
     ),
-    _fixed("log.flush.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often recovery points are written down.", minimum=1),
+    _fixed("log.flush.offset.checkpoint.interval.ms", Kind.INT, 60_000, "How often recovery points are saved.", minimum=1),
     _dynamic(
         "log.dir.reserved.bytes",
         Kind.LONG,
@@ -227,7 +227,7 @@ _HOUSEKEEPING = (
         "headrace.disk.slow.ms",
         Kind.INT,
         500,
-        "A flush that takes longer is slow; a broker whose flushes often are counts as DEGRADED.",
+        "A flush that takes longer counts as slow; a broker with many slow flushes is DEGRADED.",
         minimum=1,
     ),
     _dynamic("producer.id.expiration.ms", Kind.INT, 86_400_000, "How long an idle producer is remembered.", minimum=1),
@@ -243,7 +243,7 @@ _GROUPS = (
     ),
     _fixed("offsets.topic.segment.bytes", Kind.INT, 104_857_600, "Segment size of __consumer_offsets.", minimum=1),
     _fixed("offsets.retention.minutes", Kind.INT, 10_080, "How long an empty group's offsets are kept.", minimum=1),
-    _fixed("offsets.retention.check.interval.ms", Kind.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
+    _fixed("offsets.retention.check.interval.ms", Kind.LONG, 600_000, "How often expired offsets are removed.", minimum=1),
     _fixed(
         "offsets.commit.timeout.ms",
         Kind.INT,
@@ -252,13 +252,15 @@ _GROUPS = (
         "COORDINATOR_NOT_AVAILABLE.",
         minimum=1,
     ),
-    _fixed("offset.metadata.max.bytes", Kind.INT, 4096, "The largest note beside a committed offset.", minimum=0),
+    _fixed(
+        "offset.metadata.max.bytes", Kind.INT, 4096, "The maximum size of the metadata stored with a committed offset.", minimum=0
+    ),
     _fixed("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session time-out a member may ask for.", minimum=1),
     _fixed("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session time-out a member may ask for.", minimum=1),
     _fixed(
         "group.initial.rebalance.delay.ms", Kind.INT, 500, "How long a new group waits for more members; Kafka: 3000.", minimum=0
     ),
-    _fixed("group.max.size", Kind.INT, INT_MAX, "The most members of a group.", minimum=1),
+    _fixed("group.max.size", Kind.INT, INT_MAX, "The maximum number of members of a group.", minimum=1),
     _fixed("group.consumer.session.timeout.ms", Kind.INT, 45_000, "Session time-out of the consumer protocol.", minimum=1),
     _fixed("group.consumer.heartbeat.interval.ms", Kind.INT, 5000, "Heartbeat interval of the consumer protocol.", minimum=1),
     _fixed(
@@ -303,7 +305,13 @@ _GROUPS = (
         "The longest assignment interval that a group may set for itself.",
         minimum=0,
     ),
-    _fixed("group.consumer.max.size", Kind.INT, INT_MAX, "The most members of a group in the consumer protocol.", minimum=1),
+    _fixed(
+        "group.consumer.max.size",
+        Kind.INT,
+        INT_MAX,
+        "The maximum number of members of a group in the consumer protocol.",
+        minimum=1,
+    ),
     _fixed(
         "group.consumer.assignors",
         Kind.LIST,
@@ -330,7 +338,7 @@ _GROUPS = (
         "group.consumer.regex.refresh.interval.ms",
         Kind.INT,
         600_000,
-        "How often subscriptions by pattern are resolved anew when no new topic has come meanwhile.",
+        "How often subscriptions by pattern are resolved again when no topic was created meanwhile.",
         minimum=10,
     ),
 )
@@ -348,21 +356,31 @@ def _of_share_groups(kind: str, default: int, least: int, most: int, doc: str) -
 
 
 _SHARE_GROUPS = (
-    *_of_share_groups("session.timeout.ms", 45_000, 45_000, 60_000, "How long a member of a share group may be silent."),
-    *_of_share_groups("heartbeat.interval.ms", 5_000, 5_000, 15_000, "How often a member of a share group is to be heard of."),
-    *_of_share_groups("record.lock.duration.ms", 30_000, 15_000, 60_000, "How long a record is its share consumer's."),
-    *_of_share_groups("delivery.count.limit", 5, 2, 10, "How often a record is delivered to a share group, at most."),
+    *_of_share_groups("session.timeout.ms", 45_000, 45_000, 60_000, "The session time-out of members of a share group."),
+    *_of_share_groups("heartbeat.interval.ms", 5_000, 5_000, 15_000, "The heartbeat interval of members of a share group."),
     *_of_share_groups(
-        "partition.max.record.locks", 2_000, 100, 10_000, "Records of one partition that a share group has under way, at most."
+        "record.lock.duration.ms",
+        30_000,
+        15_000,
+        60_000,
+        "How long a record stays locked for the share consumer that acquired it.",
+    ),
+    *_of_share_groups("delivery.count.limit", 5, 2, 10, "The maximum number of deliveries of a record to a share group."),
+    *_of_share_groups(
+        "partition.max.record.locks",
+        2_000,
+        100,
+        10_000,
+        "The maximum number of records of one partition that a share group has in flight.",
     ),
     _fixed(
         "errors.deadletterqueue.topic.name.prefix",
         Kind.STRING,
         "dlq.",
-        "How the name of a topic for share groups' dead letters must begin (KIP-1191).",
+        "The prefix that the name of a dead-letter topic of share groups must have (KIP-1191).",
     ),
-    _fixed("group.share.max.size", Kind.INT, 200, "The most members of a share group.", minimum=1),
-    _fixed("group.share.max.share.sessions", Kind.INT, 2_000, "The most share sessions of a broker.", minimum=1),
+    _fixed("group.share.max.size", Kind.INT, 200, "The maximum number of members of a share group.", minimum=1),
+    _fixed("group.share.max.share.sessions", Kind.INT, 2_000, "The maximum number of share sessions of a broker.", minimum=1),
     _fixed("share.coordinator.state.topic.num.partitions", Kind.INT, 50, "Partitions of __share_group_state.", minimum=1),
     _fixed(
         "share.coordinator.state.topic.replication.factor",
@@ -385,7 +403,7 @@ _SHARE_GROUPS = (
         "share.coordinator.snapshot.update.records.per.snapshot",
         Kind.INT,
         500,
-        "After so many changes of a share-partition all of its state is written again.",
+        "The number of updates of a share-partition after which a snapshot of its state is written.",
         minimum=0,
     ),
     _fixed(
@@ -431,7 +449,7 @@ _TRANSACTIONS = (
         "transaction.partition.verification.enable", Kind.BOOLEAN, True, "Whether a write is checked against its transaction."
     ),
     _fixed(
-        "transaction.two.phase.commit.enable", Kind.BOOLEAN, False, "Whether producers may hold transactions without time-out."
+        "transaction.two.phase.commit.enable", Kind.BOOLEAN, False, "Whether producers may open transactions without a time-out."
     ),
 )
 _REPLICATION = (
@@ -448,7 +466,7 @@ _REPLICATION = (
         minimum=0,
     ),
     _fixed("replica.fetch.response.max.bytes", Kind.INT, 10_485_760, "How many bytes a follower asks for at a time.", minimum=0),
-    _fixed("replica.fetch.backoff.ms", Kind.INT, 200, "How long a follower rests after a failed fetch.", minimum=0),
+    _fixed("replica.fetch.backoff.ms", Kind.INT, 200, "How long a follower waits after a failed fetch.", minimum=0),
     _fixed(
         "replica.selector.class",
         Kind.STRING,
@@ -456,9 +474,9 @@ _REPLICATION = (
         "`rack`, or Kafka's class of that kind, lets consumers read from a replica in their own rack.",
         choices=("rack", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
     ),
-    _fixed("auto.leader.rebalance.enable", Kind.BOOLEAN, True, "Whether leadership returns to preferred replicas by itself."),
+    _fixed("auto.leader.rebalance.enable", Kind.BOOLEAN, True, "Whether leadership returns to preferred replicas automatically."),
     _fixed("leader.imbalance.check.interval.seconds", Kind.LONG, 300, "How often leadership is balanced.", minimum=1),
-    _fixed("controlled.shutdown.enable", Kind.BOOLEAN, True, "Whether a stopping broker hands its leadership over first."),
+    _fixed("controlled.shutdown.enable", Kind.BOOLEAN, True, "Whether a stopping broker hands over its leadership first."),
     _dynamic(
         "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes per second served to throttled replicas.", minimum=0
     ),

@@ -41,7 +41,7 @@ COMPATIBILITY_SETTINGS = (
     _taken("cordoned.log.dirs", Kind.LIST, (), "A broker has one log directory."),
     _taken("group.coordinator.cached.buffer.max.bytes", Kind.INT, 1_048_588, "Coordinators keep no buffers.", 524_288),
     _taken("share.coordinator.cached.buffer.max.bytes", Kind.INT, 1_048_588, "State is written as it comes.", 524_288),
-    _taken("group.share.assignment.interval.ms", Kind.INT, 1000, "A share group is assigned anew at once.", 0),
+    _taken("group.share.assignment.interval.ms", Kind.INT, 1000, "A share group is reassigned immediately.", 0),
     _taken("group.streams.assignment.interval.ms", Kind.INT, 1000, "There are no streams groups.", 0),
     _taken("max.connection.creation.rate", Kind.INT, INT_MAX, "Set the quota `connection_creation_rate` instead.", 0),
     _taken("max.connections.per.ip", Kind.INT, INT_MAX, "Connections are limited by `max.connections` and by quotas.", 0),

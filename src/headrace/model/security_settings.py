@@ -77,7 +77,7 @@ SASL_SETTINGS = (
         "sasl.enabled.mechanisms",
         Kind.LIST,
         ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-        "How people sign in at SASL listeners.",
+        "The mechanisms offered at SASL listeners.",
         choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
     ),
     _fixed(
@@ -90,7 +90,7 @@ SASL_SETTINGS = (
         "sasl.server.max.receive.size",
         Kind.INT,
         524_288,
-        "The largest request that is read from somebody who has not signed in.",
+        "The largest request accepted before authentication.",
         minimum=1,
     ),
     _fixed(
@@ -116,7 +116,7 @@ SASL_SETTINGS = (
         "How a broker signs in at others, where inter.broker.listener.name is a SASL listener.",
         choices=("SCRAM-SHA-256", "SCRAM-SHA-512"),
     ),
-    _fixed("headrace.sasl.inter.broker.user", Kind.STRING, None, "The user as whom a broker signs in at others."),
+    _fixed("headrace.sasl.inter.broker.user", Kind.STRING, None, "The user name with which a broker signs in to other brokers."),
     _fixed(
         "headrace.sasl.inter.broker.password.file",
         Kind.STRING,
@@ -127,7 +127,7 @@ SASL_SETTINGS = (
         "sasl.oauthbearer.jwks.endpoint.url",
         Kind.STRING,
         None,
-        "Where the keys are that tokens are signed with: a JWKS document at https://… or file:///…",
+        "Where the keys that sign tokens are published: a JWKS document at https://… or file:///…",
     ),
     _fixed(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
@@ -136,11 +136,11 @@ SASL_SETTINGS = (
         "How often the keys are fetched; and at once, but not more than every 10 s, for a token that names an unknown one.",
         minimum=100,
     ),
-    _fixed("sasl.oauthbearer.expected.issuer", Kind.STRING, None, "Whose tokens are accepted: the claim `iss`."),
+    _fixed("sasl.oauthbearer.expected.issuer", Kind.STRING, None, "The issuer whose tokens are accepted: the claim `iss`."),
     _fixed(
-        "sasl.oauthbearer.expected.audience", Kind.LIST, (), "Whom a token has to be for: the claim `aud` holds one of these."
+        "sasl.oauthbearer.expected.audience", Kind.LIST, (), "The accepted audiences: the claim `aud` must hold one of these."
     ),
-    _fixed("sasl.oauthbearer.sub.claim.name", Kind.STRING, "sub", "The claim that is the user's name."),
+    _fixed("sasl.oauthbearer.sub.claim.name", Kind.STRING, "sub", "The claim that holds the user name."),
     _fixed(
         "sasl.oauthbearer.clock.skew.seconds", Kind.INT, 30, "How far the issuer's clock may differ from the broker's.", minimum=0
     ),
@@ -155,7 +155,7 @@ SASL_SETTINGS = (
         "headrace.sasl.oauthbearer.groups.claim.name",
         Kind.STRING,
         None,
-        "The claim with the names of the user's groups, for rules about `Group:NAME`.",
+        "The claim that lists the user's groups, for rules about `Group:NAME`.",
     ),
 )
 
@@ -185,7 +185,7 @@ ACCESS_SETTINGS = (
         "allow.everyone.if.no.acl.found",
         Kind.BOOLEAN,
         False,
-        "Whether everybody may do everything with a resource that no rule is about.",
+        "Whether everyone may access a resource that no rule mentions.",
     ),
 )
 
@@ -231,7 +231,7 @@ AUDIT_SETTINGS = (
         "headrace.audit.timeout.ms",
         Kind.INT,
         15_000,
-        "How long an administrative act waits until it is recorded.",
+        "How long an administrative request waits for its audit record to be written.",
         minimum=1,
     ),
     _fixed(
