@@ -74,6 +74,7 @@ def test_one_who_shows_no_certificate_that_is_trusted_is_recorded(tmp_path: Path
         event = await_event(broker, lambda event: event["class_uid"] == 3002)
 
     assert (event["auth_protocol"], event["src_endpoint"]["ip"]) == ("TLS", "127.0.0.1")
+    assert event["status_detail"] == "peer did not return a certificate"
     assert event["unmapped"]["listener"] == "SSL"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace import Admin, BrokerTimeout, DeliveryFailed, Producer, SecurityFailed
+from headrace.cli.main import run
 from headrace.client.admin.wire_admin import WireAdmin
 from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.contact import address_of
@@ -146,6 +147,17 @@ def test_an_authority_that_is_not_known_is_not_trusted(broker: Broker, authority
 
     with pytest.raises(SecurityFailed, match=r"not signed by an authority that this client trusts .*ca_file"):
         brokers_by(broker, "SASL_SSL", config)
+
+
+def test_a_command_without_a_certificate_is_not_told_to_start_a_broker(
+    broker: Broker, authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = ["--bootstrap", broker.bootstraps["SSL"], "-X", "security.protocol=SSL", "-X", f"ssl.ca.location={authority.file}"]
+
+    assert run(["topic", "list", *ours]) == 1
+    said = capsys.readouterr().err
+    assert "certificate_file" in said
+    assert "headrace serve" not in said
 
 
 def test_a_certificate_of_another_host_is_refused_unless_one_says_not_to_look(tmp_path: Path) -> None:

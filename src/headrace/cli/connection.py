@@ -93,6 +93,7 @@ def _silence() -> logging.Logger:
 def require_reachable(bootstrap: str, properties: list[str] | None = None) -> None:
     """Fail with a sentence, within seconds, when there is no broker at any of the addresses."""
     from headrace.client.arguments import refuse_foreign_protocol
+    from headrace.client.broker_connection import MAY_WANT
     from headrace.client.contact import ATTEMPT_S, SILENT, FirstContact, look_for_broker
 
     given = [part.strip() for part in bootstrap.split(",") if part.strip()]
@@ -110,10 +111,9 @@ def require_reachable(bootstrap: str, properties: list[str] | None = None) -> No
         contact.silent = SILENT  # has been told
         contact.require()
     elif not is_there:
-        raise Failure(
-            f"no broker answers at {reasons or repr(bootstrap)}. "
-            "Start one with `headrace serve`, or name another with --bootstrap."
-        )
+        # Somebody who hung up is there, and needs no other to be started.
+        advice = "" if MAY_WANT in reasons else " Start one with `headrace serve`, or name another with --bootstrap."
+        raise Failure(f"no broker answers at {reasons or repr(bootstrap)}.{advice}")
 
 
 def sentence(error: "KafkaError") -> str:

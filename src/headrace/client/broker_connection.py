@@ -37,6 +37,9 @@ LIFE_USED: Final = 0.8
 _LENGTH: Final = struct.Struct(">i")
 
 
+MAY_WANT: Final = "it may want"  # begins what is guessed of somebody who hung up
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a broker listens."""
@@ -211,12 +214,12 @@ class BrokerConnection:
         is_greeting, protocol = request.api.key == ApiKey.API_VERSIONS, protocol_of(self._config)
         if is_greeting and protocol == "ssl":
             # TLS 1.3 has our side done before the other side has looked at our certificate, and some hang up without a word.
-            return "; it may want a certificate of its clients, or another one (certificate_file)"
+            return f"; {MAY_WANT} a certificate of its clients, or another one (certificate_file)"
         if is_greeting:
-            return "; it may want TLS (security_protocol)"
+            return f"; {MAY_WANT} TLS (security_protocol)"
         if self._was_answered or protocol not in ("plaintext", "ssl"):
             return ""
-        return "; it may want its clients to sign in (security_protocol, sasl_mechanism, username)"
+        return f"; {MAY_WANT} its clients to sign in (security_protocol, sasl_mechanism, username)"
 
     def _wait_for_first_byte(self, asked: str) -> None:
         """Nobody waits for long without a word."""

@@ -62,7 +62,7 @@ class Handshakes:
 
     def on_failed(self, address: str, listener: str, error: BaseException) -> None:
         self.failed += 1
-        self.last_failure = f"{address} at {listener}: {_reason(error)}"
+        self.last_failure = f"{address} at {listener}: {reason_of(error)}"
         if isinstance(error, ssl.SSLError):
             self.on_refused(address, listener, error)
 
@@ -78,7 +78,7 @@ class Handshakes:
             self.on_room()
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """OpenSSL's, without where in its source it was found."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"

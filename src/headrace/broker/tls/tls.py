@@ -10,7 +10,7 @@ from typing import Final
 
 from headrace.broker.supervision.supervision import Scope
 from headrace.broker.tls.contexts import Contexts, certificate_names, keystores, load
-from headrace.broker.tls.listening import Handshakes, TlsListening
+from headrace.broker.tls.listening import Handshakes, TlsListening, reason_of
 from headrace.host.clock import Clock
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.broker_settings import BrokerConfig
@@ -113,7 +113,7 @@ class Tls:
         for each in self.by_listener.values():
             each.on_refused = hear
         self.handshakes.on_refused = lambda address, listener, error: hear(
-            Origin(subject=Subject(address=address), listener=listener), TLS, str(error)
+            Origin(subject=Subject(address=address), listener=listener), TLS, reason_of(error)
         )
 
     async def check(self, listener: str, config: BrokerConfig) -> None:
