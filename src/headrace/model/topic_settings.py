@@ -74,8 +74,8 @@ TOPIC_SETTINGS = SettingTable(
             "file.delete.delay.ms",
             Kind.LONG,
             60_000,
-            "How long the files of a removed segment or a deleted topic are kept on disk under other names. They are removed earlier when the"
-            " disk is full or the broker restarts.",
+            "How long the files of a removed segment or a deleted topic are kept on disk under other names. They are removed"
+            " earlier when the disk is full or the broker restarts.",
             minimum=0,
             synonyms=("log.segment.delete.delay.ms",),
         ),
