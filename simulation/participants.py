@@ -7,12 +7,12 @@ from simulation.clients.client import ClusterClient
 from simulation.clients.consuming import Auditor, Consumer
 from simulation.clients.grouping import GroupMember
 from simulation.clients.heartbeating import HeartbeatingMember
-from simulation.clients.moving import Mover
 from simulation.clients.producing import CarelessProducer, Producer
-from simulation.clients.ruling import Ruler
-from simulation.clients.topics import TopicSpec
 from simulation.clients.transacting import TransactionalProducer
 from simulation.clients.working import Worker
+from simulation.operators.moving import Mover
+from simulation.operators.ruling import Ruler
+from simulation.operators.topics import TopicSpec
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
 from simulation.side_topics import Make, SideTopic
 from simulation.world.closed import sign_in_of

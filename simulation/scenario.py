@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from headrace.model.identity import TopicPartition
 from headrace.model.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from simulation.clients.client import ClusterClient, Unavailable
-from simulation.clients.consenting import elect_at_any_price
 from simulation.clients.consuming import committed_offsets
 from simulation.clients.reading import earliest_offset, read_to_end
 from simulation.clients.rebirth import in_this_life
-from simulation.clients.topics import TopicSpec, create_topic
 from simulation.faults.nemesis import Nemesis
+from simulation.operators.consenting import elect_at_any_price
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.participants import Launched, Participants
 from simulation.plan import REPLICATION_FACTOR, TOPIC, Plan
 from simulation.rules.agreement import disagreements, disagreements_about_rights

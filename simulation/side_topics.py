@@ -9,8 +9,8 @@ from simulation.clients.consuming import Consumer
 from simulation.clients.producing import CarelessProducer, Producer
 from simulation.clients.rebirth import IncarnateReader, IncarnateWriter, Recreator, in_this_life
 from simulation.clients.sharing import ShareMember
-from simulation.clients.topics import TopicSpec
 from simulation.clients.working import Worker
+from simulation.operators.topics import TopicSpec
 
 PAUSE_S = (0.2, 0.9)
 OFTEN_S = (0.05, 0.3)

@@ -19,7 +19,7 @@ from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from simulation.clients.client import ClusterClient, Unavailable
-from simulation.clients.topics import TopicSpec, create_topic
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.rules.history import History
 from simulation.world.cluster import SimulatedCluster
 from simulation.world.loop import SimulatedLoop

@@ -13,8 +13,8 @@ from headrace.model.identity import TopicPartition
 from simulation.clients.client import ClusterClient, Unavailable
 from simulation.clients.producing import Identity, produce_batch
 from simulation.clients.reading import fetch
-from simulation.clients.topics import TopicSpec, create_topic, delete_topic
 from simulation.clients.working import PacedWorker
+from simulation.operators.topics import TopicSpec, create_topic, delete_topic
 from simulation.rules.history import Acknowledged, Passed, Polled, Sent
 
 PRODUCE_BY_ID_VERSION = 13

@@ -15,7 +15,7 @@ from headrace.records.batch import iterate_batches
 from headrace.records.header import BatchHeader
 from headrace.records.record import read_records
 from simulation.clients.reading import without_aborted
-from simulation.clients.ruling import SOMEBODY, Ruler
+from simulation.operators.ruling import SOMEBODY, Ruler
 from simulation.rules.observer import READ_BYTES, batch_of
 
 if TYPE_CHECKING:

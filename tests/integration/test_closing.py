@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.health import progress
+from headrace.broker.health import step_reports
 from headrace.broker.parts import Host
 from headrace.host.disk import File, SystemDisk, SystemFile
 from headrace.testing import Broker
@@ -78,8 +78,8 @@ def test_what_is_not_flushed_yet_is_flushed_in_many_lanes_at_the_end(tmp_path: P
 def test_a_stop_that_waits_for_a_slow_disk_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.1)
-    monkeypatch.setattr(progress, "AGAIN_S", 0.1)
+    monkeypatch.setattr(step_reports, "QUIET_S", 0.1)
+    monkeypatch.setattr(step_reports, "AGAIN_S", 0.1)
     caplog.set_level(logging.INFO)
     gauge = Gauge()
     with Broker(data=tmp_path / "data", host=Host(disk=GaugedDisk(gauge)), settings={"headrace.flush": "os"}) as broker:

@@ -6,7 +6,7 @@ from headrace.records.batch import build_batch
 from headrace.records.record import Record
 from simulation.clients.client import ClusterClient
 from simulation.clients.producing import Identity, produce_batch
-from simulation.clients.topics import TopicSpec, create_topic
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.rules.agreement import disagreements
 from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, settled, tell, until

@@ -2,7 +2,7 @@
 
 from headrace.model.identity import TopicPartition
 from simulation.clients.client import ClusterClient
-from simulation.clients.topics import TopicSpec, create_topic
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, tell, until
 

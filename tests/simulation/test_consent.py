@@ -4,10 +4,10 @@ import asyncio
 
 from headrace.model.identity import TopicPartition
 from simulation.clients.client import ClusterClient
-from simulation.clients.consenting import elect_at_any_price
 from simulation.clients.producing import Identity, produce_batch
 from simulation.clients.reading import read_to_end
-from simulation.clients.topics import TopicSpec, create_topic
+from simulation.operators.consenting import elect_at_any_price
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, settled, tell, until
 

@@ -32,8 +32,8 @@ from headrace.wire.messages.init_producer_id import InitProducerIdRequest
 from simulation.clients.client import TRANSACTION, ClusterClient
 from simulation.clients.producing import Identity, produce_batch
 from simulation.clients.reading import fetch
-from simulation.clients.topics import TopicSpec
-from simulation.clients.topics import create_topic as create
+from simulation.operators.topics import TopicSpec
+from simulation.operators.topics import create_topic as create
 from simulation.world.cluster import Node, SimulatedCluster
 from simulation.world.disk import SimulatedDisk
 from simulation.world.host import SimulatedClock

@@ -10,7 +10,7 @@ from headrace.model.identity import TopicPartition
 from simulation.clients.client import ClusterClient, Unavailable
 from simulation.clients.producing import Identity, produce_batch
 from simulation.clients.reading import fetch, read_to_end
-from simulation.clients.topics import TopicSpec, create_topic
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.rules.agreement import disagreements
 from simulation.world.cluster import DATA, Node, SimulatedCluster
 from simulation.world.medium import Inode

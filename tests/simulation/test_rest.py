@@ -6,7 +6,7 @@ from headrace.model.identity import TopicPartition
 from headrace.model.names import CONSUMER_OFFSETS
 from simulation.clients.client import ClusterClient
 from simulation.clients.consuming import Reader
-from simulation.clients.topics import TopicSpec, create_topic
+from simulation.operators.topics import TopicSpec, create_topic
 from simulation.world.cluster import SimulatedCluster
 from tests.support.simulated import TOPIC, tell, until
 

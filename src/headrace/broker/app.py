@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.access.admission import refusal
 from headrace.broker.health.health import Condition, HealthPages, Phase, not_serving, serving
-from headrace.broker.health.progress import Progress
+from headrace.broker.health.step_reports import StepReports
 from headrace.broker.housekeeping.closing import close_logs, flushing
 from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.metrics.collecting import Collection
@@ -417,30 +417,30 @@ class Broker:
 
     async def _stop(self) -> None:
         self.phase = Phase.STOPPING
-        progress = Progress("stopping", self.loop)
+        reports = StepReports("stopping", self.loop)
         try:
-            await self._stop_parts(progress)
-            await close_logs(self.parts.replicas, self.parts.flusher, self.storage, self.loop, progress)
+            await self._stop_parts(reports)
+            await close_logs(self.parts.replicas, self.parts.flusher, self.storage, self.loop, reports)
         finally:
-            progress.over()
+            reports.over()
         await self.store.close()
         await self._close_pages()
 
-    async def _stop_parts(self, progress: Progress) -> None:
+    async def _stop_parts(self, reports: StepReports) -> None:
         parts = self.parts
-        progress.at(lambda: "handing over what it leads")
+        reports.at(lambda: "handing over what it leads")
         await parts.participation.hand_over()
-        progress.at(lambda: "waiting for work on files")
+        reports.at(lambda: "waiting for work on files")
         await parts.housekeeping.close()
         self.server.stop_listening()
-        progress.at(lambda: flushing(parts.replicas))
+        reports.at(lambda: flushing(parts.replicas))
         await parts.flusher.drain()
-        progress.at(lambda: "ending what is under way")
+        reports.at(lambda: "ending what is under way")
         await self.server.close()
         await parts.request_tasks.close()
         if parts.audit is not None:
             # After the last act, and while other brokers can still be reached.
-            progress.at(lambda: "writing down what was done")
+            reports.at(lambda: "writing down what was done")
             await parts.audit.close()
         parts.schedules.close()
         parts.delays.close()

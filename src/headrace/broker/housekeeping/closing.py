@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from headrace.broker.health.progress import Progress
+from headrace.broker.health.step_reports import StepReports
 from headrace.broker.housekeeping.housekeeping import positions
 from headrace.broker.partitions.flushing import FLUSH_THREADS, Flusher, portions_for_threads
 from headrace.broker.partitions.partition import Partition
@@ -11,15 +11,15 @@ from headrace.broker.partitions.storage import Storage
 
 
 async def close_logs(
-    partitions: Iterable[Partition], flusher: Flusher, storage: Storage, loop: asyncio.AbstractEventLoop, progress: Progress
+    partitions: Iterable[Partition], flusher: Flusher, storage: Storage, loop: asyncio.AbstractEventLoop, reports: StepReports
 ) -> None:
     """Nobody appends any more."""
-    progress.at(lambda: flushing(partitions))
+    reports.at(lambda: flushing(partitions))
     for partition in _unflushed(partitions):
         flusher.request(partition)
     await flusher.drain()
     high_watermarks, logs = positions(partitions)
-    progress.at(lambda: f"closing {len(logs):,} partitions")
+    reports.at(lambda: f"closing {len(logs):,} partitions")
     portions = [dict(portion) for portion in portions_for_threads(list(logs.items()), FLUSH_THREADS)]
     await asyncio.gather(*(loop.run_in_executor(None, storage.close_many, portion) for portion in portions))
     await loop.run_in_executor(None, storage.close, high_watermarks, logs)

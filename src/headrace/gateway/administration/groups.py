@@ -35,7 +35,7 @@ class GroupPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GroupPartition:
     """One partition of a topic."""
 
     topic: str
@@ -50,7 +50,7 @@ class GroupMember:
     client_id: str
     host: str
     instance_id: str | None
-    partitions: list[Place]
+    partitions: list[GroupPartition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _group(found: GroupDescription) -> Group:
             each.client_id,
             each.host,
             each.instance_id,
-            [Place(place.topic, place.partition) for place in each.partitions],
+            [GroupPartition(place.topic, place.partition) for place in each.partitions],
         )
         for each in found.members
     ]

@@ -22,7 +22,7 @@ from headrace.registry.rules.entries import (
 )
 from headrace.registry.rules.subjects import DEFAULT_CONTEXT, GLOBAL_CONTEXT, beside, context_of
 
-Place = tuple[str, int]  # a subject and a version
+SubjectVersion = tuple[str, int]  # a subject and a version
 NOTHING: Mapping[int, SchemaVersion] = {}
 
 
@@ -33,9 +33,9 @@ class Catalog:
         self.modes: dict[str | None, str] = {}
         self.contexts: set[str] = {DEFAULT_CONTEXT}
         self.largest_ids: dict[str, int] = {}
-        self._places: dict[str, dict[int, tuple[Place, ...]]] = {}  # by context and id
+        self._places: dict[str, dict[int, tuple[SubjectVersion, ...]]] = {}  # by context and id
         self._ids: dict[str, dict[str, int]] = {}  # by context and the identity of the content
-        self._referrers: dict[Place, frozenset[Place]] = {}
+        self._referrers: dict[SubjectVersion, frozenset[SubjectVersion]] = {}
 
     # Looking
 
@@ -47,7 +47,7 @@ class Catalog:
     def version(self, subject: str, number: int) -> SchemaVersion | None:
         return self.subjects.get(subject, NOTHING).get(number)
 
-    def places_of(self, context: str, id: int) -> tuple[Place, ...]:
+    def places_of(self, context: str, id: int) -> tuple[SubjectVersion, ...]:
         return self._places.get(context, {}).get(id, ())
 
     def by_id(self, context: str, id: int) -> SchemaVersion | None:
@@ -162,5 +162,5 @@ def _put(table: dict[str | None, Any], subject: str | None, value: object) -> No
         table[subject] = value
 
 
-def _targets(entry: SchemaVersion) -> set[Place]:
+def _targets(entry: SchemaVersion) -> set[SubjectVersion]:
     return {(beside(entry.subject, each.subject), each.version) for each in entry.content.references}

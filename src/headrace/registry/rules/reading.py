@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headrace.registry.formats.schema import SCHEMA_BYTES_MAX, InvalidSchema, Named, Schema, parse
-from headrace.registry.rules.catalog import Catalog, Place
+from headrace.registry.rules.catalog import Catalog, SubjectVersion
 from headrace.registry.rules.entries import SCHEMA_TYPES, Content, SchemaVersion
 from headrace.registry.rules.errors import invalid_schema, schema_too_large
 from headrace.registry.rules.subjects import beside
@@ -49,7 +49,13 @@ def referenced(catalog: Catalog, subject: str, content: Content) -> dict[str, Na
 
 
 def _refer(
-    catalog: Catalog, subject: str, content: Content, found: dict[str, Named], *, done: set[Place], above: tuple[Place, ...]
+    catalog: Catalog,
+    subject: str,
+    content: Content,
+    found: dict[str, Named],
+    *,
+    done: set[SubjectVersion],
+    above: tuple[SubjectVersion, ...],
 ) -> None:
     """Each place is gone through once, however many refer to it."""
     for each in content.references:

@@ -12,7 +12,7 @@ QUIET_S: Final = 2.0
 AGAIN_S: Final = 5.0
 
 
-class Progress:
+class StepReports:
     """Tells of a step for as long as it lasts; `over` ends it."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
