@@ -4,9 +4,12 @@
 `HYPOTHESIS_PROFILE=explore` makes the property tests try examples they did not try before.
 """
 
+import ast
 import gc
+import logging
 import os
 import signal
+import sys
 import threading
 import uuid
 import warnings
@@ -29,6 +32,19 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(_number, _handler)
+
+# In Python 3.11 two threads that make syntax trees at a time end in a SystemError (cpython#106905).  Both pytest and a broker in
+# this process make some for the tracebacks that they show: the whole run would end.
+if sys.version_info < (3, 12):
+    _parse, _parsing = ast.parse, threading.RLock()
+
+    def _parse_in_turn(*arguments: Any, **options: Any) -> Any:
+        with _parsing:
+            return _parse(*arguments, **options)
+
+    ast.parse = _parse_in_turn
+
+_logging_before: tuple[list[logging.Handler], int] = ([], logging.WARNING)
 
 EXTERNAL_BOOTSTRAP = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 
@@ -68,6 +84,19 @@ def foreign_garbage() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+def pytest_runtest_logstart() -> None:
+    global _logging_before
+    root = logging.getLogger()
+    _logging_before = (list(root.handlers), root.level)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Commands say where their process logs to.  In this one that would outlast them, and what they log to is closed by then."""
+    root = logging.getLogger()
+    root.handlers[:], level = _logging_before
+    root.setLevel(level)
 
 
 def pytest_collection_finish() -> None:

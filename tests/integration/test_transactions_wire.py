@@ -11,6 +11,7 @@ from headrace.records.batch import iterate_batches
 from headrace.records.control import read_marker
 from headrace.records.record import read_records
 from headrace.testing import Broker
+from headrace.wire.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.messages.describe_transactions import DescribeTransactionsRequest
 from headrace.wire.messages.list_transactions import ListTransactionsRequest
 from tests.integration.transaction_wire import Teller
@@ -389,6 +390,8 @@ def test_a_marker_of_a_fenced_coordinator_is_refused(teller: Teller, partition: 
     assert teller.write_marker(producer, partition, committed=True, coordinator_epoch=7) == ErrorCode.NONE
     refused = teller.write_marker(producer, partition, committed=False, coordinator_epoch=6)
     assert refused == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    # Else the broker's own coordinator, which is refused as well, would try to end the transaction while other tests run.
+    teller.call(DeleteTopicsRequest(topic_names=(topic,), timeout_ms=10_000), 5)
 
 
 # --- over restarts
