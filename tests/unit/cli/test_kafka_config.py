@@ -48,6 +48,22 @@ def test_older_names_are_understood_and_newer_ones_win() -> None:
     assert translated({"broker.id": "2", "node.id": "3"}).given == {"node.id": "3"}
 
 
+def test_brokers_come_to_each_other_by_the_protocol_that_the_file_says() -> None:
+    given = {"listeners": "PLAINTEXT://h:1,SSL://h:2", "security.inter.broker.protocol": "SSL"}
+
+    assert read_listeners(BrokerConfig(translated(given).given)).inter_broker == "SSL"
+    assert translated(given).not_used == []
+
+
+def test_a_file_with_a_secret_is_refused_where_others_may_read_it(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("ssl.key.password=hidden\n")
+    file.chmod(0o644)
+
+    with pytest.raises(Failure, match=r"--kafka-config .* others may read it; run: chmod 600"):
+        collect(None, {}, {}, file)
+
+
 def test_a_value_that_cannot_be_is_refused_with_the_name_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=many\n")

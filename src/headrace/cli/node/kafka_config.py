@@ -11,7 +11,12 @@ from headrace.model.kafka_settings import LISTENER_PREFIX
 from headrace.model.security_settings import listener_of
 
 # Older names, or names of one thing where the other name is for several.
-RENAMED: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
+RENAMED: Final = {
+    "broker.id": "node.id",
+    "log.dir": "log.dirs",
+    # Brokers come to each other by the listener that is called as this protocol is.
+    "security.inter.broker.protocol": "inter.broker.listener.name",
+}
 CONTROLLERS: Final = "controller.listener.names"
 NAMED_LISTENERS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 # What only Kafka writes into a directory of logs.
