@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.client.producer.partitioners import Partitioner
     from headrace.client.records.record import HeadersGiven
     from headrace.client.records.serialization import Format
+    from headrace.client.tracing.switch import Tracing
 
 
 class SendOptions(TypedDict, total=False):
@@ -56,6 +57,7 @@ class ProducerOptions(SecurityOptions, total=False):
     transactional_id: str | None
     transaction_timeout: Duration
     client_id: str
+    tracing: Tracing
     librdkafka: Mapping[str, Any] | None
 
 
@@ -79,6 +81,7 @@ class ConsumerOptions(SecurityOptions, total=False):
     on_undecodable: Callable[[DecodeFailed], object] | None
     dead_letters: DeadLetters | None
     client_id: str
+    tracing: Tracing
     librdkafka: Mapping[str, Any] | None
 
 

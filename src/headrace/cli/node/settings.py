@@ -19,7 +19,7 @@ from headrace.model.settings import Kind, SettingError
 
 PREFIX = "HEADRACE_"
 # Variables with our prefix that are for other commands.
-NOT_SETTINGS = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_DEBUG", "HEADRACE_STATE"})
+NOT_SETTINGS = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_DEBUG", "HEADRACE_STATE", "HEADRACE_TRACING"})
 
 
 def collect(

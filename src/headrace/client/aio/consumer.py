@@ -58,7 +58,7 @@ class AsyncConsumer(Generic[K, V]):
         return await self._next(seconds("timeout", timeout))
 
     async def _next(self, timeout: float | None) -> Record[K, V] | None:
-        records = await self._records(1, timeout, whole=False)
+        records = await self._records(1, timeout, whole=False, single=True)
         return records[0] if records else None
 
     async def batch(self, size: int, timeout: Duration = 1.0) -> Records[K, V]:
@@ -73,7 +73,7 @@ class AsyncConsumer(Generic[K, V]):
             if batch:
                 yield batch
 
-    async def _records(self, size: int, timeout: float | None, *, whole: bool) -> Records[K, V]:
+    async def _records(self, size: int, timeout: float | None, *, whole: bool, single: bool = False) -> Records[K, V]:
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         self._feed.finish_handed_out()
@@ -85,7 +85,7 @@ class AsyncConsumer(Generic[K, V]):
             await self._fetch(size, left)
             if timeout == 0:
                 break
-        return self._feed.take_ready(size)
+        return self._feed.take_ready(size, single=single)
 
     async def _fetch(self, size: int, left: float | None) -> None:
         await self._in_thread(self._feed.fetch_ready, size, left)
@@ -173,6 +173,7 @@ class AsyncConsumer(Generic[K, V]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._feed.end_handling(error)
         if error is None and not self._feed.reader.stopping:
             self._feed.finish_handed_out()
         try:

@@ -44,6 +44,7 @@ from headrace.client.records.serialization import Codec, Format, codec
 from headrace.client.records.type_variables import K, V
 from headrace.client.security.connecting import way_to
 from headrace.client.security.options import SecurityOptions, check_names
+from headrace.client.tracing.switch import Tracing, spans_for
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Consumer(Generic[K, V]):
         on_undecodable: Called with a DecodeFailed instead of raising it; reading goes on.
         dead_letters: Where records go that do not decode, and those that fail in `on_message`.
         client_id: What brokers call it in their logs and quotas.
+        tracing: Spans by OpenTelemetry for what is done with records: True, False, or a TracerProvider; else what
+            `HEADRACE_TRACING` in the environment says, on or off.
         librdkafka: Any settings of librdkafka by their own names; they count more than all others.
         security: How to get in: a `profile`, or `username`, `password_file`, `ca_file` and the other SecurityOptions.
     """
@@ -113,6 +116,7 @@ class Consumer(Generic[K, V]):
         on_undecodable: Callable[[DecodeFailed], object] | None = None,
         dead_letters: DeadLetters | None = None,
         client_id: str = "headrace",
+        tracing: Tracing = None,
         librdkafka: Mapping[str, Any] | None = None,
         **security: Unpack[SecurityOptions],
     ) -> None:
@@ -127,6 +131,7 @@ class Consumer(Generic[K, V]):
         patience = min(self._timeout, seconds("connect_timeout", connect_timeout, at_least=0.1))
         choice("missing_topics", missing_topics, ("raise", "wait"))
         _check(group, delivery, start, partitions)
+        spans = spans_for(tracing, bootstrap=self.bootstrap, client_id=client_id, group=group)
         plain_function_or_none("on_assigned", on_assigned, "a list of TopicPartition")
         plain_function_or_none("on_revoked", on_revoked, "a list of TopicPartition")
         plain_function_or_none("on_undecodable", on_undecodable, "a DecodeFailed")
@@ -153,7 +158,7 @@ class Consumer(Generic[K, V]):
         self._reader = self._open_reader(wanted, formats, FirstContact(config, patience), on_undecodable)
         self._closing = threading.Lock()
         self._subscription: Subscription | None = None
-        self._feed = Feed(self._reader, way=self._way, group=self.group, timeout=self._timeout)
+        self._feed = Feed(self._reader, way=self._way, group=self.group, timeout=self._timeout, spans=spans)
 
     def _join(
         self,
@@ -217,7 +222,7 @@ class Consumer(Generic[K, V]):
         while not self._reader.stopping and (record := self._next(limit)) is not None:
             yield record
         if not self._reader.stopping:
-            self._offsets.finish_handed_out()
+            self._feed.finish()
 
     def to_end(self) -> Iterator[Record[K, V]]:
         """Records up to where each partition ends at this moment, then no more."""
@@ -233,7 +238,7 @@ class Consumer(Generic[K, V]):
             elif ends and (record := self._next(SLICE_S)) is not None:
                 yield record
         if not self._reader.stopping:
-            self._offsets.finish_handed_out()
+            self._feed.finish()
 
     def _reached(self, ends: Positions) -> bool:
         """Whether everything below these ends is read.  Ends not yet known are asked for.
@@ -261,7 +266,7 @@ class Consumer(Generic[K, V]):
     def _next(self, timeout: float | None) -> Record[K, V] | None:
         self._check_readable()
         self._offsets.finish_handed_out()
-        return self._reader.next(timeout)
+        return self._reader.next(timeout) if self._feed.spans is None else self._feed.next_traced(timeout)
 
     def batches(self, size: int, timeout: Duration = 1.0) -> Iterator[Records[K, V]]:
         """Sequences of up to `size` records, each as soon as it is full or `timeout` after it was asked for; never empty ones."""
@@ -280,8 +285,8 @@ class Consumer(Generic[K, V]):
         self._check_readable()
         whole_number("size", size, at_least=1)
         wait = seconds("timeout", timeout)
-        self._offsets.finish_handed_out()
-        return self._reader.batch(size, wait)
+        self._feed.finish()
+        return self._feed.traced(self._reader.batch(size, wait))
 
     def on_message(
         self,
@@ -446,6 +451,7 @@ class Consumer(Generic[K, V]):
         if self._membership.lock.mine or not self._closing.acquire(blocking=False):
             return
         self._feed.closed = True
+        self._feed.end_handling()
         self._membership.close()
         if self.dead_letters is not None:
             self.dead_letters.close()
@@ -457,6 +463,7 @@ class Consumer(Generic[K, V]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._feed.end_handling(error)
         if error is None and not self._feed.closed:
             self._offsets.finish_handed_out()
         try:

@@ -15,16 +15,18 @@ from headrace.client.consumer.offsets import Positions
 from headrace.client.consumer.reading import SLICE_S, Reader
 from headrace.client.errors import Closed, WrongState
 from headrace.client.lifetimes import watch
-from headrace.client.records.record import Records
+from headrace.client.records.record import Record, Records
 from headrace.client.security.connecting import Way
 from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.client.consumer.consumer import Consumer
+    from headrace.client.tracing.handling import Handling
+    from headrace.client.tracing.spans import Spans
 
 
 class Feed:
-    def __init__(self, reader: Reader, *, way: Way, group: str | None, timeout: float) -> None:
+    def __init__(self, reader: Reader, *, way: Way, group: str | None, timeout: float, spans: Spans | None = None) -> None:
         self.reader = reader
         self.membership = reader.membership
         self.offsets = reader.membership.offsets
@@ -34,6 +36,12 @@ class Feed:
         self.timeout = timeout
         self.closed = False
         self._closed_because = "this consumer is closed; open a new one to read more"
+        self.spans = self.membership.spans = spans
+        self.handling: Handling | None = None
+        if spans is not None:
+            from headrace.client.tracing.handling import Handling
+
+            self.handling = Handling(spans)
         watch(self)
 
     # What may be done now
@@ -60,18 +68,42 @@ class Feed:
         self.closed = True
         self._closed_because = "this consumer was opened before a fork, and works only in the process that opened it"
 
+    # Handing out, with spans where there are any
+
+    def finish(self) -> None:
+        """Whoever asks for more has done with what they got."""
+        self.end_handling()
+        self.offsets.finish_handed_out()
+
+    def next_traced(self, timeout: float | None) -> Record[Any, Any] | None:
+        self.end_handling()
+        record = self.reader.next(timeout)
+        if record is not None and self.handling is not None:
+            self.handling.begin((record,), single=True)
+        return record
+
+    def traced(self, records: Records[Any, Any], *, single: bool = False) -> Records[Any, Any]:
+        """The same records; from now on somebody works on them."""
+        if self.handling is not None:
+            self.handling.begin(records, single=single)
+        return records
+
+    def end_handling(self, error: BaseException | None = None) -> None:
+        if self.handling is not None:
+            self.handling.end(error)
+
     # For asyncio
 
     def finish_handed_out(self) -> None:
         self.check_open()
-        self.offsets.finish_handed_out()
+        self.finish()
 
     def fetch_ready(self, size: int, timeout: float | None) -> None:
         """Fetch, and hand nothing out: what a cancelled call has fetched is there for the next."""
         self.reader.fill(SLICE_S if timeout is None else max(0.0, min(SLICE_S, timeout)), size, on_top=True)
 
-    def take_ready(self, size: int) -> Records[Any, Any]:
-        return self.reader.take(size)
+    def take_ready(self, size: int, *, single: bool) -> Records[Any, Any]:
+        return self.traced(self.reader.take(size), single=single)
 
     # For push
 

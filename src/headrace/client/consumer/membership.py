@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -25,6 +26,9 @@ from headrace.client.librdkafka import Consumer as Librdkafka
 from headrace.client.librdkafka import new_consumer
 from headrace.client.logs import log
 from headrace.model.identity import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.client.tracing.spans import Spans
 
 BUSY_AFTER_S = 1.0  # a reader that has not polled for so long is busy, and is stood in for
 TICK_S = 0.25
@@ -49,6 +53,7 @@ class Membership:
         on_revoked: PartitionsCallback | None,
     ) -> None:
         self.offsets = Offsets()
+        self.spans: Spans | None = None
         self.lock = FairLock()
         self.arrived: deque[Message] = deque()  # fetched, and not yet taken by the reader
         self.taken_away: deque[frozenset[TopicPartition]] = deque()  # revoked since the reader last looked
@@ -276,6 +281,17 @@ class Membership:
             self.commit(positions, wait=wait, quietly=quietly)
 
     def commit(self, positions: Mapping[TopicPartition, int], *, wait: bool, quietly: bool = False) -> None:
+        failure = self._send_commit(positions, wait) if self.spans is None else self._commit_traced(self.spans, positions, wait)
+        if failure is None:
+            if wait:
+                self.offsets.committed(positions)
+        elif not quietly:
+            raise failure from None
+        else:
+            log.warning("%s; the records since the last commit will be read again", failure)
+
+    def _send_commit(self, positions: Mapping[TopicPartition, int], wait: bool) -> Exception | None:
+        """Why it failed, or None."""
         offsets = [ClientPartition(place.topic, place.partition, offset) for place, offset in positions.items()]
         try:
             with self.lock:
@@ -284,15 +300,21 @@ class Membership:
                 if answer.error is not None:
                     raise KafkaException(answer.error)
         except KafkaException as error:
-            failure = translate(error.args[0], "commit offsets", self._bootstrap, self.last_error)
-            if not quietly:
-                raise failure from None
-            log.warning("%s; the records since the last commit will be read again", failure)
-            return
-        if wait:
-            self.offsets.committed(positions)
+            return translate(error.args[0], "commit offsets", self._bootstrap, self.last_error)
+        return None
+
+    def _commit_traced(self, spans: Spans, positions: Mapping[TopicPartition, int], wait: bool) -> Exception | None:
+        span = spans.start_commit(positions)
+        if not wait:
+            spans.leave_commit(span, positions)
+        failure = self._send_commit(positions, wait)
+        if wait or failure is not None:
+            spans.end(span, failure)
+        return failure
 
     def _note_commit(self, error: KafkaError | None, offsets: list[ClientPartition]) -> None:
+        if self.spans is not None:
+            self.spans.commit_answered(offsets, error)
         if error is None:
             self.offsets.committed(
                 {TopicPartition(each.topic, each.partition): each.offset for each in offsets if each.error is None}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from headrace.client.arguments import Duration, mapping, seconds, topic_name, whole_number
 from headrace.client.consumer.consumer import Consumer
+from headrace.client.consumer.feed import feed_of
 from headrace.client.consumer.weighted_choice import WeightedTurns
 from headrace.client.errors import InvalidArgument
 from headrace.client.records.record import Record
@@ -15,6 +16,7 @@ from headrace.client.records.serialization import Format
 
 if TYPE_CHECKING:
     from headrace.client.options import ConsumerOptions
+    from headrace.client.tracing.handling import Handling
 
 # How long one topic is listened to while all of them are empty.
 LISTEN_S = 0.05
@@ -58,10 +60,14 @@ class PriorityConsumer:
         self._turns = WeightedTurns(checked)
         self._consumers: dict[str, Consumer[Any, Any]] = {}
         self._ready: dict[str, Record[Any, Any]] = {}
+        self._handling: Handling | None = None
         self._is_closed = False
         try:
             for name in checked:
                 self._consumers[name] = Consumer(name, bootstrap=bootstrap, keys=keys, values=values, **settings)
+                # What a consumer hands out waits here for its turn: only then somebody works on it.
+                feed = feed_of(self._consumers[name])
+                self._handling, feed.handling = self._handling or feed.handling, None
         except BaseException:
             self.close()
             raise
@@ -81,6 +87,7 @@ class PriorityConsumer:
 
     def _next(self, timeout: float | None) -> Record[Any, Any] | None:
         """Asking for the next one says that those before are processed: each topic is asked only once its last one was."""
+        self._end_handling(None)
         self._look(0.0)
         waited = 0.0
         while not self._ready and not self._is_closed and (timeout is None or waited < timeout):
@@ -88,7 +95,14 @@ class PriorityConsumer:
             self._look(left / len(self._consumers))
             waited += left
         chosen = self._turns.next(self._ready)
-        return None if chosen is None else self._ready.pop(chosen)
+        record = None if chosen is None else self._ready.pop(chosen)
+        if self._handling is not None and record is not None:
+            self._handling.begin((record,), single=True)
+        return record
+
+    def _end_handling(self, error: BaseException | None) -> None:
+        if self._handling is not None:
+            self._handling.end(error)
 
     def _look(self, seconds_each: float) -> None:
         for name, consumer in self._consumers.items():
@@ -109,6 +123,7 @@ class PriorityConsumer:
         if self._is_closed:
             return
         self._is_closed = True
+        self._end_handling(None)
         for name, consumer in self._consumers.items():
             # What waits here was not handed out: whoever comes next reads it.
             if is_finished and name not in self._ready:
@@ -121,4 +136,5 @@ class PriorityConsumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end_handling(error)
         self._close(is_finished=error is None)

@@ -41,6 +41,7 @@ from headrace.client.records.serialization import BYTES, Codec, encoded
 
 if TYPE_CHECKING:
     from headrace.client.producer.producer import Producer
+    from headrace.client.tracing.spans import Spans
 
 Report = Callable[[KafkaError | None, Message], None]
 
@@ -66,6 +67,7 @@ class Outbox:
         connect_timeout: float,
         transaction_timeout: float | None,
         blocks: bool,
+        spans: Spans | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._keys = keys
@@ -74,6 +76,7 @@ class Outbox:
         self._native_partitioner = getattr(partitioner, "native", None)
         self._delivery_timeout = delivery_timeout
         self.blocks = blocks  # when there is no room
+        self.spans = spans
         self.buffer_messages: int = config["queue.buffering.max.messages"]
         self._last_error: str | None = None
         self._fatal_error: str | None = None
@@ -125,9 +128,10 @@ class Outbox:
             several("keys", keys, "what `send` takes as a key")
         receipt = BatchReceipt(topic, self._bootstrap, self._failure, self._remember)
         chunks = self._chunks(topic, values, keys, partition)
+        traced: dict[str, Any] = {} if self.spans is None else self._trace_many(self.spans, topic, receipt)
         try:
             for chunk in chunks:
-                self._hand_over_chunk(topic, chunk, receipt, wait)
+                self._hand_over_chunk(topic, chunk, receipt, traced, wait)
         finally:
             # Also when a value in the middle does not encode: what was handed over before it still resolves the future.
             receipt.complete()
@@ -233,6 +237,21 @@ class Outbox:
     def hand_over(
         self, topic: str, value: bytes | None, key: bytes | None, report: Report, options: dict[str, Any], *, wait: bool
     ) -> None:
+        if self.spans is None:
+            self._hand_over(topic, value, key, report, options, wait)
+            return
+        span = self.spans.start_send(topic, value, options)
+        try:
+            self._hand_over(topic, value, key, self.spans.reporting(span, report), options, wait)
+        except BufferFull:
+            raise  # a record that was not taken has no span: who waits for room tries again and again
+        except BaseException as error:
+            self.spans.end(span, error)
+            raise
+
+    def _hand_over(
+        self, topic: str, value: bytes | None, key: bytes | None, report: Report, options: dict[str, Any], wait: bool
+    ) -> None:
         deadline = 0.0
         while True:
             try:
@@ -251,16 +270,26 @@ class Outbox:
         self._give_up_the_rest()
         self.check_open()
 
-    def _hand_over_chunk(self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, wait: bool) -> None:
-        """All of a chunk; those of one partition in their order."""
+    def _trace_many(self, spans: Spans, topic: str, receipt: BatchReceipt) -> dict[str, Any]:
+        """A span until all are reported on; what each of the records takes along."""
+        options: dict[str, Any] = {}
+        span = spans.start_send_many(topic, options)
+        receipt.future.add_done_callback(lambda _: spans.end_many(span, receipt.handed_over_count, receipt.future.failure))
+        return options
+
+    def _hand_over_chunk(
+        self, topic: str, chunk: list[dict[str, Any]], receipt: BatchReceipt, traced: dict[str, Any], wait: bool
+    ) -> None:
+        """All of a chunk; those of one partition in their order.  What is traced goes one by one: librdkafka takes batches
+        without headers only."""
         deadline = time.monotonic() + self._delivery_timeout
         while wait and len(chunk) <= self.buffer_messages < len(self.client) + len(chunk):
             self._wait_for_room(topic, deadline, wait)
-        if len(self.client) + len(chunk) <= self.buffer_messages:
+        if not traced and len(self.client) + len(chunk) <= self.buffer_messages:
             chunk = [message for same in _by_partition(chunk) for message in self._hand_over_batch(topic, same, receipt)]
         for message in chunk:
-            options = {"partition": message["partition"]} if "partition" in message else {}
-            self.hand_over(topic, message["value"], message.get("key"), receipt.report, options, wait=wait)
+            options = {"partition": message["partition"], **traced} if "partition" in message else traced
+            self._hand_over(topic, message["value"], message.get("key"), receipt.report, options, wait)
             receipt.handed_over(1)
 
     def _hand_over_batch(self, topic: str, messages: list[dict[str, Any]], receipt: BatchReceipt) -> list[dict[str, Any]]:

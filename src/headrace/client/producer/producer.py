@@ -31,6 +31,7 @@ from headrace.client.records.record import Delivery, HeadersGiven, headers_for_s
 from headrace.client.records.serialization import BYTES, Format, codec, encoded
 from headrace.client.security.connecting import way_to
 from headrace.client.security.options import SecurityOptions, check_names
+from headrace.client.tracing.switch import Tracing, spans_for
 from headrace.model.delay.headers import CANCEL_HEADER
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Producer:
         transactional_id: Makes it transactional.  A name that stays the same over restarts; a newer producer fences an older.
         transaction_timeout: After this the broker aborts a transaction that was not ended.
         client_id: What brokers call it in their logs and quotas.
+        tracing: Spans by OpenTelemetry, and `traceparent` in the headers: True, False, or a TracerProvider; else what
+            `HEADRACE_TRACING` in the environment says, on or off.
         librdkafka: Any settings of librdkafka by their own names; they count more than all others.
         security: How to get in: a `profile`, or `username`, `password_file`, `ca_file` and the other SecurityOptions.
     """
@@ -95,6 +98,7 @@ class Producer:
         transactional_id: str | None = None,
         transaction_timeout: Duration = 60.0,
         client_id: str = "headrace",
+        tracing: Tracing = None,
         librdkafka: Mapping[str, Any] | None = None,
         **security: Unpack[SecurityOptions],
     ) -> None:
@@ -135,6 +139,7 @@ class Producer:
             connect_timeout=seconds("connect_timeout", connect_timeout, at_least=0.1),
             transaction_timeout=None if transactional_id is None else seconds("transaction_timeout", transaction_timeout),
             blocks=when_full == "block",
+            spans=spans_for(tracing, bootstrap=self.bootstrap, client_id=client_id),
         )
 
     # Sending
@@ -247,7 +252,7 @@ class Producer:
             )
         if consumer is not None:
             check_consumer(consumer)
-        return Transaction(self, self._outbox.transactions, consumer)
+        return Transaction(self, self._outbox.transactions, consumer, self._outbox.spans)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, asked at most once a minute."""

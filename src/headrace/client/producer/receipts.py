@@ -72,6 +72,11 @@ class DeliveryFuture(Future[T], Generic[T]):
     def cancel(self) -> bool:
         return False
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What it ended with, without that counting as looked at."""
+        return self._exception
+
     def set_result(self, result: T) -> None:
         self._result = result
         self._finish()
@@ -226,7 +231,7 @@ class BatchReceipt:
         self._failures: list[DeliveryFailed] = []
         self._arrived: list[Message] = []
         self._enough = GATHERED_MAX  # so many arrived messages are to be gathered
-        self._handed_over = 0
+        self.handed_over_count = 0
         self._expected: int | None = None  # None while more may be handed over
         self._resolved = False
         self._settling = threading.Lock()
@@ -248,11 +253,11 @@ class BatchReceipt:
         return report
 
     def handed_over(self, count: int) -> None:
-        self._handed_over += count
+        self.handed_over_count += count
 
     def complete(self) -> None:
         """No more are handed over: from now on the last report resolves the future."""
-        self._expected = self._handed_over
+        self._expected = self.handed_over_count
         self._settle()
 
     def _settle(self) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from headrace.client.producer.producer import Producer
     from headrace.client.producer.receipts import DeliveryFuture
     from headrace.client.records.record import Delivery
+    from headrace.client.tracing.spans import Spans
 
 SLICE_S = 1.0  # librdkafka continues an operation that is called again after a time-out, so Ctrl-C waits no longer than this
 
@@ -111,8 +112,15 @@ class Transactions:
 class Transaction:
     """One `with` block.  What is sent inside is visible to `read_committed` readers when the block has ended well."""
 
-    def __init__(self, producer: Producer, transactions: Transactions, consumer: Consumer[Any, Any] | None) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        transactions: Transactions,
+        consumer: Consumer[Any, Any] | None,
+        spans: Spans | None = None,
+    ) -> None:
         self._producer = producer
+        self._spans = spans
         self._transactions = transactions
         self._consumer = consumer
 
@@ -154,15 +162,24 @@ class Transaction:
 
     def _commit(self) -> None:
         try:
-            if self._consumer is not None:
-                self.send_offsets(self._consumer)
-            self._transactions.commit()
+            if self._spans is None:
+                self._send_offsets_and_commit()
+            else:
+                self._spans.committing(self._consumer_positions(), self._send_offsets_and_commit)
         except BaseException as error:
             if self._transactions.open:
                 self._abort_quietly()
             elif not isinstance(error, Fenced):
                 self._rewind()
             raise
+
+    def _send_offsets_and_commit(self) -> None:
+        if self._consumer is not None:
+            self.send_offsets(self._consumer)
+        self._transactions.commit()
+
+    def _consumer_positions(self) -> Mapping[TopicPartition, int]:
+        return {} if self._consumer is None else self._consumer.positions()
 
     def _abort_quietly(self) -> None:
         """Roll back.  A failure here must not hide the reason for rolling back; the broker ends the transaction by its

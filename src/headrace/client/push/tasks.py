@@ -49,6 +49,10 @@ class AsyncSubscription:
         self._feed = feed_of(consumer)
         self._in_thread = in_thread
         self._callback = callback
+        if self._feed.spans is not None:
+            from headrace.client.tracing.handling import around_async
+
+            self._callback = around_async(self._feed.spans, callback)
         self._schedule = Schedule(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()

@@ -48,6 +48,10 @@ class Subscription:
         self._consumer = consumer  # as long as this runs, the consumer is in use
         self._feed = feed_of(consumer)
         self._callback = callback
+        if self._feed.spans is not None:
+            from headrace.client.tracing.handling import around
+
+            self._callback = around(self._feed.spans, callback)
         self._schedule = Schedule(self._feed, order=order, pending_max=pending_max, dead_letters=dead_letters, on_error=on_error)
         self._stopping = threading.Event()
         self._stopped = threading.Event()

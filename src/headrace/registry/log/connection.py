@@ -38,6 +38,7 @@ class Connection:
             self.topic,
             bootstrap=self.bootstrap,
             start=start,
+            tracing=False,
             librdkafka=self.librdkafka,
             client_id="headrace-registry",
             **self.security,
@@ -48,6 +49,7 @@ class Connection:
         return Producer(
             self.bootstrap,
             linger=0,
+            tracing=False,
             transactional_id=f"headrace-registry-{self.topic}",
             transaction_timeout=10,
             delivery_timeout=10,
