@@ -105,10 +105,24 @@ def test_it_is_ready_when_a_broker_answers_and_alive_without_one() -> None:
     assert (asked.status_code, asked.json()["code"]) == (503, "no_broker")
 
 
-def test_a_principal_that_asks_too_often_waits(broker: Broker) -> None:
+def test_a_name_that_a_page_could_have_made_is_refused(gateway: GatewayThread) -> None:
+    """DNS rebinding: the page's own name stands for the gateway's address, and no browser sees another origin."""
+    port = gateway.url.rpartition(":")[2]
+    rebound = {"Host": f"evil.example:{port}", "Origin": f"http://evil.example:{port}", "Sec-Fetch-Site": "same-origin"}
+    read = gateway.client.get("/topics", headers=rebound)
+    changed = gateway.client.post("/topics", json={"name": "rebound"}, headers=rebound)
+    called = gateway.client.get("/topics", headers={"Host": f"localhost:{port}"})
+
+    assert [(each.status_code, each.json()["code"]) for each in (read, changed)] == [(421, "host_not_allowed")] * 2
+    assert (called.status_code, "rebound" in called.text) == (200, False)
+
+
+def test_a_principal_that_asks_too_often_waits_and_health_does_not(broker: Broker) -> None:
     with GatewayThread(broker.bootstrap, limits=Limits(requests_per_second=1)) as gateway:
+        health = [gateway.client.get(path) for path in ("/live", "/ready") * 3]
         answers = [gateway.client.get("/topics") for _ in range(4)]
 
+    assert {each.status_code for each in health} == {200}
     assert answers[0].status_code == 200
     assert answers[-1].status_code == 429
     assert int(answers[-1].headers["Retry-After"]) >= 1

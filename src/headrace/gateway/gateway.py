@@ -12,11 +12,13 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from headrace.client.errors import InvalidArgument
+from headrace.client.errors import InvalidArgument, SecurityFailed
+from headrace.client.security.tls import protocol_of
 from headrace.gateway.administration import access, cluster, dead_letters, groups, topics
 from headrace.gateway.administration.schemas import Schemas
 from headrace.gateway.api import site
@@ -36,6 +38,7 @@ from headrace.gateway.live import events, websocket
 from headrace.gateway.records import consume, members, produce
 from headrace.gateway.records.members import Members
 from headrace.gateway.serving.headers import Manners, errors_as_problems
+from headrace.gateway.serving.hosts import Hosts
 from headrace.gateway.serving.server import Server
 from headrace.gateway.serving.tasks import Tasks
 from headrace.gateway.webhooks import operations as webhooks
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from headrace.gateway.settings import GatewaySettings
 
 logger = logging.getLogger(__name__)
+
+ANSWERED_S: Final = 1.0
 
 
 def all_operations() -> Iterator[Operations]:
@@ -83,6 +88,8 @@ class Gateway:
         self.rates = Rates(settings.limits.requests_per_second, time.monotonic)
         self.operations: list[Operation] = [each for room in all_operations() for each in room.each]
         self.stopping = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._answered_until = 0.0
         own = Credentials("the gateway's own", self.name, settings.properties)
         self._own = Caller(own, settings.bootstrap, time.monotonic())
         self.seal = Seal(settings.secret_key_file)
@@ -103,7 +110,7 @@ class Gateway:
     def _application(self) -> web.Application:
         manners = Manners(self.settings.cors_origins)
         application = web.Application(
-            middlewares=[manners.answer_preflights, errors_as_problems],
+            middlewares=[*self._checks_of_names(), manners.answer_preflights, errors_as_problems],
             client_max_size=self.settings.limits.body_bytes_max,
         )
         application.on_response_prepare.append(manners.on_prepare)
@@ -115,6 +122,12 @@ class Gateway:
         self._schemas.add_to(application)
         site.add_site(application, self)
         return application
+
+    def _checks_of_names(self) -> list[Any]:
+        settings = self.settings
+        if settings.tls is not None or "sasl" in protocol_of(settings.properties):
+            return []
+        return [Hosts([*settings.allowed_hosts, settings.advertise, settings.listen]).check]
 
     def allows_origin(self, origin: str, host: str) -> bool:
         """Whether a page of this origin may open a WebSocket here: browsers ask nobody before they do."""
@@ -152,8 +165,13 @@ class Gateway:
         return await self._forwarder.forward(call.request, call.raw_body, self.fleet.living().get(owner))
 
     async def look_for_broker(self) -> None:
-        """Return when one answers."""
-        await greet(self.settings.bootstrap, self.callers.doorkeeper.way())
+        """Return when one answers, or did a moment ago; whoever asks meanwhile waits for the same answer.  Health has no limit of
+        requests, and costs the brokers no more for that."""
+        async with self._looking:
+            if time.monotonic() >= self._answered_until:
+                with suppress(SecurityFailed):  # somebody is there, and wants to know who asks
+                    await greet(self.settings.bootstrap, self.callers.doorkeeper.way())
+                self._answered_until = time.monotonic() + ANSWERED_S
 
 
 def _guard(settings: GatewaySettings) -> Guard:

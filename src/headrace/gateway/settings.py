@@ -53,6 +53,7 @@ class GatewaySettings:
     sasl_mechanism: str | None = None  # by which Basic credentials are passed on
     identities: Path | None = None  # profiles by the name in a caller's certificate
     cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()  # names under which it is called where anybody may call it
     webhook_networks: tuple[str, ...] = ()  # private networks to which webhooks may go all the same
     webhook_http: bool = False  # whether they may go without TLS
     secret_key_file: Path | None = None  # with which secrets of subscriptions are sealed; the same for all gateways

@@ -52,6 +52,14 @@ CorsOrigin = Annotated[
     list[str] | None,
     typer.Option("--cors-origin", metavar="ORIGIN", help="An origin whose pages may call; none unless named. May be repeated."),
 ]
+AllowedHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allowed-host",
+        metavar="NAME",
+        help="A public name under which it may be called although anybody may call it, without TLS. May be repeated.",
+    ),
+]
 Advertise = Annotated[
     str | None,
     typer.Option("--advertise", metavar="URL", help="Where other gateways reach this one; the address listened on if not given."),
@@ -99,6 +107,7 @@ def gateway(
     identities: Identities = None,
     sasl_mechanism: SaslMechanism = None,
     cors_origin: CorsOrigin = None,
+    allowed_host: AllowedHost = None,
     webhook_network: WebhookNetwork = None,
     webhook_http: WebhookHttp = False,
     secret_key_file: SecretKeyFile = None,
@@ -134,6 +143,7 @@ def gateway(
         sasl_mechanism=sasl_mechanism,
         identities=identities,
         cors_origins=tuple(cors_origin or ()),
+        allowed_hosts=tuple(allowed_host or ()),
         webhook_networks=tuple(webhook_network or ()),
         webhook_http=webhook_http,
         secret_key_file=secret_key_file,

@@ -33,7 +33,8 @@ def endpoint(gateway: Gateway, operation: Operation, current: Operation | None, 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
             async with gateway.callers.of(request, operation.needs_caller) as caller:
-                gateway.rates.take(caller.name)
+                if operation.needs_caller:  # else nobody's rate would be everybody's
+                    gateway.rates.take(caller.name)
                 call = Call(gateway, request, caller, read_query(operation, request))
                 if operation.body is not None and not operation.streams_in:
                     call.raw_body = await read_whole(request, gateway.settings.limits.body_seconds)

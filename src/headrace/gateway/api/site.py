@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import orjson
 from aiohttp import web
 
-from headrace.client.errors import HeadraceError, SecurityFailed
+from headrace.client.errors import HeadraceError
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.openapi import openapi
 from headrace.gateway.api.operations import Operations
@@ -50,8 +50,6 @@ async def ready(call: Call) -> Health:
     try:
         async with asyncio.timeout(READY_SECONDS):
             await gateway.look_for_broker()
-    except SecurityFailed:
-        pass  # somebody is there, and wants to know who asks
     except TimeoutError:
         raise no_broker("No broker answers in time.") from None
     except HeadraceError as error:
