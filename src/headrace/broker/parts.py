@@ -8,7 +8,7 @@ of APIs (`broker/routes.py`) says for each request which parts it touches; when 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -92,6 +92,7 @@ from headrace.broker.tls.tls import Tls
 from headrace.controller.entries import BrokerRegistration
 from headrace.controller.image import ClusterImage
 from headrace.coordination.share.sessions import ShareSessions
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk, SystemDisk
 from headrace.host.entropy import Entropy, SystemEntropy

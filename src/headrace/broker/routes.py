@@ -5,7 +5,6 @@ signature.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Protocol, TypeVar
 
@@ -88,6 +87,7 @@ from headrace.broker.handlers.schema_ids import SchemaIds
 from headrace.broker.network.dispatch import DirectHandler, RequestContext, Route
 from headrace.broker.partitions.waiting import Deadlines
 from headrace.broker.parts import Parts
+from headrace.declaring import dataclass
 from headrace.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headrace.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest

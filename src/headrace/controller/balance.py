@@ -6,13 +6,14 @@ fullest and the emptiest closer together.  Racks stay spread.  The same image gi
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage
 from headrace.controller.placement import walk
 from headrace.controller.reassignment import is_moving
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import TopicPartition
 

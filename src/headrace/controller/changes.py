@@ -1,10 +1,10 @@
 """What an event in the store means to those who act on the cluster's state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.declaring import dataclass
 from headrace.model.access.acls import AclRule
 from headrace.model.access.scram import ScramMechanism
 

@@ -7,11 +7,12 @@ A change of leader, to nobody too, gets the next leader epoch.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from headrace.controller.entries import Memory, PartitionState
 from headrace.controller.image import ClusterImage, Topic
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 from headrace.model.topic_settings import LogConfig

@@ -20,7 +20,7 @@ Every value is a JSON object.  A key names one thing, so that two brokers that c
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -28,6 +28,7 @@ from uuid import UUID
 
 import orjson
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import ANONYMOUS, Principal, parse_principal
 from headrace.model.identity import NO_BROKER
 

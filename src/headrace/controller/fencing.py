@@ -6,7 +6,6 @@ mistaken for what its successor knows.  Every write names the life of its writer
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.controller.entries import (
     CONTROLLER,
@@ -25,6 +24,7 @@ from headrace.controller.entries import (
     member_key,
 )
 from headrace.controller.image import ClusterImage
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 

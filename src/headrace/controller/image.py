@@ -5,7 +5,7 @@ so those without a topic wait aside, unseen.  Lookups are constant time, and an 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.controller.access.entries import (
@@ -64,6 +64,7 @@ from headrace.controller.entries import (
     group_of_config_key,
     subscription_of_key,
 )
+from headrace.declaring import dataclass
 from headrace.model.access.acls import AclRule
 from headrace.model.access.scram import ScramCredential, ScramMechanism
 from headrace.model.identity import NO_BROKER

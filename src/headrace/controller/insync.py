@@ -5,7 +5,6 @@ not alive in the very life in which the leader saw it catch up (KIP-903).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.controller import election, reassignment
@@ -21,6 +20,7 @@ from headrace.controller.entries import (
     partition_key,
 )
 from headrace.controller.image import ClusterImage
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 

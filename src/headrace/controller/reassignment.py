@@ -5,12 +5,12 @@ removed, the origin what is not being added.  A controller that dies half way le
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.controller.election import Elected, ElectionRules, Eligible, elect
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.topics import check_replicas
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 

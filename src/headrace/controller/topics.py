@@ -6,7 +6,7 @@ topic, which anybody may clean up.  Names and settings are checked by the caller
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from headrace.controller.entries import (
 )
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.placement import place
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
 

@@ -6,11 +6,11 @@ becomes controller next finds the count as it was.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from headrace.controller.election import Cleanliness, Elected
 from headrace.controller.entries import UNCLEAN_ELECTIONS, Compare, ConditionalWrite, Put, UncleanElection, UncleanElections
 from headrace.controller.image import ClusterImage
+from headrace.declaring import dataclass
 
 
 @dataclass(frozen=True, slots=True)

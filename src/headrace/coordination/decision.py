@@ -5,9 +5,9 @@ only then sends the replies.  When the append fails nothing was replayed and eve
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from headrace.declaring import dataclass
 from headrace.model.identity import ProducerIdentity
 
 Token = Hashable

@@ -6,9 +6,10 @@ import resource
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from headrace.declaring import dataclass
 
 PROC = Path("/proc/self")
 # Of the fields of /proc/self/stat, counted after the name in brackets: see proc(5).

@@ -1,9 +1,9 @@
 """What a log answers: what became of an append, what was read or found, what was removed; and the error for broken bytes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from headrace.declaring import dataclass
 from headrace.model.errors import StorageError
 
 

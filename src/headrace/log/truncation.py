@@ -7,9 +7,9 @@ prepare the cut in place.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.log.durability.durability import Durability
 from headrace.log.epochs import EpochCache

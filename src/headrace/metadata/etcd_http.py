@@ -8,12 +8,13 @@ import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import aiohttp
 import orjson
 
+from headrace.declaring import dataclass
 from headrace.metadata.store import StoreRefused, StoreUnavailable
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,6 @@ ever sees what a crash could take back.
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from headrace.controller.entries import (
     Compare,
@@ -21,6 +20,7 @@ from headrace.controller.entries import (
     Operation,
     Put,
 )
+from headrace.declaring import dataclass
 from headrace.metadata.store import Listing, RevisionCompacted
 
 HISTORY_EVENTS_MAX = 10_000

@@ -6,10 +6,10 @@ A lease that is not kept alive takes its keys with it.  Losing one is survivable
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.controller.entries import Condition, Event, KeyValue, Operation
+from headrace.declaring import dataclass
 
 OPERATIONS_MAX = 100  # etcd refuses more than 128 operations in one transaction
 

@@ -3,8 +3,9 @@
 Names and units are Prometheus' own: base units (seconds, bytes) at the end of the name, and `_total` for what only grows.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from headrace.declaring import dataclass
 
 
 class Kind(StrEnum):

@@ -7,7 +7,8 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from headrace.declaring import dataclass
 
 WINDOW_S = 60.0
 KINDS_MAX = 1000  # of which the lines are counted; the oldest is forgotten for a new one

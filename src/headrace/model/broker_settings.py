@@ -1,9 +1,10 @@
 """The settings of a broker, with Kafka's names and defaults where Kafka has them, parsed for the broker to work with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
 from headrace.model.delay.settings import DELAY_SETTINGS

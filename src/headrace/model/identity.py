@@ -1,8 +1,9 @@
 """What names a partition or a producer, and the numbers that stand for none."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
+
+from headrace.declaring import dataclass
 
 NO_OFFSET = -1
 NO_EPOCH = -1

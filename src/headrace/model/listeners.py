@@ -7,10 +7,10 @@ client is told the addresses of the listener it came in by; brokers use the one 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, NamedTuple, Protocol
 
+from headrace.declaring import dataclass
 from headrace.model.settings import SettingError
 
 PLAINTEXT = "PLAINTEXT"

@@ -5,9 +5,10 @@ Values travel as text (files, environment, wire) and are parsed once; a wrong on
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
+
+from headrace.declaring import dataclass
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1

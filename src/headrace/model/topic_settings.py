@@ -1,10 +1,11 @@
 """The settings of a topic, with Kafka's names and defaults, and the parsed form that the log works with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
+from headrace.declaring import dataclass
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
 
 NOT_TIERED = "There is no tiered storage."

@@ -5,10 +5,10 @@ it; a leader that knows that epoch to end earlier answers with the last epoch it
 truncates to there and asks again.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_EPOCH, NO_OFFSET
 

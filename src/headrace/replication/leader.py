@@ -9,9 +9,10 @@ outside the set might lack.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from headrace.declaring import dataclass
 from headrace.replication.progress import FollowerProgress
 
 MayJoin = Callable[[int, int], bool]

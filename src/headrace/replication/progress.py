@@ -1,6 +1,8 @@
 """How far one follower has got, as its leader sees it from the follower's fetches."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from headrace.declaring import dataclass
 
 NEVER = float("-inf")
 

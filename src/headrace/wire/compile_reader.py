@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
-from headrace.wire.declaring import is_frozen
+from headrace.declaring import is_frozen
 from headrace.wire.errors import WireError
 from headrace.wire.function_source import FunctionSource
 from headrace.wire.schema import Buffer, Field, Scalar, Sized, WireType, array, batches, fields_of, layout_of, uuid

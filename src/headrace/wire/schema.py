@@ -13,11 +13,13 @@ the order of the wire:
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Final, NamedTuple, cast, get_args, get_origin, get_type_hints
 from uuid import UUID
+
+from headrace.declaring import dataclass
 
 Buffer = bytes | bytearray | memoryview
 """What carries record batches; they are never looked into here, and never copied without need."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from headrace.broker.partitions.replica_changes import Settled
 from headrace.controller.entries import partition_key, topic_key
 from headrace.controller.image import Topic
 from headrace.controller.topics import TopicSpec
+from headrace.declaring import dataclass
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.errors import ErrorCode, RequestError

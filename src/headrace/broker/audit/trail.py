@@ -10,12 +10,13 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from headrace.broker.audit.acts.act import Act
 from headrace.broker.audit.copies import Copies
 from headrace.broker.audit.topic import AuditTopic, AuditUnavailable
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.broker_settings import BrokerConfig

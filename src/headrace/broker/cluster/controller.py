@@ -7,7 +7,6 @@ replaced without noticing writes nothing.  All it knows is in the image: a new c
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from headrace.broker.administration.partition_changes import tell_unclean
 from headrace.broker.administration.topic_configs import TopicConfigs
@@ -27,6 +26,7 @@ from headrace.controller.entries import (
 from headrace.controller.image import ClusterImage, Topic
 from headrace.controller.topics import clean_up
 from headrace.controller.unclean import PartitionElected, counted, unclean_ones
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership

@@ -10,7 +10,6 @@ one of them may have been overtaken and the others need not wait: each half is d
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from headrace.broker.supervision.supervision import Spawn
 from headrace.controller.election import ElectionRules
 from headrace.controller.entries import ConditionalWrite, PartitionState
 from headrace.controller.insync import InSyncChange, change_in_sync
+from headrace.declaring import dataclass
 from headrace.metadata.cluster import ClusterMetadata
 from headrace.metadata.membership import BrokerMembership
 from headrace.metadata.store import StoreUnavailable

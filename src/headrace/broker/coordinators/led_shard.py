@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
@@ -27,6 +27,7 @@ from headrace.broker.supervision.supervision import Rule, Scope, Service
 from headrace.coordination.decision import Answer, Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.coordination.transaction.markers import TransactionEnd
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.records.control import build_end_marker

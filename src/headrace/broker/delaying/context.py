@@ -1,10 +1,11 @@
 """What shards that go by the clock share: as those of groups do, but with a clock by which things become due."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.broker.coordinators.led_shard import ShardContext, ShardType
 from headrace.coordination.delay.clock import DeliveryClock
 from headrace.coordination.moment import Moment
+from headrace.declaring import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from headrace.broker.fetching.answering import Answers
@@ -15,6 +15,7 @@ from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import warm_up
 from headrace.broker.partitions.waiting import Deadlines
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk
 from headrace.metrics.histogram import Seconds

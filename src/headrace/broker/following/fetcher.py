@@ -8,7 +8,6 @@ same holds for where this replica's log begins.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
@@ -21,6 +20,7 @@ from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.supervision.supervision import Rule, Scope
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.log.interface import PartitionLog
 from headrace.metadata.membership import BrokerMembership
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError

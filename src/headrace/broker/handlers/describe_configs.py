@@ -1,7 +1,6 @@
 """DescribeConfigs: settings with their source, default, type, synonyms and documentation; levels of loggers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from headrace.broker.administration import logger_levels
 from headrace.broker.administration.config_changes import ConfigResourceType, require_broker, require_right, require_this_broker
@@ -16,6 +15,7 @@ from headrace.broker.administration.settings_view import (
 )
 from headrace.broker.network.dispatch import RequestContext
 from headrace.controller.image import ClusterImage, CurrentImage
+from headrace.declaring import dataclass
 from headrace.model.access.acls import Operation
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.describe_configs import (

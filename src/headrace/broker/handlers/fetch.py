@@ -7,7 +7,6 @@ fetch sessions; those of consumers are declined, as the protocol allows: session
 each time.  What becomes of a fetch that has begun is in `broker/fetching`.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 from headrace.broker.fetching.answering import send
@@ -23,6 +22,7 @@ from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.nearest import NearbyReplicas
 from headrace.broker.partitions.replicas import Replicas
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.host.disk import Buffer
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError

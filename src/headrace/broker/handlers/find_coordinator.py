@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from headrace.broker.administration.topics import Topics
@@ -15,6 +14,7 @@ from headrace.broker.network.dispatch import RequestContext, denied
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.partitions.replica_changes import Settled
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER

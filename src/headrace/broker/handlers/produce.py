@@ -12,7 +12,6 @@ it stands in, and what of it was not appended by then never is.
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 from uuid import UUID
@@ -31,6 +30,7 @@ from headrace.broker.partitions.verification import Verification
 from headrace.broker.partitions.waiting import Deadlines, Outcome
 from headrace.broker.scheduling.requests import ScheduleRequests
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.log.interface import Appended, Origin, VerificationGuard

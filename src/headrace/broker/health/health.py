@@ -8,13 +8,14 @@ told that needs protection.
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from headrace.broker.cluster.participation import Participation
+from headrace.declaring import dataclass
 
 if TYPE_CHECKING:
     from aiohttp import web

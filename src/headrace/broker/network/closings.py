@@ -3,8 +3,10 @@
 Whoever is refused comes back at once, hundreds of times a minute: a line for each would bury everything else."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from headrace.declaring import dataclass
 
 logger = logging.getLogger(__name__)
 

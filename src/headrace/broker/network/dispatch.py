@@ -5,7 +5,6 @@ how a client finds out.  A handler that raises costs its own connection and nobo
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.network.request_tasks import RequestTasks
 from headrace.broker.network.throttling import Throttling, Timed
 from headrace.broker.sign_in.sign_in import SignIn
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType

@@ -6,10 +6,11 @@ Many logs share a write, and one write is under way at a time: log starts that m
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.storage import Storage
+from headrace.declaring import dataclass
 from headrace.model.errors import StorageError
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ later everything is compared with the metadata and made so.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.health.disk_space import DiskSpace
@@ -31,6 +30,7 @@ from headrace.controller.changes import (
 )
 from headrace.controller.entries import PartitionState
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.log.memory.memory_log import MemoryLog
 from headrace.model.errors import NoRoom, StorageError
 from headrace.model.identity import TopicPartition

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from headrace.broker.sharing.settings import SettingsOf
 from headrace.controller.image import CurrentImage
 from headrace.coordination.share.partition import Wish
 from headrace.coordination.share.sessions import PartitionId, ShareSession, ShareSessions
+from headrace.declaring import dataclass
 from headrace.host.disk import Disk
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError

@@ -1,12 +1,12 @@
 """What share groups' settings say of the partitions that they work on."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headrace.broker.sharing.dead_letters import Burial
 from headrace.controller.image import CurrentImage
 from headrace.coordination.share.partition import ShareLimits
+from headrace.declaring import dataclass
 from headrace.model.broker_settings import BrokerConfig
 from headrace.model.group_settings import (
     DEAD_LETTER_COPIES,

@@ -2,10 +2,10 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.model.access.scram import ScramMechanism, password_matches
 from headrace.security.authentication.plain import PlainExchange
 from headrace.security.authentication.scram import MadeUpCredentials, ScramExchange, Shape

@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Protocol
 
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 
 logger = logging.getLogger(__name__)

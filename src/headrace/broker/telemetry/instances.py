@@ -7,12 +7,13 @@ import math
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from uuid import UUID
 
 from headrace.broker.telemetry.otlp import Labels, Point
 from headrace.broker.telemetry.subscriptions import ALL, INTERVAL_MS_DEFAULT, Subscription
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 
 INSTANCES_MAX: Final = 2000

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from headrace.declaring import dataclass
 from headrace.model.settings import Kind, Setting, SettingError, SettingTable
 
 METRICS, INTERVAL_MS, MATCH = "metrics", "interval.ms", "match"

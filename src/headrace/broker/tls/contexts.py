@@ -6,11 +6,11 @@ used are an error in the log, and what there was before stays.
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.host.secret_files import SecretFileError, require_private
 from headrace.model.access.principals import ANONYMOUS, Principal, user
 from headrace.model.broker_settings import BrokerConfig

@@ -1,12 +1,13 @@
 """Setting and removing what is kept of users' passwords (KIP-554).  The password itself never comes here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from headrace.controller.access.entries import SCRAM_SEED, encode_credential, encode_seed, scram_key
 from headrace.controller.entries import Compare, ConditionalWrite, Delete, Operation, Put, absent
 from headrace.controller.image import ClusterImage
+from headrace.declaring import dataclass
 from headrace.model.access.principals import PrincipalError, user
 from headrace.model.access.saslprep import check_prepared
 from headrace.model.access.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism, credential_of

@@ -12,13 +12,14 @@ What always holds:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from headrace.coordination.decision import Decision
 from headrace.coordination.delay.entries import Cancelled, Entry, Gone, Planned, Staged, Target
 from headrace.coordination.delay.index import DueIndex, Waiting
 from headrace.coordination.moment import Moment
+from headrace.declaring import dataclass
 from headrace.model.identity import ProducerIdentity
 
 # What goes with one plan.

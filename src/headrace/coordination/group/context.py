@@ -1,7 +1,7 @@
 """What every decision about a group works with: settings, deadlines, the cluster's topics, and a place for what it decides."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from headrace.coordination.decision import Decision, Reply, Token
@@ -11,6 +11,7 @@ from headrace.coordination.group.share_entries import ShareEntry
 from headrace.coordination.group.timers import Timer, TimerKey, Timers
 from headrace.coordination.group.topics import TopicCatalog
 from headrace.coordination.moment import Moment
+from headrace.declaring import dataclass
 from headrace.model.identity import ProducerIdentity
 
 # A deadline whose outcome could not be written comes again after this long.

@@ -4,11 +4,12 @@ Each entry is one record of `__consumer_offsets`; the shell knows their bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
+from headrace.declaring import dataclass
 from headrace.model.identity import NO_TOPIC_ID
 
 # The partitions of each topic; for what a member has, with the epoch at which it got each.

@@ -4,11 +4,12 @@ An answer that is only an error is raised as `RequestError`; the classes here ca
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from headrace.coordination.group.entries import CommittedOffset
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_TOPIC_ID, ProducerIdentity, TopicPartition
 

@@ -1,7 +1,8 @@
 """What an operator may set about groups.  Names and defaults are Kafka's, but for one: targets are assigned at once."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+from headrace.declaring import dataclass
 
 INT_MAX = 2**31 - 1
 

@@ -1,10 +1,11 @@
 """What a group coordinator writes into its log about share groups.  No value says that the thing is gone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.coordination.group.entries import GroupEpochValue, Partitions, TargetEpochValue
+from headrace.declaring import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """What a group coordinator knows of the cluster's topics: names, ids and partition counts, as of one version of the metadata."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from uuid import UUID
+
+from headrace.declaring import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 A snapshot says all, an update what has changed since.  Each entry is one record of `__share_group_state`.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from headrace.coordination.share.delivery import StateBatch
+from headrace.declaring import dataclass
 
 NOT_SET = -1  # for a start offset that is not known, or not changed, and for a number that was not told
 

@@ -10,13 +10,13 @@ is either free or has a deadline.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
 from headrace.coordination.share.delivery import AcknowledgeType, AcquireMode, RecordState, StateBatch, coalesced
 from headrace.coordination.share.runs import Run, Runs, RunState
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 # How many times the limit of unfinished records may lie between the first that is not done and the last that was delivered.

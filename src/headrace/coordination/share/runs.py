@@ -6,8 +6,9 @@ both done, so there are at most twice as many runs as records that are not done.
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from headrace.declaring import dataclass
 
 
 class RunState(Enum):

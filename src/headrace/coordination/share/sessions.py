@@ -1,9 +1,10 @@
 """Share sessions: which partitions a member fetches from this broker, so that it need not name them each time (KIP-932)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 OPEN, FINAL = 0, -1

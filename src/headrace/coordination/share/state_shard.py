@@ -7,13 +7,14 @@ be deleted however long a group rests.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from headrace.coordination.decision import Answer, Decision, Reply, Token
 from headrace.coordination.moment import Moment
 from headrace.coordination.share.delivery import StateBatch, laid_over
 from headrace.coordination.share.entries import NOT_SET, Entry, ShareKey, ShareState, ShareUpdate, SnapshotEntry, UpdateEntry
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import ProducerIdentity
 

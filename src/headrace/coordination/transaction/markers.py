@@ -6,9 +6,10 @@ transaction gets markers of two outcomes, by retries or by a coordinator that st
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.coordination.transaction.state import TransactionEntry
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity, TopicPartition
 

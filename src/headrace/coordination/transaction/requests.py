@@ -1,7 +1,6 @@
 """What the coordinator is asked and what it answers, free of the wire's versions."""
 
-from dataclasses import dataclass
-
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ProducerIdentity, TopicPartition
 

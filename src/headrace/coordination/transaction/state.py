@@ -4,10 +4,11 @@ A `TransactionEntry` is a value: every change makes a new one, and the new one i
 Always: an Empty transaction has no partitions; a Prepare state has one outcome, and only its own Complete state follows it.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from typing import Any
 
+from headrace.declaring import dataclass
 from headrace.model.identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ProducerIdentity, TopicPartition
 
 PRODUCER_EPOCH_MAX = 32767

@@ -7,11 +7,12 @@ which this coordinator served: nobody else's clock is believed.
 """
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.coordination.moment import counted_from
 from headrace.coordination.transaction.requests import TransactionSettings
 from headrace.coordination.transaction.state import IDLE, TIMEOUT_NEVER_MS, TransactionEntry, TransactionState
+from headrace.declaring import dataclass
 
 
 def deadline_ms(

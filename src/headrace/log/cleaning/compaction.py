@@ -11,11 +11,12 @@ bytes is left alone and reported, never rewritten.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.declaring import dataclass
 from headrace.host.disk import Disk, SystemDisk
 from headrace.log.cleaning.rules import KEYS_MAX, BatchCleaner, KeyMap, LastWritten, TransactionTracker, collect_keys, emptied
 from headrace.log.cleaning.steps import finish

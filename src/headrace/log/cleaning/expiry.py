@@ -8,10 +8,10 @@ older ones of its key.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.declaring import dataclass
 from headrace.host.disk import Disk, SystemDisk
 from headrace.log.cleaning.compaction import (
     EXPIRY_BYTES_PER_S,

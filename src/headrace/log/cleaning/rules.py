@@ -7,12 +7,12 @@ Always: offsets, sequences and the order of records stay as they were.
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import compress as compress_by
 from typing import Final, NamedTuple
 
+from headrace.declaring import dataclass
 from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, WHOLE_BYTES_MAX, WHOLE_UNPACKED_BYTES_MAX, Steps, finish
 from headrace.log.indexes.aborted_index import AbortedEntry
 from headrace.model.time_to_live import TTL_HEADER, expires_at

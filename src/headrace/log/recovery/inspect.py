@@ -6,9 +6,9 @@ Nothing here needs the log to be open or well; a file of Apache Kafka's is read 
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.declaring import dataclass
 from headrace.host.disk import Disk, File, SystemDisk, SystemFile
 from headrace.log.indexes.offset_index import OffsetIndex
 from headrace.log.indexes.time_index import TimeIndex

@@ -10,9 +10,10 @@ Producers come from the newest sound snapshot and the batches after it, epochs f
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.log.durability.checksums import Checksums

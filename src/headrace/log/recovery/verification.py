@@ -4,9 +4,10 @@ Nothing here needs the logs to be open or well; a directory of Apache Kafka's is
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from headrace.declaring import dataclass
 from headrace.host.disk import Disk
 from headrace.log.directory import parse_directory_name
 from headrace.log.durability.checkpoints import PARTITION_METADATA, decode_partition_metadata

@@ -4,11 +4,11 @@ The numbers are the protocol's.  A rule names a resource by its whole name, by t
 `*`, by none: then it is about all of that type.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import GROUP, Principal
 from headrace.model.errors import ErrorCode, RequestError
 

@@ -6,9 +6,11 @@ the password nor what a client needs to sign in can be had from them.
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
+
+from headrace.declaring import dataclass
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384

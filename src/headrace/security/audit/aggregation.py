@@ -6,8 +6,9 @@ kind more.  What there is no room for at all is counted, and the count is told.
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+from headrace.declaring import dataclass
 
 WINDOW_MS: Final = 60_000
 KINDS_MAX: Final = 1000

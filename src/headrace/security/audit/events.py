@@ -5,12 +5,12 @@ JSON, whatever names it holds, and has been through the redaction as a whole.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 import orjson
 
+from headrace.declaring import dataclass
 from headrace.model.access.acls import Operation
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.errors import ErrorCode

@@ -6,9 +6,9 @@ the reason, for the audit, may.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import Principal
 
 MESSAGE_BYTES_MAX: Final = 512 * 1024  # as Kafka's sasl.server.max.receive.size

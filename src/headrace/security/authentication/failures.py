@@ -6,9 +6,9 @@ nothing: whoever has an account could guess at others' for free.  Addresses are 
 more than so many are remembered: the one that failed longest ago is forgotten first.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.acls import block_of
 
 DELAY_S: Final = 0.1  # as Kafka's connection.failed.authentication.delay.ms

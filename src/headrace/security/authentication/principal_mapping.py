@@ -9,8 +9,9 @@ refused at the start, or (`\\w`, `(?<name>…)`, `$1`, `${name}`) read as Java r
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from headrace.declaring import dataclass
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|$)", re.DOTALL)

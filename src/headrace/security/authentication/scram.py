@@ -9,9 +9,9 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import PrincipalError, user
 from headrace.model.access.scram import ITERATIONS_MIN, SALT_BYTES, ScramCredential, ScramMechanism
 from headrace.security.authentication.exchange import SHORT_MESSAGE_BYTES_MAX, Authenticated, Challenge, Exchange, RefusalError

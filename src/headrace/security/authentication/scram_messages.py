@@ -3,9 +3,9 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.security.authentication.exchange import RefusalError
 
 # Twice the longest name in its longest form, and more than any nonce.  Messages are read on the loop, some hundred ns a byte.

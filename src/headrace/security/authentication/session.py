@@ -5,10 +5,10 @@ be the same and to use the same mechanism.  A refusal ends the connection after 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import Principal
 from headrace.model.errors import ErrorCode
 from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, Refused

@@ -4,11 +4,11 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from jwt import PyJWS, get_unverified_header
 
+from headrace.declaring import dataclass
 from headrace.model.access.principals import Principal, PrincipalError, group, user
 from headrace.security.authentication.signing_keys import ALGORITHMS, SigningKeys
 

@@ -8,10 +8,10 @@ remembers belong to one set of rules: a change of rules makes another, so that n
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.acls import SUPPORTED, AclRule, Operation, PatternType, ResourceType, read_address
 from headrace.model.access.principals import EVERYBODY, Principal, Subject
 from headrace.model.names import NEED_OWN_RIGHT, WRITTEN_BY_BROKERS

@@ -6,9 +6,9 @@ that decided; a no that only filters a list is not.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from headrace.declaring import dataclass
 from headrace.model.access.acls import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from headrace.model.access.principals import Subject
 from headrace.security.audit.events import Origin

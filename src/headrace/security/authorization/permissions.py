@@ -5,10 +5,10 @@ without a row fails a test.  Rows of an API are in the order in which they are c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from headrace.declaring import dataclass
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode
 from headrace.wire.apis import ApiKey

@@ -7,9 +7,9 @@ own version.  A record without a value takes the thing away.
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
+from headrace.declaring import dataclass
 from headrace.model.identity import NO_TOPIC_ID
 from headrace.wire.codec import WireError, decode, encode, read_version
-from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Layout, Since, Tagged, Until, array, binary, int8, int32, int64, string, uuid
 
 _ONLY = Layout(versions=range(1))

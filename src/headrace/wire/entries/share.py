@@ -6,8 +6,8 @@ A key begins with the number of its kind, a value with its version.  A snapshot 
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.declaring import dataclass
 from headrace.wire.codec import WireError, decode, encode_versioned, read_version
-from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Layout, Tagged, array, int8, int16, int32, int64, string, uuid
 
 SNAPSHOT = 0

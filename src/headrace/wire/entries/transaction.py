@@ -6,8 +6,8 @@ takes the transactional id away.
 
 from typing import Annotated, ClassVar
 
+from headrace.declaring import dataclass
 from headrace.wire.codec import WireError, decode, encode_versioned, read_version
-from headrace.wire.declaring import dataclass
 from headrace.wire.schema import Layout, Since, Tagged, array, int8, int16, int32, int64, string
 
 TRANSACTION_LOG = 0

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, int16, int32, int64, string
 
 ADD_OFFSETS_TO_TXN = Api(key=25, versions=range(5), flexible_from=3)

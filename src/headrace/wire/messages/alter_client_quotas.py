@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, boolean, float64, int16, int32, string
 
 ALTER_CLIENT_QUOTAS = Api(key=49, versions=range(2), flexible_from=1)

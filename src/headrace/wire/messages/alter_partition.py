@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, Since, Until, array, int8, int16, int32, int64, string, uuid
 
 ALTER_PARTITION = Api(key=56, versions=range(4), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, boolean, int16, int32, string
 
 ALTER_PARTITION_REASSIGNMENTS = Api(key=45, versions=range(2), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string
 
 ALTER_REPLICA_LOG_DIRS = Api(key=34, versions=range(3), flexible_from=2)

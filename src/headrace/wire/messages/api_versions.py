@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, Tagged, array, boolean, int16, int32, int64, string
 
 API_VERSIONS = Api(key=18, versions=range(6), flexible_from=3)

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, boolean, int8, int16, int32, string, uuid
 
 CONSUMER_GROUP_DESCRIBE = Api(key=69, versions=range(2), flexible_from=0)

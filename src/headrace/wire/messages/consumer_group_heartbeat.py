@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int16, int32, string, uuid
 
 CONSUMER_GROUP_HEARTBEAT = Api(key=68, versions=range(2), flexible_from=0)

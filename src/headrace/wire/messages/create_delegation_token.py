@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, binary, int16, int32, int64, string
 
 CREATE_DELEGATION_TOKEN = Api(key=38, versions=range(4), flexible_from=2)

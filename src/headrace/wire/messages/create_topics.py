@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, Since, Tagged, array, boolean, int8, int16, int32, string, uuid
 
 CREATE_TOPICS = Api(key=19, versions=range(8), flexible_from=5)

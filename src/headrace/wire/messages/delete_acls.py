@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int8, int16, int32, string
 
 DELETE_ACLS = Api(key=31, versions=range(4), flexible_from=2)

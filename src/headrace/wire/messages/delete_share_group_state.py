@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string, uuid
 
 DELETE_SHARE_GROUP_STATE = Api(key=86, versions=range(1), flexible_from=0)

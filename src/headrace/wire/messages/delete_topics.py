@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, NullableSince, Since, Until, array, int16, int32, string, uuid
 
 DELETE_TOPICS = Api(key=20, versions=range(7), flexible_from=4)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, boolean, float64, int8, int16, int32, string
 
 DESCRIBE_CLIENT_QUOTAS = Api(key=48, versions=range(2), flexible_from=1)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, Until, array, boolean, int8, int16, int32, string
 
 DESCRIBE_CONFIGS = Api(key=32, versions=range(5), flexible_from=4)

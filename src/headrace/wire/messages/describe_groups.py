@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, binary, boolean, int16, int32, string
 
 DESCRIBE_GROUPS = Api(key=15, versions=range(7), flexible_from=5)

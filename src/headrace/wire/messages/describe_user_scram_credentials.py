@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, int8, int16, int32, string
 
 DESCRIBE_USER_SCRAM_CREDENTIALS = Api(key=50, versions=range(1), flexible_from=0)

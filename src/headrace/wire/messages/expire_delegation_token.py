@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, binary, int16, int32, int64
 
 EXPIRE_DELEGATION_TOKEN = Api(key=40, versions=range(3), flexible_from=2)

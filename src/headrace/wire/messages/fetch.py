@@ -7,7 +7,7 @@ as views of the frame.
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import (
     ZERO_UUID,
     Api,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, Until, array, int8, int16, int32, string
 
 FIND_COORDINATOR = Api(key=10, versions=range(7), flexible_from=3)

@@ -1,9 +1,9 @@
 """GetTelemetrySubscriptions: a client asks which of its own metrics somebody wants (KIP-714)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, array, boolean, int8, int16, int32, string, uuid
 
 GET_TELEMETRY_SUBSCRIPTIONS = Api(key=71, versions=range(1), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, int16, int32, string
 
 HEARTBEAT = Api(key=12, versions=range(5), flexible_from=4)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, boolean, int16, int32, int64, string
 
 INIT_PRODUCER_ID = Api(key=22, versions=range(7), flexible_from=2)

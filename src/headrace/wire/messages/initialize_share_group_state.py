@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, int64, string, uuid
 
 INITIALIZE_SHARE_GROUP_STATE = Api(key=83, versions=range(1), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, NullableSince, Since, array, binary, boolean, int16, int32, string
 
 JOIN_GROUP = Api(key=11, versions=range(10), flexible_from=6)

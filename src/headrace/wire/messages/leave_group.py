@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, Until, array, int16, int32, string
 
 LEAVE_GROUP = Api(key=13, versions=range(6), flexible_from=4)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int16, int32, string
 
 LIST_GROUPS = Api(key=16, versions=range(6), flexible_from=3)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, Until, array, int8, int16, int32, int64, string
 
 LIST_OFFSETS = Api(key=2, versions=range(12), flexible_from=6)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, int16, int32, string
 
 LIST_PARTITION_REASSIGNMENTS = Api(key=46, versions=range(1), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int16, int32, int64, string
 
 LIST_TRANSACTIONS = Api(key=66, versions=range(3), flexible_from=0)

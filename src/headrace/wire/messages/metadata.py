@@ -6,7 +6,7 @@ What there are thousands of in one reply is not frozen: that takes three times a
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, NullableSince, Since, Until, array, boolean, int16, int32, string, uuid
 
 METADATA = Api(key=3, versions=range(14), flexible_from=9)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int16, int32, int64, string
 
 OFFSET_FOR_LEADER_EPOCH = Api(key=23, versions=range(5), flexible_from=4)

@@ -8,7 +8,7 @@ message sets; they are read like any other, and it is for the log to refuse what
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, Buffer, Since, Tagged, Until, array, batches, int16, int32, int64, string, uuid
 
 PRODUCE = Api(key=0, versions=range(14), flexible_from=9)

@@ -1,9 +1,9 @@
 """PushTelemetry: a client tells its own metrics (KIP-714)."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from uuid import UUID
 
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, binary, boolean, int8, int16, int32, uuid
 
 PUSH_TELEMETRY = Api(key=72, versions=range(1), flexible_from=0)

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, int16, int32, int64, string, uuid
 
 READ_SHARE_GROUP_STATE_SUMMARY = Api(key=87, versions=range(2), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, binary, int16, int64, string
 
 SASL_AUTHENTICATE = Api(key=36, versions=range(3), flexible_from=2)

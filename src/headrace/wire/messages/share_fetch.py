@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Buffer, Since, array, batches, boolean, int8, int16, int32, int64, string, uuid
 
 SHARE_FETCH = Api(key=78, versions=range(1, 3), flexible_from=0)

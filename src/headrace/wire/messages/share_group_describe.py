@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, array, boolean, int16, int32, string, uuid
 
 SHARE_GROUP_DESCRIBE = Api(key=77, versions=range(1, 2), flexible_from=0)

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import ZERO_UUID, Api, Since, Until, array, int16, int32, int64, string, uuid
 
 TXN_OFFSET_COMMIT = Api(key=28, versions=range(7), flexible_from=3)

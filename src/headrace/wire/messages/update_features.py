@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, Until, array, boolean, int8, int16, int32, string
 
 UPDATE_FEATURES = Api(key=57, versions=range(3), flexible_from=0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from headrace.wire.declaring import dataclass
+from headrace.declaring import dataclass
 from headrace.wire.schema import Api, Since, array, boolean, int8, int16, int32, int64, string
 
 WRITE_TXN_MARKERS = Api(key=27, versions=range(3), flexible_from=1)

@@ -6,13 +6,13 @@ response; or None for a request that is no act, such as one that only validates.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.partitions.replicas import Replicas
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 from headrace.security.audit.events import Activity, Resource, ValueChange
 

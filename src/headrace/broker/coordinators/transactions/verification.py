@@ -8,7 +8,7 @@ question until the write, and a marker that comes between takes it away: no writ
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from headrace.broker.cluster.peers import Peers, PeerUnreachable
@@ -18,6 +18,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.supervision.supervision import Spawn
 from headrace.coordination.transaction.requests import AddPartitions, VerifyPartitions
 from headrace.coordination.transaction.shard import TransactionShard
+from headrace.declaring import dataclass
 from headrace.host.disk import Buffer
 from headrace.log.interface import TRUSTED, VerificationGuard
 from headrace.metadata.cluster import ClusterMetadata

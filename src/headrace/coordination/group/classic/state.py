@@ -8,12 +8,13 @@ What always holds:
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from headrace.coordination.decision import Token
 from headrace.coordination.group.conversion import subscription_bytes
 from headrace.coordination.group.entries import ClassicGroupEntry, ClassicGroupValue, ClassicMemberValue
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 

@@ -6,10 +6,11 @@ topic's subscribers.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.coordination.group.entries import Partitions
+from headrace.declaring import dataclass
 
 Assignment = dict[str, dict[UUID, frozenset[int]]]
 TopicPartitionId = tuple[UUID, int]

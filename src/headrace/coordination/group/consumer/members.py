@@ -6,7 +6,7 @@ All of it comes from the log and changes only by replaying entries.  What always
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from uuid import UUID
 
 from headrace.coordination.group.entries import (
@@ -30,6 +30,7 @@ from headrace.coordination.group.entries import (
 )
 from headrace.coordination.group.requests import LEAVE_EPOCH
 from headrace.coordination.group.topics import TopicCatalog
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 

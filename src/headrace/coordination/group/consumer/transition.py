@@ -4,7 +4,7 @@ Works on a picture of the group with the change in it and writes the entries tha
 when they are replayed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from headrace.coordination.group.consumer.assignors import ASSIGNORS, MemberSpec
@@ -30,6 +30,7 @@ from headrace.coordination.group.pattern import InvalidPattern, Pattern
 from headrace.coordination.group.requests import MaySee
 from headrace.coordination.group.timers import Timer, TimerKey
 from headrace.coordination.moment import Moment
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 TOPICS_REFRESH_MS = 60 * 60 * 1000

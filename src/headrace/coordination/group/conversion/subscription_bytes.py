@@ -6,7 +6,9 @@ Every version begins like the one before, so a newer one than we know is read as
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from headrace.declaring import dataclass
 
 NEWEST_VERSION = 3
 CONSUMER = "consumer"

@@ -4,10 +4,11 @@ The pattern becomes a graph of steps; sets of places in that graph are remembere
 used on many names as fast as a table look-up per character.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.coordination.group.pattern.parsing import InvalidPattern, Parser
 from headrace.coordination.group.pattern.syntax import Choice, Edge, Letters, Node, Repeat, Sequence
+from headrace.declaring import dataclass
 
 STEPS_MAX = 20_000
 REMEMBERED_MAX = 10_000

@@ -1,6 +1,6 @@
 """Reads a pattern.  What RE2 refuses is refused here: look-around and back-references, which no linear matcher can do."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.coordination.group.pattern.syntax import (
     ALL_BUT_NEWLINE,
@@ -17,6 +17,7 @@ from headrace.coordination.group.pattern.syntax import (
     Sequence,
     one,
 )
+from headrace.declaring import dataclass
 
 DEPTH_MAX = 100
 REPEAT_MAX = 1000

@@ -1,8 +1,9 @@
 """The parts of a parsed pattern."""
 
 import unicodedata
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from headrace.declaring import dataclass
 
 
 @dataclass(frozen=True, slots=True)

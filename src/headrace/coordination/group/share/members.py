@@ -1,7 +1,7 @@
 """A share group: who is in it, what each works on, and on which partitions it has begun.  Changes only by replaying entries."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from uuid import UUID
 
 from headrace.coordination.group.entries import Partitions
@@ -16,6 +16,7 @@ from headrace.coordination.group.share_entries import (
     ShareTopic,
     ShareTopicsEntry,
 )
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 
 

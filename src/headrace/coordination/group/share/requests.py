@@ -1,9 +1,10 @@
 """What a share group's coordinator is asked, and what it answers."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from headrace.coordination.group.entries import Partitions
+from headrace.declaring import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
