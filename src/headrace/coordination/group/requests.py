@@ -287,7 +287,7 @@ class DescribedConsumerMember(DescribedMember):
     @property
     def all_topics(self) -> frozenset[str]:
         # Two arguments: a class with slots is made twice, and `super()` alone would mean the first one.
-        return super(DescribedConsumerMember, self).all_topics | {topic.name for topic in self.target}
+        return super(DescribedConsumerMember, self).all_topics | {topic.name for topic in self.target}  # noqa: UP008
 
 
 Member = TypeVar("Member", bound=DescribedMember, covariant=True)
