@@ -16,6 +16,7 @@ import typer.core
 import typer.main
 
 from headrace.cli.failure import Failure, sentence_of, with_advice
+from headrace.cli.plain_arguments import read_plain_arguments
 from headrace.cli.way import Profile, complete, forget_way
 
 # name on the command line -> module:attribute.  The attribute is a Typer application (a group of commands) or a function (one
@@ -98,6 +99,7 @@ def _name_types_plainly() -> None:
 
 PLAIN_TYPES = {"<int>": "N", "<int range>": "N", "<float>": "N", "<float range>": "N", "<str>": "TEXT"}
 _name_types_plainly()
+read_plain_arguments()
 
 app = typer.Typer(
     cls=LazyCommands,
