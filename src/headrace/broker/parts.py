@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import field
-from importlib.metadata import version
 from pathlib import Path
 
 from headrace.broker.access.rules import AccessRules
@@ -504,6 +503,8 @@ class Parts:
         return frozenset(each.name for each in self._listeners.each if not each.has_sasl and each.name not in asking)
 
     def _make_audit(self) -> None:
+        from importlib.metadata import version  # reads by the parser of e-mails: 2 MB, for brokers that have a use for it
+
         topic = AuditTopic(
             self.broker_id,
             topics=self.topics,

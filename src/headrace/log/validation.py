@@ -6,14 +6,13 @@ record: it is paid only by topics that ask for it (`LogConfig.needs_deep_validat
 
 from collections.abc import Callable, Sequence
 
-from crc32c import crc32c
-
 from headrace.log.cleaning.rules import rebuild_steps, unpack
 from headrace.log.cleaning.steps import BYTES_PER_STEP, RECORDS_PER_STEP, Steps
 from headrace.log.origin import Origin
 from headrace.log.producers.producer_state import LASTING_PRODUCER_ID_FROM
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.topic_settings import LogConfig
+from headrace.records.checksum import crc32c
 from headrace.records.compression import CODEC_IDS
 from headrace.records.header import (
     ATTRIBUTES_POSITION,

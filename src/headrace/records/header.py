@@ -8,9 +8,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.model.errors import ErrorCode, RequestError
+from headrace.records.checksum import crc32c
 from headrace.records.compression import codec_name
 
 Buffer = bytes | bytearray | memoryview

@@ -5,7 +5,6 @@ environment it is in capitals with underscores: HEADRACE_LOG_DIRS; names of our 
 `headrace.flush` is HEADRACE_FLUSH.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -74,6 +73,8 @@ def _checked(texts: Mapping[str, str], where: str) -> dict[str, str]:
 
 def read_file(file: Path) -> dict[str, str]:
     """The settings of a TOML file."""
+    import tomllib  # most brokers have none
+
     try:
         document = tomllib.loads(file.read_text())
     except OSError as error:

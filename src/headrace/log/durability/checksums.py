@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
 from headrace.host.disk import Disk
+from headrace.records.checksum import crc32c
 
 FILE_NAME: Final = "checksums"
 

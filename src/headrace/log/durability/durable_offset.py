@@ -8,9 +8,8 @@ ignores it.
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
 from headrace.host.disk import Disk
+from headrace.records.checksum import crc32c
 
 FILE_NAME: Final = "durable-offset"
 

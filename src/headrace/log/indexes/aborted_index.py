@@ -13,10 +13,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.host.disk import is_full
 from headrace.log.segments.files import Handle
+from headrace.records.checksum import crc32c
 
 ENTRY_BYTES: Final = 34
 _VERSION = 0

@@ -7,10 +7,9 @@ and including offset o, and the batch that ends with o carries it.  The last ent
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from headrace.log.indexes.sparse_index import SparseIndex
 from headrace.log.segments.files import Handle
+from headrace.records.checksum import crc32c
 
 
 class TimeEntry(NamedTuple):

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
-from crc32c import crc32c
+from headrace.records.checksum import crc32c
 
 VERSION = 1
 
