@@ -6,7 +6,7 @@ from headrace.broker.access.operations import operations_on_cluster
 from headrace.broker.administration.auto_creation import AutoCreation
 from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.listeners import endpoint_of
-from headrace.controller.entries import BrokerRegistration, PartitionState
+from headrace.controller.entries import BrokerRegistration
 from headrace.controller.image import ClusterImage, CurrentImage, Topic
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode
@@ -24,6 +24,7 @@ from headrace.wire.messages.metadata import (
 
 FIRST_VERSION_BY_ID = 12
 FIRST_VERSION_WITH_LISTENER_ERROR = 6
+NO_LEADER = (ErrorCode.LEADER_NOT_AVAILABLE, NO_BROKER)
 
 
 def handle(
@@ -131,7 +132,7 @@ class _View:
         knows_listeners = context.api_version >= FIRST_VERSION_WITH_LISTENER_ERROR
         self._unreachable = ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
         # What is told of a partition by its leader, and which of its replicas are away: the same few for thousands of them.
-        self._codes = {broker_id: self._code(member) for broker_id, member in image.brokers.items()}
+        self._leaders = {broker_id: self._leader(member) for broker_id, member in image.brokers.items()}
         self._offline: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def describe(self, topic: Topic) -> MetadataResponseTopic:
@@ -144,23 +145,29 @@ class _View:
         )
 
     def _partitions(self, topic: Topic) -> tuple[MetadataResponsePartition, ...]:
-        return tuple([self._partition(index, state) for index, state in enumerate(topic.partitions)])
+        """One run without a call for each: there may be ten thousand, and whoever comes next waits until all are told."""
+        leaders, offline_of = self._leaders, self._offline
+        told = []
+        for index, state in enumerate(topic.partitions):
+            code, leader = leaders.get(state.leader, NO_LEADER)
+            replicas = state.replicas
+            offline = offline_of.get(replicas)
+            if offline is None:
+                offline = offline_of[replicas] = tuple(each for each in replicas if each not in self.image.brokers)
+            told.append(
+                MetadataResponsePartition(
+                    error_code=code,
+                    partition_index=index,
+                    leader_id=leader,
+                    leader_epoch=state.leader_epoch,
+                    replica_nodes=replicas,
+                    isr_nodes=state.isr,
+                    offline_replicas=offline,
+                )
+            )
+        return tuple(told)
 
-    def _partition(self, index: int, state: PartitionState) -> MetadataResponsePartition:
-        code = self._codes.get(state.leader, ErrorCode.LEADER_NOT_AVAILABLE)
-        replicas = state.replicas
-        offline = self._offline.get(replicas)
-        if offline is None:
-            offline = self._offline[replicas] = tuple(each for each in replicas if each not in self.image.brokers)
-        return MetadataResponsePartition(
-            error_code=code,
-            partition_index=index,
-            leader_id=state.leader if code is ErrorCode.NONE else NO_BROKER,
-            leader_epoch=state.leader_epoch,
-            replica_nodes=replicas,
-            isr_nodes=state.isr,
-            offline_replicas=offline,
-        )
-
-    def _code(self, member: BrokerRegistration) -> ErrorCode:
-        return ErrorCode.NONE if endpoint_of(member, self._listener) is not None else self._unreachable
+    def _leader(self, member: BrokerRegistration) -> tuple[ErrorCode, int]:
+        if endpoint_of(member, self._listener) is None:
+            return self._unreachable, NO_BROKER
+        return ErrorCode.NONE, member.broker_id

@@ -26,6 +26,8 @@ def _finder(message: type) -> Find:
     names = [field.name for field in fields(message)]
     has_own = ERROR_CODE in names
     below = [(name, _finder(part)) for name in names if (part := _message_in(hints[name])) is not None and _has_errors(part)]
+    if has_own and not below:
+        return _find_own
 
     def find(response: Any) -> Iterator[int]:
         if has_own and (code := getattr(response, ERROR_CODE)):
@@ -33,12 +35,21 @@ def _finder(message: type) -> Find:
         for name, find_in in below:
             value = getattr(response, name)
             if isinstance(value, tuple | list):
+                if find_in is _find_own:  # there may be ten thousand, and a generator for each would cost more than the look
+                    yield from [code for each in value if (code := each.error_code)]
+                    continue
                 for each in value:
                     yield from find_in(each)
             elif value is not None:
                 yield from find_in(value)
 
     return find
+
+
+def _find_own(response: Any) -> Iterator[int]:
+    """Of a message whose only error is its own."""
+    if code := response.error_code:
+        yield code
 
 
 @cache
