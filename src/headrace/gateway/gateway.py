@@ -93,7 +93,7 @@ class Gateway:
         own = Credentials("the gateway's own", self.name, settings.properties)
         self._own = Caller(own, settings.bootstrap, time.monotonic())
         self.seal = Seal(settings.secret_key_file)
-        self.fleet = Fleet(self.name, self._own, self.tasks, lambda: settings.advertise or self.server.url, self.seal.key_id)
+        self.fleet = Fleet(self.name, self._own, self.tasks, lambda: settings.advertise or self.server.url, self.seal)
         self.members = Members(self.fleet, settings.limits.members_max, settings.limits.member_idle_seconds)
         self.instances = Instances()
         self._forwarder = Forwarder()

@@ -148,7 +148,7 @@ def test_rules_are_removed_one_by_one_or_all_of_a_user(acl: Command) -> None:
     assert json.loads(acl("list", "--json").output) == []
 
 
-@pytest.mark.parametrize("kind", ["producer", "consumer", "transactional", "spark", "admin"])
+@pytest.mark.parametrize("kind", ["producer", "consumer", "transactional", "spark", "gateway", "admin"])
 def test_a_template_is_commands_that_allow_what_a_client_needs(acl: Command, client: Command, kind: str) -> None:
     given = ("--topic", "orders", "--group", "readers", "--transactional-id", "loads")
     lines = client("acl", "template", kind, "--user", "ann", *given).output.splitlines()

@@ -25,13 +25,13 @@ def subscription(name: str = "sub_1") -> Subscription:
 class OwnLog(Fleet):
     """A fleet whose log is in this process, and applied at once."""
 
-    def __init__(self, name: str, state: State, key_id: str | None) -> None:
-        super().__init__(name, None, None, lambda: "http://x", key_id)  # type: ignore[arg-type]
+    def __init__(self, name: str, state: State, seal: Seal) -> None:
+        super().__init__(name, None, None, lambda: "http://x", seal)  # type: ignore[arg-type]
         self.journal.state = state
         self.journal.applied = 0
         self.journal.change = self._change  # type: ignore[method-assign]
         self._beaten_until = time.monotonic() + 600
-        state.apply(Key("gateway", self.id, 0, "-").encoded(), orjson.dumps({"url": "http://x", "key": key_id}))
+        state.apply(Key("gateway", self.id, 0, "-").encoded(), orjson.dumps({"url": "http://x", "key": seal.key_id}))
 
     async def _change(self, kind: str, name: str, seen: int, document: dict[str, Any]) -> bool:
         return self.journal.state.apply(Key(kind, name, seen + 1, self.id).encoded(), orjson.dumps(document))
@@ -49,7 +49,7 @@ def put(state: State, name: str, document: Any, version: int = 1) -> None:
 
 
 def engine_of(state: State, seal: Seal, monkeypatch: pytest.MonkeyPatch, name: str = "g") -> Engine:
-    engine = Engine(OwnLog(name, state, seal.key_id), None, None, seal, 900.0)  # type: ignore[arg-type]
+    engine = Engine(OwnLog(name, state, seal), None, None, seal, 900.0)  # type: ignore[arg-type]
 
     async def deliver(subscription: Subscription) -> None:
         await asyncio.Event().wait()
@@ -110,7 +110,7 @@ def test_what_is_sealed_later_is_let_go_by_who_has_not_the_key(monkeypatch: pyte
 
 def test_a_gateway_holds_only_what_the_log_says_is_its_own() -> None:
     state = State()
-    fleet = OwnLog("g", state, None)
+    fleet = OwnLog("g", state, Seal(None))
     assert asyncio.run(fleet.claim("sub_1"))
     held = fleet.holds("sub_1")
     state.apply(Key("claim", "sub_1", 2, "other").encoded(), b'{"owner":"other"}')

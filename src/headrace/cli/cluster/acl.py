@@ -424,6 +424,7 @@ class ClientKind(StrEnum):
     CONSUMER = "consumer"
     TRANSACTIONAL = "transactional"
     SPARK = "spark"
+    GATEWAY = "gateway"
     ADMIN = "admin"
 
 
@@ -448,6 +449,18 @@ TEMPLATES: dict[ClientKind, tuple[tuple[str, str, str], ...]] = {
         ("--read", "__headrace_deliveries", "exactly once: the topic of that group's offsets"),
         ("--create", "__headrace_deliveries", "exactly once: which is made the first time"),
     ),
+    ClientKind.GATEWAY: (
+        *(
+            (option, "__headrace_gateway", "to keep webhooks and to know of other gateways; nobody else needs it")
+            for option in ("--create", "--read", "--write")
+        ),
+        *(
+            (option, "_schemas", "to keep schemas; whoever may read or write it over HTTP needs that right, too")
+            for option in ("--create", "--read", "--write", "--describe-configs")
+        ),
+        ("--write", "transaction:headrace-registry-_schemas", "to be the registry's only writer"),
+        ("--describe", "cluster", "to place those topics on as many brokers as there are"),
+    ),
     ClientKind.ADMIN: tuple(
         ("--all", resource, reason)
         for resource, reason in (
@@ -465,7 +478,8 @@ def template(
     kind: Annotated[ClientKind, typer.Argument(help="What kind of client it is.")],
     user: User,
     topic: Annotated[
-        str | None, typer.Option("--topic", help="Its topic; NAME* matches a prefix, * all. Every kind but admin needs it.")
+        str | None,
+        typer.Option("--topic", help="Its topic; NAME* matches a prefix, * all. Every kind but gateway and admin needs it."),
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="Its group, if it is in one.")] = None,
     transactional_id: Annotated[

@@ -23,6 +23,7 @@ from headrace.gateway.serving.problems import Problem
 if TYPE_CHECKING:
     from headrace.gateway.callers.caller import Caller
     from headrace.gateway.serving.tasks import Tasks
+    from headrace.gateway.webhooks.sealing import Seal
 
 logger = logging.getLogger(__name__)
 
@@ -37,15 +38,14 @@ AGAIN_S_MAX: Final = 10.0
 class Fleet:
     """`id` is of this process: a gateway that starts again is another one."""
 
-    def __init__(self, name: str, caller: Caller, tasks: Tasks, url: Callable[[], str], key_id: str | None = None) -> None:
-        """`key_id` tells the key with which this gateway seals from others, where it has one."""
+    def __init__(self, name: str, caller: Caller, tasks: Tasks, url: Callable[[], str], seal: Seal) -> None:
         self.id = f"{name}-{secrets.token_hex(4)}"
         self.changed = asyncio.Event()
         self._caller = caller
         self._tasks = tasks
         self._url = url
-        self._key_id = key_id
-        self.journal = Journal(caller, self.changed.set)
+        self._key_id = seal.key_id
+        self.journal = Journal(caller, self.changed.set, seal.mark)
         self._beaten_until = 0.0
         self._heard: dict[str, tuple[Any, float]] = {}  # what a gateway said last, and when we heard it
         self.failure: str | None = "it has not read its log yet"

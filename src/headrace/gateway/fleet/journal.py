@@ -1,11 +1,13 @@
 """The log that gateways share: a compacted topic of one partition, so that all see the same order.
 
-What somebody reads here is what was acknowledged before the question: a read goes to the end of the log first.
+What somebody reads here is what was acknowledged before the question: a read goes to the end of the log first.  Gateways that
+have a key mark what they write, and heed only what is so marked: a right to write the topic does not make a gateway.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import secrets
 from collections.abc import Callable
@@ -14,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from headrace.client.errors import HeadraceError, TopicNotFound
+from headrace.client.records.record import Delivery
 from headrace.gateway.brokers.cluster import EARLIEST, LATEST
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.fleet.state import Key, State
 from headrace.model.names import GATEWAY
+from headrace.records.record import Record
 
 if TYPE_CHECKING:
     from headrace.gateway.callers.caller import Caller
@@ -32,15 +36,20 @@ BYTES: Final = 1024 * 1024
 WAIT_S: Final = 5.0
 SYNC_S: Final = 10.0
 STALE_AT_ONCE: Final = 100
+MARK: Final = "headrace-mark"
+Marking = Callable[[bytes, bytes | None], bytes | None]
 
 
 class Journal:
     """Reads and writes as the gateway itself."""
 
-    def __init__(self, caller: Caller, on_change: Callable[[], None]) -> None:
-        """`on_change` hears of every entry that counts; it is called on the loop, and must not wait."""
+    def __init__(self, caller: Caller, on_change: Callable[[], None], mark: Marking) -> None:
+        """`on_change` hears of every entry that counts; it is called on the loop, and must not wait.  `mark` makes the mark of an
+        entry, or None where there is no key."""
         self._caller = caller
         self._on_change = on_change
+        self._mark = mark
+        self._warned = False
         self.state = State()
         self.applied = -1  # the next offset to apply; -1 before the log was read to its end once
         self._moved = asyncio.Condition()
@@ -59,6 +68,8 @@ class Journal:
                     await self._move_to(at)
                 wait = WAIT_S if at >= end else 0.0
                 for shown in await readers.read(records_max=RECORDS, bytes_max=BYTES, wait_s=wait):
+                    if not self._is_a_gateways(shown.record):
+                        continue
                     if self.state.apply(shown.record.key, shown.record.value) and self.applied >= 0:
                         self._on_change()
                 if readers.positions[0] == at and at < end:
@@ -66,6 +77,15 @@ class Journal:
         finally:
             readers.close()
             self.applied = -1
+
+    def _is_a_gateways(self, record: Record) -> bool:
+        wanted = self._mark(record.key or b"", record.value)
+        if wanted is None or hmac.compare_digest(dict(record.headers).get(MARK) or b"", wanted):
+            return True
+        if not self._warned:
+            self._warned = True
+            logger.warning("%s has entries that no gateway with this key has written; they are passed over", TOPIC)
+        return False
 
     async def _move_to(self, offset: int) -> None:
         if offset != self.applied:
@@ -110,14 +130,19 @@ class Journal:
 
     async def _write(self, key: Key, document: dict[str, Any] | None) -> int:
         value = None if document is None else orjson.dumps(document)
-        delivery = await self._caller.producer.send(TOPIC, value, key=key.encoded(), partition=0)
+        delivery = await self._send(key.encoded(), value)
         return -1 if delivery.offset is None else delivery.offset
 
     async def tidy(self) -> None:
         """Take out keys that say nothing any more."""
         for raw in list(self.state.stale)[:STALE_AT_ONCE]:
             try:
-                await self._caller.producer.send(TOPIC, None, key=raw, partition=0)
+                await self._send(raw, None)
             except HeadraceError as error:
                 logger.warning("stale entries stay in %s: %s", TOPIC, error)
                 return
+
+    async def _send(self, key: bytes, value: bytes | None) -> Delivery:
+        mark = self._mark(key, value)
+        headers = None if mark is None else [(MARK, mark)]
+        return await self._caller.producer.send(TOPIC, value, key=key, headers=headers, partition=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import secrets
 from pathlib import Path
 from typing import Any, Final
@@ -25,14 +26,23 @@ class Seal:
         """Raises InvalidArgument when the file cannot be used."""
         self._cipher: Any = None
         self.key_id: str | None = None  # tells keys apart, and is nothing that can be opened with
+        self._marking: bytes | None = None
         if key_file is not None:
             key = _key(key_file)
             self._cipher = _cipher(key)
             self.key_id = hashlib.blake2b(key, digest_size=8, person=b"headrace key id").hexdigest()
+            self._marking = hashlib.blake2b(key, person=b"headrace marks").digest()
 
     @property
     def has_key(self) -> bool:
         return self._cipher is not None
+
+    def mark(self, name: bytes, value: bytes | None) -> bytes | None:
+        """What shows that somebody with the key has written this under this name; None without a key."""
+        if self._marking is None:
+            return None
+        told = b"%d %b%b" % (len(name), name, b"" if value is None else b"=" + value)
+        return hmac.digest(self._marking, told, "sha256")
 
     def seal(self, value: Any) -> dict[str, Any]:
         plain = orjson.dumps(value)
