@@ -127,6 +127,7 @@ CALLED_BY_OTHERS = {
     ),
     *("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated", "streamReader", "streamWriter", "initialOffset"),
     *("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset", "take_kafka_modes"),
+    "check_reader_writer_record_fields",
 }
 
 

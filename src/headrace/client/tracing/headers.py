@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanContext
 Headers = list[tuple[str, bytes | None]]
 
 
-class _Written(Setter[Headers]):  # type: ignore[misc]
+class _HeaderSetter(Setter[Headers]):  # type: ignore[misc]
     def set(self, carrier: Headers, key: str, value: str) -> None:
         carrier.append((key, value.encode()))
 
@@ -29,7 +29,7 @@ class _Read(Getter[Headers]):  # type: ignore[misc]
         return [name for name, _ in carrier]
 
 
-WRITTEN = _Written()
+HEADER_SETTER = _HeaderSetter()
 READ = _Read()
 
 
@@ -56,5 +56,5 @@ def span_in(context: Context) -> SpanContext | None:
 def with_context(headers: Iterable[tuple[str, bytes | None]] | None, context: Context) -> Headers:
     """These headers and, after them, the context."""
     written = list(headers or ())
-    propagate.inject(written, context=context, setter=WRITTEN)
+    propagate.inject(written, context=context, setter=HEADER_SETTER)
     return written
