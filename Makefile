@@ -24,7 +24,7 @@ SOURCES := src tests benchmarks simulation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check check-format check-style check-types check-tests coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check check-format check-style check-types check-tests coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-versions bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -83,6 +83,9 @@ bench-spark: $(STAMPS)/test $(STAMPS)/spark ## Figures of the Spark source and s
 
 bench-gateway: $(STAMPS)/test ## Figures of the gateway: REST, NDJSON, events, webhooks (ARGS='--quick --only webhooks')
 	@$(BIN)/python -m benchmarks.gateway $(ARGS)
+
+bench-versions: $(STAMPS)/test ## This checkout's costs beside another's, in turns: OTHER=its root, with a .venv (ARGS='--only start --rounds 9')
+	@$(BIN)/python -m benchmarks.versions $(OTHER) $(ARGS)
 
 bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEER=host:port
 	@$(BIN)/python -m benchmarks.broker $(if $(PEER),--peer $(PEER)) $(ARGS)

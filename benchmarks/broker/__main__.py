@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker import footprint, groups, latency, requests, throughput, transactions
+from benchmarks.broker import footprint, groups, latency, observed, requests, throughput, transactions
 from benchmarks.broker.target import Target
 
 QUESTIONS: dict[str, ModuleType] = {
@@ -20,6 +20,7 @@ QUESTIONS: dict[str, ModuleType] = {
     "footprint": footprint,
     "groups": groups,
     "transactions": transactions,
+    "observed": observed,
 }
 
 

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import sysconf
 from pathlib import Path
 
 DATA = Path(__file__).parents[2] / ".cache" / "bench"
 START_S_MAX = 30.0
+HEADRACE = (sys.executable, "-m", "headrace")
 # ApiVersions, version 0, correlation id 7, no client id.
 API_VERSIONS_FRAME = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 
@@ -31,9 +31,7 @@ class Target:
         """CPU time used so far by the process, all threads together."""
         if self.pid is None:
             return float("nan")
-        # The command's name stands in parentheses and may hold spaces: count from behind it.
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / sysconf("SC_CLK_TCK")
+        return time.clock_gettime(_cpu_clock(self.pid))
 
     def memory_mb(self, field: str = "VmRSS") -> float:
         """Resident memory now (VmRSS), or the most there ever was (VmHWM)."""
@@ -50,6 +48,11 @@ class Target:
         return host, int(port)
 
 
+def _cpu_clock(pid: int) -> int:
+    """Linux' clock of another process (CPUCLOCK_SCHED): in nanoseconds, where /proc/PID/stat counts hundredths of a second."""
+    return (~pid << 3) | 2
+
+
 @contextmanager
 def data_directory() -> Iterator[Path]:
     """A directory on a real disk, gone afterwards."""
@@ -62,23 +65,21 @@ def data_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def serving(data: Path, flush: str, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Target, float]]:
-    """A broker of ours, and the seconds from its start to its first answer; `{port}` in a setting is where it listens."""
+def serving(
+    data: Path, flush: str, settings: Mapping[str, str] | None = None, command: Sequence[str] | None = None
+) -> Iterator[tuple[Target, float]]:
+    """A broker of ours, and the seconds from its start to its first answer; `{port}` in a setting is where it listens.
+
+    Another command than `headrace` may be that of an older checkout: it is asked for nothing that is new.
+    """
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "headrace",
-        "serve",
-        "--data",
-        str(data),
-        "--flush",
-        flush,
-    ]
-    for name, value in {"listeners": "PLAINTEXT://127.0.0.1:{port}", **(settings or {})}.items():
-        command += ["--set", f"{name}={value.format(port=port)}"]
+    arguments = ["serve", "--data", str(data), "--flush", flush]
+    if not settings or "listeners" not in settings:
+        arguments += ["--listen", f"127.0.0.1:{port}"]
+    for name, value in (settings or {}).items():
+        arguments += ["--set", f"{name}={value.format(port=port)}"]
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen([*(command or HEADRACE), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         _wait_for_answer(process, port)
         seconds = time.perf_counter() - began
@@ -93,9 +94,9 @@ def serving(data: Path, flush: str, settings: Mapping[str, str] | None = None) -
 
 
 @contextmanager
-def fresh_broker(flush: str) -> Iterator[Target]:
+def fresh_broker(flush: str, command: Sequence[str] | None = None) -> Iterator[Target]:
     """A broker of ours with nothing in it."""
-    with data_directory() as data, serving(data, flush) as (target, _):
+    with data_directory() as data, serving(data, flush, command=command) as (target, _):
         yield target
 
 
