@@ -11,7 +11,7 @@ from tests.support.second_tries import PROCESSES
 
 ROOT = Path(__file__).parents[2]
 # What starts a process, by the names that tests know it by.
-STARTERS = ("subprocess", "BrokerProcess", "EtcdCluster", "MemberProcess", "ProcessCluster", "Stage")
+STARTERS = ("subprocess", "BrokerProcess", "EtcdCluster", "MemberProcess", "needs_kafkajs", "ProcessCluster", "Stage")
 
 # The hooks of our own tests, where `test_processes.py` takes the place of those that start real processes.
 HOOKS = """

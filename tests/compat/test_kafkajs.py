@@ -1,42 +1,19 @@
 """kafkajs, the client of the Node world: what goes in comes out, and what it administers it can read back."""
 
-import json
-import os
-import shutil
-import subprocess
 from base64 import b64decode, b64encode
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.compat import kafkajs_stories
 from tests.compat.compat_cases import CODECS, LARGE_TOPIC_BYTES, TIMES_MS, Sent, records
+from tests.compat.kafkajs_stories import needs_kafkajs
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ROOT / ".cache" / "kafkajs" / "node_modules"
-STORY = Path(__file__).parent / "kafkajs" / "story.js"
-WAIT_S = 60
-
-pytestmark = [
-    pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here: apt install nodejs npm"),
-    pytest.mark.skipif(
-        not (PACKAGES / "kafkajs").is_dir(), reason="kafkajs is not installed: `make test` installs it where npm may"
-    ),
-]
+pytestmark = needs_kafkajs
 
 
 def tell(bootstrap: str, topic: str, story: str, *arguments: str, given: object = None) -> Any:
-    done = subprocess.run(
-        ["node", str(STORY), bootstrap, topic, story, *arguments],
-        input=json.dumps(given),
-        env={**os.environ, "NODE_PATH": str(PACKAGES), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return kafkajs_stories.tell("story.js", bootstrap, topic, story, *arguments, given=given)
 
 
 def text(value: bytes | None) -> str | None:

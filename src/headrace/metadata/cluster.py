@@ -30,6 +30,7 @@ from headrace.controller.entries import (
 )
 from headrace.controller.image import ClusterImage, Topic
 from headrace.host.entropy import Entropy
+from headrace.metadata.changes import NextChange
 from headrace.metadata.store import Listing, MetadataStore, RevisionCompacted, StoreUnavailable, TransactionResult, WatchBatch
 from headrace.model.errors import ErrorCode, RequestError
 
@@ -68,7 +69,7 @@ class ClusterMetadata:
         self._entropy = entropy
         self._listeners: list[Listener] = []
         # In the order in which they began to wait, which a set does not keep.
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._next = NextChange()
         self._on_renewed: list[Callable[[], None]] = []
         self._watching: Kept | None = None
         # A change is under way.  If the watch dies in it, somebody was not told: only reading everything again helps.
@@ -240,7 +241,7 @@ class ClusterMetadata:
         try:
             async with asyncio.timeout(timeout_s):
                 while self.image.revision <= revision:
-                    await self._next_change()
+                    await self._next.wait()
         except TimeoutError:
             return
 
@@ -248,17 +249,9 @@ class ClusterMetadata:
         try:
             async with asyncio.timeout(timeout_s):
                 while self._in_doubt or not holds():
-                    await self._next_change()
+                    await self._next.wait()
         except TimeoutError as error:
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "This broker's view of the metadata lags.") from error
-
-    async def _next_change(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[waiter] = None
-        try:
-            await waiter
-        finally:
-            self._waiting.pop(waiter, None)
 
     async def _watch(self) -> None:
         while True:
@@ -292,7 +285,7 @@ class ClusterMetadata:
         for listener in self._on_renewed:
             listener()
         self._in_doubt = False
-        self._wake()
+        self._next.notify()
 
     async def _take_in_turns(self, batch: WatchBatch) -> None:
         """A topic that is deleted leaves an event for each of its partitions, which nobody sees any more: they can wait."""
@@ -305,12 +298,12 @@ class ClusterMetadata:
             await asyncio.sleep(0)
             self._apply(events[start : start + EVENTS_PER_TURN], batch.revision)
         self._in_doubt = False
-        self._wake()
+        self._next.notify()
 
     def _take(self, events: Sequence[Event], revision: int) -> None:
         self._apply(events, revision)
         self._in_doubt = False
-        self._wake()
+        self._next.notify()
 
     def _apply(self, events: Sequence[Event], revision: int) -> None:
         self._in_doubt = True
@@ -321,11 +314,6 @@ class ClusterMetadata:
         if changes:
             for listener in self._listeners:
                 listener(changes)
-
-    def _wake(self) -> None:
-        for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _name_cluster(self, image: ClusterImage) -> Sequence[ConditionalWrite]:
         if image.cluster_id:

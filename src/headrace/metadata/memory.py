@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from headrace.controller.entries import Condition, KeyValue, Operation
+from headrace.metadata.changes import NextChange
 from headrace.metadata.ledger import Change, Ledger
 from headrace.metadata.store import OPERATIONS_MAX, LeaseLost, Listing, StoreUnavailable, TransactionResult, WatchBatch
 
@@ -17,13 +18,11 @@ class LedgerWatches:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._next = NextChange()
         self._closed = False
 
     def notify(self) -> None:
-        for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._next.notify()
 
     def close(self) -> None:
         self._closed = True
@@ -38,15 +37,7 @@ class LedgerWatches:
                 if events:
                     yield WatchBatch(change.revision, events)
             if self._ledger.revision < next_revision and not self._closed:
-                await self._wait()
-
-    async def _wait(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[waiter] = None
-        try:
-            await waiter
-        finally:
-            self._waiting.pop(waiter, None)
+                await self._next.wait()
 
 
 class MemoryStore:

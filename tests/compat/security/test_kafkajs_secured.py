@@ -1,28 +1,16 @@
 """kafkajs, signed in by every mechanism: all that it supports but AWS's own."""
 
-import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.compat import kafkajs_stories
+from tests.compat.kafkajs_stories import needs_kafkajs
 from tests.compat.security.stage import CERTIFICATE, OTHERS, TOKEN, USERS, WAYS, WITH_PASSWORD, Stage, Way
 
-ROOT = Path(__file__).parents[3]
-PACKAGES = ROOT / ".cache" / "kafkajs" / "node_modules"
-STORY = ROOT / "tests" / "compat" / "kafkajs" / "secured.js"
 VALUES = ["one", "two"]
-WAIT_S = 60
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here: apt install nodejs npm"),
-    pytest.mark.skipif(
-        not (PACKAGES / "kafkajs").is_dir(), reason="kafkajs is not installed: `make test` installs it where npm may"
-    ),
-]
+pytestmark = needs_kafkajs
 
 
 def tell(stage: Stage, way: Way, topic: str, password: str = USERS["ann"]) -> Any:
@@ -35,17 +23,7 @@ def tell(stage: Stage, way: Way, topic: str, password: str = USERS["ann"]) -> An
         given["sasl"] = {"token": stage.issuer.token()}
     else:
         given["sasl"] = {"mechanism": way.mechanism.lower(), "username": "ann", "password": password}
-    done = subprocess.run(
-        ["node", str(STORY)],
-        input=json.dumps(given),
-        env={**os.environ, "NODE_PATH": str(PACKAGES), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return kafkajs_stories.tell("secured.js", given=given)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

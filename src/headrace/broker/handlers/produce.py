@@ -52,10 +52,9 @@ from headrace.records.header import (
 from headrace.security.authorization.permissions import check_of
 from headrace.wire.apis import ApiKey
 from headrace.wire.codec import decode_at, encode
+from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from headrace.wire.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -5,7 +5,7 @@ from uuid import UUID
 from headrace.broker.cluster.leader_hints import leader_hint
 from headrace.controller.image import CurrentImage
 from headrace.model.errors import RequestError
-from headrace.wire.messages.share_fetch import LeaderIdAndEpoch, NodeEndpoint
+from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 
 NOBODY = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
 

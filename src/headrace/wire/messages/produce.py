@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from uuid import UUID
 
 from headrace.declaring import dataclass
+from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from headrace.wire.schema import ZERO_UUID, Api, Buffer, Since, Tagged, Until, array, batches, int16, int32, int64, string, uuid
 
 PRODUCE = Api(key=0, versions=range(14), flexible_from=9)
@@ -54,14 +55,6 @@ class BatchIndexAndErrorMessage:
     batch_index_error_message: Annotated[str | None, string] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderIdAndEpoch:
-    """Who leads the partition now; -1 where it need not be told."""
-
-    leader_id: Annotated[int, int32] = -1
-    leader_epoch: Annotated[int, int32] = -1
-
-
 @dataclass(slots=True, kw_only=True)
 class PartitionProduceResponse:
     """The offset of the first record, or why there is none."""
@@ -83,16 +76,6 @@ class TopicProduceResponse:
     name: Annotated[str, string, Until(12)] = ""
     topic_id: Annotated[UUID, uuid, Since(13)] = ZERO_UUID
     partition_responses: Annotated[tuple[PartitionProduceResponse, ...], array(PartitionProduceResponse)]
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeEndpoint:
-    """Where to reach a broker that was named as a leader."""
-
-    node_id: Annotated[int, int32]
-    host: Annotated[str, string]
-    port: Annotated[int, int32]
-    rack: Annotated[str | None, string] = None
 
 
 @dataclass(slots=True, kw_only=True)

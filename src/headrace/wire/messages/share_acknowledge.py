@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar
 from uuid import UUID
 
 from headrace.declaring import dataclass
-from headrace.wire.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
+from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
+from headrace.wire.messages.share_fetch import AcknowledgementBatch
 from headrace.wire.schema import Api, Since, array, boolean, int16, int32, string, uuid
 
 SHARE_ACKNOWLEDGE = Api(key=79, versions=range(1, 3), flexible_from=0)

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 from uuid import UUID
 
 from headrace.declaring import dataclass
+from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from headrace.wire.schema import Api, Buffer, Since, array, batches, boolean, int8, int16, int32, int64, string, uuid
 
 SHARE_FETCH = Api(key=78, versions=range(1, 3), flexible_from=0)
@@ -62,14 +63,6 @@ class ShareFetchRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderIdAndEpoch:
-    """Who leads the partition now; -1 where it need not be told."""
-
-    leader_id: Annotated[int, int32]
-    leader_epoch: Annotated[int, int32]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AcquiredRecords:
     """A range of records that is the member's for now, and how often it has been delivered."""
 
@@ -98,16 +91,6 @@ class ShareFetchableTopicResponse:
 
     topic_id: Annotated[UUID, uuid]
     partitions: Annotated[tuple[PartitionData, ...], array(PartitionData)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEndpoint:
-    """Where to reach a broker that was named as a leader."""
-
-    node_id: Annotated[int, int32]
-    host: Annotated[str, string]
-    port: Annotated[int, int32]
-    rack: Annotated[str | None, string] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
