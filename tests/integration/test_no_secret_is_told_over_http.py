@@ -4,6 +4,9 @@ A gateway, its webhooks, the schema registry and profiles are told some, and all
 their most talkative, process lists, topics, and the broker's audit trail.
 """
 
+import contextlib
+import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,6 @@ import httpx
 import pytest
 
 from headrace.cli.main import run
-from headrace.model.names import GATEWAY
 from headrace.testing import Broker
 from tests.integration.test_no_secret_is_told import PLANTED, TOKEN, Heard
 from tests.support.audit import events_of
@@ -32,10 +34,13 @@ SETTINGS = {
 }
 
 
-def let_gateway_in(broker: Broker, *operations: str) -> None:
-    """The rules that docs/gateway.md names, and no more."""
-    given = [word for operation in operations for word in (f"--{operation}", GATEWAY)]
-    assert run(["acl", "allow", "--user", "gateway", *given, "--profile", str(broker.profile("ann"))]) == 0
+def let_gateway_in(broker: Broker) -> None:
+    """By the rules that the template has, and no more."""
+    with contextlib.redirect_stdout(io.StringIO()) as template:
+        assert run(["acl", "template", "gateway", "--user", "gateway"]) == 0
+    for line in template.getvalue().splitlines():
+        _, *words = shlex.split(line, comments=True)
+        assert run([*words, "--profile", str(broker.profile("ann"))]) == 0
 
 
 class Teller:
@@ -109,7 +114,7 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> Heard:
     log = folder / "gateway.log"
     options = ("--secret-key-file", str(key), "--webhook-network", "127.0.0.0/8", "--webhook-http", "--verbose")
     with Broker(users=USERS, settings=SETTINGS, data=folder / "data") as broker, Endpoint() as endpoint:
-        let_gateway_in(broker, "create", "read", "write")
+        let_gateway_in(broker)
         way = ("--profile", str(broker.profile("gateway")))
         with GatewayProcess(broker.bootstrap, log, *way, *options) as gateway:
             until(lambda: gateway.client.get("/live").json()["coordinated"], "it has its lease")
@@ -118,6 +123,7 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> Heard:
             tell_passwords(tell)
             secret = subscribe(tell, endpoint)
             tell("POST", "/subjects/orders-value/versions", json={"schema": f'{{"password": "{PLANTED.upper()}"'})
+            assert tell("POST", "/subjects/orders-value/versions", json={"schema": '"string"'}).status_code == 200
             heard.note("process list", Path(f"/proc/{gateway.pid}/cmdline").read_bytes())
             gateway.stop()
         heard.note("the audit trail", events_of(broker))
