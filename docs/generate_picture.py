@@ -90,6 +90,7 @@ ROOMS = (
     Room("security", "who, what, quotas", 860, 372, 120),
     Room("broker/delaying", "what is not due yet", 1000, 372, 140),
     Room("broker/scheduling", "cron", 1000, 438, 140),
+    Room("broker/tracing", "single requests", 860, 438, 120),
     Room("replication", "in-sync set, high watermark", 40, 568, 290),
     Room("coordination", "groups, transactions", 620, 568, 210),
     Room("controller", "image, placement, elections", 860, 568, 280),

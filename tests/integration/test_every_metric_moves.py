@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration import test_client_telemetry as client_telemetry
 from tests.integration import test_metrics_of_disks_and_replicas as disks_and_replicas
+from tests.integration import test_request_trail as request_trail
 from tests.integration.metrics import test_metrics_of_groups as of_groups
 from tests.integration.metrics import test_metrics_of_records as of_records
 from tests.integration.metrics import test_metrics_of_requests as of_requests
@@ -173,6 +174,10 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
         "headrace_share_deliveries_total",
         "headrace_share_outcomes_total",
         "headrace_share_group_lag_records",
+    ),
+    request_trail.test_a_broker_exports_spans_of_its_requests_with_links_to_those_of_the_records: (
+        "headrace_trace_spans_total",
+        "headrace_trace_spans_dropped_total",
     ),
     of_the_process.test_sign_ins_denials_and_certificates: (
         "headrace_sign_ins_total",

@@ -29,6 +29,7 @@ class Proof(NamedTuple):
     handed_on: Callable[[BrokerConfig], Any] | None = None
 
 
+TRAIL = "integration/test_request_trail.py"
 DELAYED = "integration/test_delayed_delivery.py"
 DELAYS = "integration/test_delays_cluster.py"
 EFFECTS = "integration/test_settings_have_effects.py"
@@ -103,6 +104,10 @@ PROOFS: dict[str, Proof] = {
     "headrace.health.listener": Proof("integration/test_health.py", "test_a_broker_that_serves_is_alive_and_ready"),
     "headrace.metrics.listener": Proof(
         "integration/test_metrics_pages.py", "test_metrics_are_told_at_their_own_address_and_where_health_is"
+    ),
+    "headrace.trace.sample.ratio": Proof(TRAIL, "test_a_broker_exports_spans_of_its_requests_with_links_to_those_of_the_records"),
+    "headrace.trace.otlp.endpoint": Proof(
+        TRAIL, "test_a_broker_exports_spans_of_its_requests_with_links_to_those_of_the_records"
     ),
     # -- TLS
     "ssl.keystore.type": Proof(TLS, "test_a_broker_whose_tls_cannot_work_does_not_start"),

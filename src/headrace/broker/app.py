@@ -34,6 +34,7 @@ from headrace.broker.routes import routes
 from headrace.broker.sign_in.sign_in import SignIns
 from headrace.broker.supervision.supervision import Function, Rule, Service, Supervisor, aside
 from headrace.broker.tls.tls import Tls
+from headrace.broker.tracing.trail import Trail
 from headrace.controller.access.scram_credentials import create_scram_seed
 from headrace.controller.changes import (
     BrokerChanged,
@@ -254,6 +255,7 @@ class Broker:
             tls=self.tls,
             figures=self.figures,
         )
+        self.trail = Trail(self.broker_id, self.live_config, parts.image, self.clock, self.figures.network.traces)
         # Before anybody can write.
         parts.space.measured(*await self.loop.run_in_executor(None, self.storage.space))
         self.dispatcher = Dispatcher(
@@ -264,6 +266,7 @@ class Broker:
             parts.access_rules.guard,
             refusal,
             self.figures.network,
+            self.trail,
         )
         if self.tls is not None and parts.audit is not None:
             self.tls.tell_refused(parts.audit.note_failed_sign_in)
@@ -363,6 +366,7 @@ class Broker:
         self._take_run_time_settings()
         self.parts.housekeeping.on_settings()
         self.server.connections_max = self.config["max.connections"]
+        self.trail.adjust()
 
     def reload(self, read: BrokerConfig) -> None:
         """Take up those of the settings given at the start that can change while the broker runs.  Raises SettingError."""
@@ -438,6 +442,7 @@ class Broker:
         reports.at(lambda: "ending what is under way")
         await self.server.close()
         await parts.request_tasks.close()
+        await self.loop.run_in_executor(None, self.trail.close)
         if parts.audit is not None:
             # After the last act, and while other brokers can still be reached.
             reports.at(lambda: "writing down what was done")

@@ -7,11 +7,28 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Protocol
 
 from headrace.declaring import dataclass
 
+# The logger that has a line for each request, at DEBUG; and for what a follower wrote, by which of its requests.
+REQUEST_LOG = "headrace.requests"
 WINDOW_S = 60.0
 KINDS_MAX = 1000  # of which the lines are counted; the oldest is forgotten for a new one
+
+
+class Request(Protocol):
+    """Something that a client asked for."""
+
+    @property
+    def name(self) -> str | None:
+        """In words, with what its client knows it by; None once it is answered, as timers and tasks outlive it."""
+        ...
+
+
+# What is being worked on where a line is logged; formats tell it.
+current_request: ContextVar[Request | None] = ContextVar("current_request", default=None)
 
 
 class LogFigures:

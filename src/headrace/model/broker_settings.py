@@ -9,6 +9,7 @@ from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
 from headrace.model.delay.settings import DELAY_SETTINGS
 from headrace.model.kafka_settings import LISTENER_PREFIX
+from headrace.model.observation.settings import OBSERVATION_SETTINGS
 from headrace.model.security_settings import (
     ACCESS_SETTINGS,
     AUDIT_SETTINGS,
@@ -58,42 +59,6 @@ _SERVER = (
         Kind.STRING,
         None,
         "The listener that brokers use among themselves; PLAINTEXT, or the only one there is, if not set.",
-    ),
-    _fixed(
-        "headrace.log.format",
-        Kind.STRING,
-        "human",
-        "The format of log lines: human, with colours on a terminal, or json, one object per line.",
-        choices=("human", "json"),
-    ),
-    _fixed("headrace.log.file", Kind.STRING, None, "The file that log lines go to; standard error if not set."),
-    _fixed(
-        "headrace.log.file.max.bytes",
-        Kind.LONG,
-        100 * 1024 * 1024,
-        "The size at which the log file is rotated to `.1`.",
-        minimum=1000,
-    ),
-    _fixed("headrace.log.files", Kind.INT, 5, "How many rotated log files are kept.", minimum=1),
-    _fixed(
-        "headrace.log.repeats.max",
-        Kind.INT,
-        20,
-        "How many identical warnings or errors are logged per minute; further ones are only counted. 0: no limit.",
-        minimum=0,
-    ),
-    _fixed(
-        "headrace.health.listener",
-        Kind.STRING,
-        None,
-        "The address, HOST:PORT, where `/live` and `/ready` tell over HTTP how the broker is, and where `/metrics` is, too; "
-        "none by default.",
-    ),
-    _fixed(
-        "headrace.metrics.listener",
-        Kind.STRING,
-        None,
-        "The address, HOST:PORT, where `/metrics` and `/metrics/detail` are read over HTTP; none by default.",
     ),
     _fixed("log.dirs", Kind.STRING, "data", "The directory that holds the logs."),
     _fixed("headrace.memory", Kind.BOOLEAN, False, "Whether everything is kept in memory and no file is written."),
@@ -488,6 +453,7 @@ _REPLICATION = (
 
 BROKER_SETTINGS = SettingTable(
     _SERVER
+    + OBSERVATION_SETTINGS
     + TLS_SETTINGS
     + SASL_SETTINGS
     + ACCESS_SETTINGS

@@ -4,7 +4,9 @@ They are this process's own: nothing is written down, and a restart begins with 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakMethod
 
 from headrace.model.errors import ErrorCode, RequestError
 
@@ -21,6 +23,21 @@ LEVELS = {
     "DEBUG": logging.DEBUG,
     "TRACE": 5,
 }
+
+
+_told: "list[WeakMethod[Callable[[], Any]]]" = []
+
+
+def tell_changes(method: Callable[[], Any]) -> None:
+    """Call this method after each change, for as long as its object lives."""
+    _told.append(WeakMethod(method))
+
+
+def _tell() -> None:
+    _told[:] = [each for each in _told if each() is not None]
+    for each in _told:
+        if (method := each()) is not None:
+            method()
 
 
 def levels() -> Iterator[tuple[str, str]]:
@@ -50,11 +67,13 @@ def require_removable(name: str) -> None:
 
 def set_level(name: str, level: str) -> None:
     _logger(name).setLevel(LEVELS[level])
+    _tell()
     logger.warning("the log level of %s is now %s", name, level)
 
 
 def remove_level(name: str) -> None:
     _logger(name).setLevel(logging.NOTSET)
+    _tell()
     logger.warning("the log level of %s is now that of the logger above it", name)
 
 

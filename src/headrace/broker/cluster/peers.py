@@ -63,6 +63,11 @@ class PeerConnection(asyncio.BufferedProtocol):
         except WireError:
             self.close()
 
+    @property
+    def last_request(self) -> str:
+        own = self._transport.get_extra_info("sockname")
+        return f"{own[0]}:{own[1]}/{self._correlation_id}" if own else f"unknown/{self._correlation_id}"
+
     def is_usable(self, now: float) -> bool:
         return self.is_open and (self.good_until is None or now < self.good_until)
 
@@ -121,6 +126,11 @@ class Peers:
                 # A reply that comes later would be taken for the next one's.
                 connection.close()
             raise PeerUnreachable(f"broker {broker_id} did not answer {type(request).__name__}: {error or 'time-out'}") from error
+
+    def last_request(self, broker_id: int, purpose: str) -> str:
+        """By what the peer knows the request sent to it last, in its logs and traces."""
+        known = self._connections.get((broker_id, purpose))
+        return "unknown" if known is None else known[1].last_request
 
     async def _connection(self, broker_id: int, purpose: str) -> PeerConnection:
         address = self._resolve(broker_id)

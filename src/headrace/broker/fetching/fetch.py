@@ -15,6 +15,7 @@ from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import warm_up
 from headrace.broker.partitions.waiting import Deadlines
+from headrace.broker.tracing.trail import Followed
 from headrace.declaring import dataclass
 from headrace.host.clock import Clock, SystemClock
 from headrace.host.disk import Disk
@@ -198,7 +199,11 @@ class Fetch:
 
     def _send(self, readout: Readout) -> None:
         is_replica = self._reading.is_replica
-        for partition, size, offsets in self._reading.served:
+        followed = self._reply.figures if self._reply.figures is not None and self._reply.figures.follows else None
+        for partition, size, offsets, first in self._reading.served:
+            if followed is not None:
+                assert isinstance(followed, Followed)
+                followed.note_read(partition.identity, first, offsets)
             traffic = partition.traffic
             if is_replica:
                 traffic.replicated_out += size

@@ -19,8 +19,8 @@ class Reading(Protocol):
     is_replica: bool
     # Set when there was more to read than the reply has room for.
     filled_reply: bool
-    # What was read last, by partition, in bytes and in offsets.
-    served: list[tuple[Partition, int, int]]
+    # What was read last, by partition, in bytes and in offsets, and from which offset on.
+    served: list[tuple[Partition, int, int, int]]
 
     def may_read(self, partition: Partition) -> bool:
         """Whether this broker still is the one to ask."""
@@ -51,7 +51,7 @@ class ConsumerReading:
         self._rack = rack
         self._committed_only = committed_only
         self.filled_reply = False
-        self.served: list[tuple[Partition, int, int]] = []
+        self.served: list[tuple[Partition, int, int, int]] = []
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader or (self._nearby is not None and self._nearby.is_enabled)
@@ -87,7 +87,7 @@ class ConsumerReading:
         )
         data.records = read.data
         if read.data:
-            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset))
+            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset, wanted.fetch_offset))
         if read.next_offset < up_to and left < wanted.partition_max_bytes:
             self.filled_reply = True
         if self._committed_only:
@@ -112,7 +112,7 @@ class ReplicaReading:
         self._replica_id = replica_id
         self._throttle = throttle
         self.filled_reply = False
-        self.served: list[tuple[Partition, int, int]] = []
+        self.served: list[tuple[Partition, int, int, int]] = []
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader
@@ -144,7 +144,7 @@ class ReplicaReading:
         )
         data.records = read.data
         if read.data:
-            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset))
+            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset, wanted.fetch_offset))
         if read.next_offset < log.end_offset and left < wanted.partition_max_bytes:
             self.filled_reply = True
         self._throttle.on_bytes(partition, self._replica_id, len(read.data))

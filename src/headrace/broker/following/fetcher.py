@@ -23,6 +23,7 @@ from headrace.controller.image import CurrentImage
 from headrace.declaring import dataclass
 from headrace.log.interface import PartitionLog
 from headrace.metadata.membership import BrokerMembership
+from headrace.metrics.log_lines import REQUEST_LOG
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
 from headrace.model.identity import NO_BROKER, TopicPartition
 from headrace.model.live_config import LiveConfig
@@ -52,6 +53,7 @@ from headrace.wire.messages.list_offsets import (
 )
 
 logger = logging.getLogger(__name__)
+request_log = logging.getLogger(REQUEST_LOG)
 
 FETCH_VERSION = 17
 LIST_OFFSETS_VERSION = 7
@@ -126,6 +128,8 @@ class Fetcher:
         self._moved_starts: dict[Partition, None] = {}
         self._session = _Session(following.membership.epoch)
         self._changed = asyncio.Event()
+        # By what the leader knows the request that is being taken in, while requests are logged.
+        self._asked_in = ""
         following.scope.start("follow broker", self._run, Rule.RESTART, subject=str(leader))
 
     def add(self, partition: Partition) -> None:
@@ -179,6 +183,8 @@ class Fetcher:
         if response.error_code != ErrorCode.NONE:
             raise PeerUnreachable(f"broker {self._leader} answers {ErrorCode(response.error_code).name}")
         self._session.on_answer(response.session_id)
+        if request_log.isEnabledFor(logging.DEBUG):
+            self._asked_in = self._following.peers.last_request(self._leader, PURPOSE)
         appended = await self._take_all(response, self._session.named)
         await asyncio.gather(_flushed(appended), self._write_log_starts())
         if response.session_id == 0:
@@ -309,8 +315,11 @@ class Fetcher:
         if data.records:
             self._touch(partition)
             assert not isinstance(data.records, list), "records of a reply that was read are one buffer"
+            first = log.end_offset
             try:
                 partition.append_as_follower(data.records)
+                if request_log.isEnabledFor(logging.DEBUG):
+                    self._log_written(partition, first)
                 self._throttle.on_bytes(partition, self._following.broker_id, len(data.records))
                 partition.after_append()
             except NoRoom as error:
@@ -327,6 +336,13 @@ class Fetcher:
             # What the leader deleted may make the room, so that much is taken all the same.
             raise refused
         return grown
+
+    def _log_written(self, partition: Partition, first: int) -> None:
+        place, last = partition.identity, partition.log.end_offset - 1
+        request_log.debug(
+            "wrote %s-%d from %d to %d, read from broker %d by request %s",
+            *(place.topic, place.partition, first, last, self._leader, self._asked_in),
+        )
 
     async def _truncate(self, partition: Partition, offset: int) -> None:
         log = partition.log

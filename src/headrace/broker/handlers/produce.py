@@ -29,6 +29,7 @@ from headrace.broker.partitions.replicas import Replicas
 from headrace.broker.partitions.verification import Verification
 from headrace.broker.partitions.waiting import Deadlines, Outcome
 from headrace.broker.scheduling.requests import ScheduleRequests
+from headrace.broker.tracing.trail import Followed
 from headrace.controller.image import CurrentImage
 from headrace.declaring import dataclass
 from headrace.host.clock import Clock
@@ -356,6 +357,9 @@ class _Produce:
             self._parts.deadlines.leave(self._timeout_s, self)
         if not self._pending:
             self._waits.clear()
+        if (figures := self._reply.figures) is not None and figures.follows:
+            assert isinstance(figures, Followed)
+            figures.note_written(self._results)
         if not self._acks:
             self._answer_nothing()
             return

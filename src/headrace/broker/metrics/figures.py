@@ -19,6 +19,8 @@ class ApiFigures:
     """The requests of one API.  Of each, how long it waited to be started, was worked on, waited for others, and was sent."""
 
     PHASES = ("queue", "work", "wait", "send")
+    # Whether somebody follows this one request, and wants to know what it did (`tracing.trail`).
+    follows = False
 
     __slots__ = ("errors", "given_up", "queue", "send", "sent", "started", "wait", "work")
 
@@ -54,6 +56,10 @@ class ApiFigures:
         self.send.sum += (seconds := sent - answered)
         if seconds > SHORT_S:
             self.send.counts[int(seconds * MICROSECONDS).bit_length()] += 1
+
+    def on_given_up(self) -> None:
+        """Its connection was gone before the reply was."""
+        self.given_up += 1
 
     def phase(self, name: str) -> Distribution:
         found: Seconds = getattr(self, name)
@@ -94,6 +100,14 @@ class ConnectionFigures:
         self.arrived = arrived + [self.monotonic()] * (frames - len(arrived))
 
 
+class TraceFigures:
+    """Requests of which spans are made."""
+
+    def __init__(self) -> None:
+        self.spans = 0
+        self.dropped = 0  # there were more than could be made
+
+
 class NetworkFigures:
     """Connections and requests."""
 
@@ -110,6 +124,7 @@ class NetworkFigures:
         self.sent_bytes = 0
         self.throttled: defaultdict[str, float] = defaultdict(float)  # seconds, by what there was too much of
         self.gone: dict[tuple[str, str], ClientFigures] = {}
+        self.traces = TraceFigures()
 
     def on_closed(self, client_id: str, user: str, requests: int, received_bytes: int, sent_bytes: int) -> None:
         """A connection has ended: what it did stays counted."""

@@ -21,9 +21,8 @@ from headrace.model.access.principals import Principal, Subject
 from headrace.model.listeners import PLAINTEXT
 from headrace.security.authentication.exchange import Authenticated
 from headrace.security.authentication.session import NotSignedInError
-from headrace.wire.apis import api_name
 from headrace.wire.errors import WireError
-from headrace.wire.framing import FrameSplitter, read_request_header
+from headrace.wire.framing import FrameSplitter
 
 if TYPE_CHECKING:
     from headrace.broker.network.server import Server
@@ -113,6 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         peer = self._transport.get_extra_info("peername")
         return peer[1] if peer else None
 
+    def request_id(self, correlation_id: int) -> str:
+        """What a request is known by in logs and traces, here and at its client: where it came from, and the number there."""
+        return f"{self.client_host or 'unknown'}:{self.client_port or 0}/{correlation_id}"
+
     def on_signed_in(self, identity: Authenticated) -> None:
         """Its owner is known now."""
         raise AssertionError("nobody signs in here")
@@ -155,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
             end()
         for reply in replies:
             if reply.figures is not None:
-                reply.figures.given_up += 1
+                reply.figures.on_given_up()
             if (action := reply.when_closed) is not None:
                 reply.when_closed = None
                 reply.run(action)
@@ -317,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._server.figures.unreadable += 1
                 self.close(f"it sent a request that cannot be read: {error}")
             except Exception:
-                logger.exception("%s from %s failed", _named(frame), self.client_host)
+                logger.exception("%s failed", reply.name)
                 self._server.figures.failed += 1
                 self.close(FAILED)
             reply.worked_at = reply.answered_at = now = monotonic()
@@ -463,12 +466,3 @@ class Connection(asyncio.BufferedProtocol):
             reply = self._replies[0]
             reply.at_head = None
             reply.run(action)
-
-
-def _named(frame: Buffer) -> str:
-    """A request by what its client knows it by: for the log, where it can be read."""
-    try:
-        (key, _, correlation_id, client_id), _ = read_request_header(frame)
-    except WireError:
-        return "a request"
-    return f"{api_name(key)} request {correlation_id} of {client_id!r}"

@@ -6,7 +6,7 @@ how a client finds out.  A handler that raises costs its own connection and nobo
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.broker.metrics.figures import NetworkFigures
 from headrace.broker.metrics.response_errors import error_codes
@@ -18,6 +18,7 @@ from headrace.broker.sign_in.sign_in import SignIn
 from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
+from headrace.metrics.log_lines import current_request
 from headrace.model.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headrace.model.access.principals import Principal, Subject
 from headrace.model.errors import RequestError
@@ -29,6 +30,9 @@ from headrace.wire.apis import ApiKey, api_name
 from headrace.wire.codec import decode, encode
 from headrace.wire.errors import WireError
 from headrace.wire.framing import read_request_header, response_header
+
+if TYPE_CHECKING:
+    from headrace.broker.tracing.trail import Trail
 
 OPEN: Final = Guard()
 
@@ -128,6 +132,22 @@ class Route:
     waits: bool = False
 
 
+class UnderWay:
+    """A request, for those who log while it is worked on.  Empty once it is answered: what it began may outlive it."""
+
+    __slots__ = ("_reply",)
+
+    def __init__(self, reply: PendingReply) -> None:
+        self._reply: PendingReply | None = reply
+
+    @property
+    def name(self) -> str | None:
+        return None if self._reply is None else self._reply.name
+
+    def over(self) -> None:
+        self._reply = None
+
+
 class Dispatcher:
     """Starts requests."""
 
@@ -140,11 +160,13 @@ class Dispatcher:
         guard: Guard,
         refusal: Refusal,
         figures: NetworkFigures | None = None,
+        trail: "Trail | None" = None,
     ) -> None:
         self.routes = routes
         by_api = (figures or NetworkFigures()).by_api
         # All there are, once: no request makes another.
         self._figures = {key: by_api[key] for key in routes}
+        self._trail = trail
         self._guard = guard
         self._refusal = refusal
         self._throttling = throttling
@@ -160,6 +182,7 @@ class Dispatcher:
             return
         (key, version, correlation_id, client_id), position = read_request_header(frame)
         connection.figures.client_id = client_id or ""
+        reply.api_key, reply.correlation_id = key, correlation_id
         if sign_in is not None:
             _check_signed_in(sign_in, key)
         context = RequestContext(key, version, correlation_id, client_id, connection, self._guard)
@@ -169,6 +192,8 @@ class Dispatcher:
             return
         figures = reply.figures = self._figures[key]
         figures.started += 1
+        if (trail := self._trail) is not None and trail.is_on:
+            trail.follow(frame, context, reply)
         if self._quotas.active:
             self._start_timed(route, frame, position, context, reply)
         elif route.direct is not None:
@@ -189,15 +214,20 @@ class Dispatcher:
             self._throttling.after_work(monotonic() - began, context)
             return
         assert route.handler is not None
-        request = decode(route.request, frame, context.api_version, position, exact=False)
-        if self._is_guarded(context.api_key) and (refusal := self._refusal(request, context)) is not None:
-            self._answer(self._throttling.with_wait(refusal, monotonic() - began, context), context, reply)
-        elif route.waits:
-            reply.keep(len(frame))
-            self._start_task(partial(self._timed, route.handler), request, context, reply)
-        else:
-            response = route.handler(request, context)
-            self._answer(self._throttling.with_wait(response, monotonic() - began, context), context, reply)
+        # What is logged on the way tells it; a task takes it along.
+        before = current_request.set(UnderWay(reply))
+        try:
+            request = decode(route.request, frame, context.api_version, position, exact=False)
+            if self._is_guarded(context.api_key) and (refusal := self._refusal(request, context)) is not None:
+                self._answer(self._throttling.with_wait(refusal, monotonic() - began, context), context, reply)
+            elif route.waits:
+                reply.keep(len(frame))
+                self._start_task(partial(self._timed, route.handler), request, context, reply)
+            else:
+                response = route.handler(request, context)
+                self._answer(self._throttling.with_wait(response, monotonic() - began, context), context, reply)
+        finally:
+            current_request.reset(before)
 
     async def _timed(self, handler: Handler, request: Any, context: RequestContext) -> Any:
         timed = Timed(handler(request, context), self._monotonic)
@@ -206,14 +236,18 @@ class Dispatcher:
 
     def _start_on(self, route: Route, frame: Buffer, position: int, context: RequestContext, reply: PendingReply) -> None:
         assert route.handler is not None
-        request = decode(route.request, frame, context.api_version, position, exact=False)
-        if self._is_guarded(context.api_key) and (refusal := self._refusal(request, context)) is not None:
-            self._answer(refusal, context, reply)
-        elif route.waits:
-            reply.keep(len(frame))
-            self._start_task(route.handler, request, context, reply)
-        else:
-            self._answer(route.handler(request, context), context, reply)
+        before = current_request.set(UnderWay(reply))
+        try:
+            request = decode(route.request, frame, context.api_version, position, exact=False)
+            if self._is_guarded(context.api_key) and (refusal := self._refusal(request, context)) is not None:
+                self._answer(refusal, context, reply)
+            elif route.waits:
+                reply.keep(len(frame))
+                self._start_task(route.handler, request, context, reply)
+            else:
+                self._answer(route.handler(request, context), context, reply)
+        finally:
+            current_request.reset(before)
 
     def _start_token(self, frame: Buffer, connection: Connection, sign_in: SignIn, reply: PendingReply) -> None:
         if sign_in.is_busy:
@@ -247,6 +281,7 @@ class Dispatcher:
             for code in error_codes(response):
                 figures.errors[code] += 1
         reply.send((context.response_header(), encode(response, context.api_version)))
+        _answered()
         connection = context.connection
         if connection.sign_in is not None and connection.sign_in.is_over:
             # After the reply, which leaves in the loop's next turn.
@@ -258,8 +293,18 @@ class Dispatcher:
 
     async def _run(self, handler: Handler, request: Any, context: RequestContext, reply: PendingReply) -> None:
         context.connection.release_start()
-        # Called in here only: a task that is cancelled before it begins would leave the handler's coroutine to nobody.
-        self._answer(await handler(request, context), context, reply)
+        try:
+            # Called in here only: a task that is cancelled before it begins would leave the handler's coroutine to nobody.
+            self._answer(await handler(request, context), context, reply)
+        finally:
+            _answered()
+
+
+def _answered() -> None:
+    """What is logged from now on where this request was worked on is not about it."""
+    under_way = current_request.get()
+    if isinstance(under_way, UnderWay):
+        under_way.over()
 
 
 def _check_signed_in(sign_in: SignIn, key: int) -> None:

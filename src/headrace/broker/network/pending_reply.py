@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.broker.metrics.figures import ApiFigures
 from headrace.broker.network.memory_account import Share
 from headrace.host.disk import Buffer
+from headrace.wire.apis import api_name
 
 if TYPE_CHECKING:
     from headrace.broker.network.connection import Connection
@@ -23,12 +24,18 @@ class PendingReply:
     Whatever a request does later goes through `run`, `soon` or `later`, or through a task of the dispatcher: should it fail
     there, it is logged and the connection ends, so that no client waits for a reply that never comes."""
 
+    # What was asked, and under which number: set once that is known.
+    api_key: int
+    correlation_id: int
+
     __slots__ = (
         "answered_at",
+        "api_key",
         "arrived_at",
         "at_head",
         "buffers",
         "connection",
+        "correlation_id",
         "figures",
         "kept",
         "size",
@@ -87,6 +94,14 @@ class PendingReply:
             self.connection.close(reason)
 
     @property
+    def name(self) -> str:
+        """The request in words, for the log."""
+        client = self.connection
+        if not hasattr(self, "api_key"):
+            return f"a request from {client.client_host}"
+        return f"{api_name(self.api_key)} request {client.request_id(self.correlation_id)} of {client.figures.client_id!r}"
+
+    @property
     def is_wanted(self) -> bool:
         return self.connection.is_open
 
@@ -102,8 +117,7 @@ class PendingReply:
         try:
             action(*arguments)
         except Exception:
-            client = self.connection
-            logger.exception("a request of %r from %s failed", client.figures.client_id, client.client_host)
+            logger.exception("%s failed", self.name)
             self.abandon(FAILED)
 
     def soon(self, action: Callable[[], None]) -> None:

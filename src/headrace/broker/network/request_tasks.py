@@ -28,8 +28,7 @@ class RequestTasks:
         if task.cancelled():
             reply.abandon("its request was given up")
         elif (error := task.exception()) is not None:
-            client = reply.connection
-            logger.error("a request of %r from %s failed", client.figures.client_id, client.client_host, exc_info=error)
+            logger.error("%s failed", reply.name, exc_info=error)
             reply.abandon(FAILED)
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 
 from headrace.cli.failure import Failure
-from headrace.metrics.log_lines import LimitedRepetition
+from headrace.metrics.log_lines import LimitedRepetition, current_request
 from headrace.model.broker_settings import BrokerConfig
 
 HUMAN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -31,6 +31,8 @@ class HumanLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record) + _left_out(record)
+        if name := _request():
+            line += f" [{name}]".translate(ESCAPED)
         colour = COLOURS.get(record.levelname) if self._coloured else None
         return f"{colour}{line}{PLAIN}" if colour else line
 
@@ -62,9 +64,16 @@ class JsonLines(logging.Formatter):
         }
         if (count := getattr(record, "left_out", 0)) > 0:
             facts["left_out"] = count
+        if name := _request():
+            facts["request"] = name
         if record.exc_info:
             facts["exception"] = self.formatException(record.exc_info)
         return json.dumps(facts, ensure_ascii=False)
+
+
+def _request() -> str | None:
+    request = current_request.get()
+    return None if request is None else request.name
 
 
 def _left_out(record: logging.LogRecord) -> str:

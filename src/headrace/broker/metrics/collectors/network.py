@@ -39,6 +39,8 @@ MEMORY_MAX = gauge("headrace_connections_memory_limit_bytes", "Memory that they 
 THROTTLED = counter(
     "headrace_throttled_seconds_total", "Time for which clients were told to wait, by the quota they used up.", "quota"
 )
+SPANS = counter("headrace_trace_spans_total", "Requests of which spans were made for OpenTelemetry.")
+SPANS_DROPPED = counter("headrace_trace_spans_dropped_total", "Sampled requests without spans: there were too many at a time.")
 
 CLIENT = ("client_id", "user")
 CLIENT_CONNECTIONS = gauge("headrace_client_connections", "Open connections of a client.", *CLIENT)
@@ -75,6 +77,8 @@ class NetworkCollector:
                 scrape.add(ERRORS, count, name, ErrorCode(code).name)
         scrape.add(UNREADABLE, self._figures.unreadable)
         scrape.add(FAILED, self._figures.failed)
+        scrape.add(SPANS, self._figures.traces.spans)
+        scrape.add(SPANS_DROPPED, self._figures.traces.dropped)
 
     def _connections(self, scrape: Scrape) -> Collecting:
         figures, server = self._figures, self._server
