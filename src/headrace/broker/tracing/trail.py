@@ -8,7 +8,6 @@ only gathers numbers, of which a thread makes spans.
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.pending_reply import PendingReply
 from headrace.broker.tracing.export import SpanThread
 from headrace.controller.image import CurrentImage
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.host.disk import Buffer
 from headrace.metrics.log_lines import REQUEST_LOG
