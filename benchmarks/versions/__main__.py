@@ -6,6 +6,8 @@ the machine does meets both; the middle one of the rounds' ratios counts.
 
 import argparse
 import os
+import signal
+import sys
 from pathlib import Path
 from statistics import median
 
@@ -28,6 +30,8 @@ def main() -> None:
     python = arguments.checkout / ".venv" / "bin" / "python"
     if not python.exists():
         parser.error(f"{python} does not exist: make an environment there (make run, stopped with Ctrl-C)")
+    # The brokers are ended with this, whoever ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     # Where no bytecode is kept, every start compiles every module, which is not what anybody's broker does.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     console = Console(highlight=False, width=None if os.isatty(1) else 140)
