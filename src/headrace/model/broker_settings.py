@@ -8,6 +8,7 @@ from headrace.declaring import dataclass
 from headrace.model.access.principals import PrincipalError, parse_super_users
 from headrace.model.compatibility_settings import COMPATIBILITY_SETTINGS
 from headrace.model.delay.settings import DELAY_SETTINGS
+from headrace.model.groups.coordinator_settings import GROUP_SETTINGS, OF_SHARE_GROUPS, SHARE_GROUP_SETTINGS
 from headrace.model.kafka_settings import LISTENER_PREFIX
 from headrace.model.observation.settings import OBSERVATION_SETTINGS
 from headrace.model.security_settings import (
@@ -19,17 +20,10 @@ from headrace.model.security_settings import (
     TLS_SETTINGS,
     listener_of,
 )
-from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
+from headrace.model.settings import LONG_MAX, Kind, Setting, SettingError, SettingTable
+from headrace.model.settings import dynamic as _dynamic
+from headrace.model.settings import fixed as _fixed
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
-
-
-def _fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
-    return Setting(name=name, kind=kind, default=default, doc=doc, **limits)
-
-
-def _dynamic(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
-    return Setting(name=name, kind=kind, default=default, doc=doc, dynamic=True, **limits)
-
 
 _SERVER = (
     _fixed("node.id", Kind.INT, 1, "This broker's number; unique in its cluster.", minimum=0),
@@ -198,188 +192,6 @@ _HOUSEKEEPING = (
     ),
     _dynamic("producer.id.expiration.ms", Kind.INT, 86_400_000, "How long an idle producer is remembered.", minimum=1),
 )
-_GROUPS = (
-    _fixed("offsets.topic.num.partitions", Kind.INT, 50, "Partitions of __consumer_offsets.", minimum=1),
-    _fixed(
-        "offsets.topic.replication.factor",
-        Kind.SHORT,
-        3,
-        "Replicas of __consumer_offsets, as far as there are brokers.",
-        minimum=1,
-    ),
-    _fixed("offsets.topic.segment.bytes", Kind.INT, 104_857_600, "Segment size of __consumer_offsets.", minimum=1),
-    _fixed("offsets.retention.minutes", Kind.INT, 10_080, "How long an empty group's offsets are kept.", minimum=1),
-    _fixed("offsets.retention.check.interval.ms", Kind.LONG, 600_000, "How often expired offsets are removed.", minimum=1),
-    _fixed(
-        "offsets.commit.timeout.ms",
-        Kind.INT,
-        5000,
-        "How long a group coordinator waits for the replicas to confirm what it wrote, before it answers "
-        "COORDINATOR_NOT_AVAILABLE.",
-        minimum=1,
-    ),
-    _fixed(
-        "offset.metadata.max.bytes", Kind.INT, 4096, "The maximum size of the metadata stored with a committed offset.", minimum=0
-    ),
-    _fixed("group.min.session.timeout.ms", Kind.INT, 6000, "The shortest session time-out a member may ask for.", minimum=1),
-    _fixed("group.max.session.timeout.ms", Kind.INT, 1_800_000, "The longest session time-out a member may ask for.", minimum=1),
-    _fixed(
-        "group.initial.rebalance.delay.ms", Kind.INT, 500, "How long a new group waits for more members; Kafka: 3000.", minimum=0
-    ),
-    _fixed("group.max.size", Kind.INT, INT_MAX, "The maximum number of members of a group.", minimum=1),
-    _fixed("group.consumer.session.timeout.ms", Kind.INT, 45_000, "Session time-out of the consumer protocol.", minimum=1),
-    _fixed("group.consumer.heartbeat.interval.ms", Kind.INT, 5000, "Heartbeat interval of the consumer protocol.", minimum=1),
-    _fixed(
-        "group.consumer.min.session.timeout.ms",
-        Kind.INT,
-        45_000,
-        "The shortest session time-out that a group may set for itself.",
-        minimum=1,
-    ),
-    _fixed(
-        "group.consumer.max.session.timeout.ms",
-        Kind.INT,
-        60_000,
-        "The longest session time-out that a group may set for itself.",
-        minimum=1,
-    ),
-    _fixed(
-        "group.consumer.min.heartbeat.interval.ms",
-        Kind.INT,
-        5000,
-        "The shortest heartbeat interval that a group may set for itself.",
-        minimum=1,
-    ),
-    _fixed(
-        "group.consumer.max.heartbeat.interval.ms",
-        Kind.INT,
-        15_000,
-        "The longest heartbeat interval that a group may set for itself.",
-        minimum=1,
-    ),
-    _fixed(
-        "group.consumer.min.assignment.interval.ms",
-        Kind.INT,
-        0,
-        "The shortest assignment interval that a group may set for itself.",
-        minimum=0,
-    ),
-    _fixed(
-        "group.consumer.max.assignment.interval.ms",
-        Kind.INT,
-        15_000,
-        "The longest assignment interval that a group may set for itself.",
-        minimum=0,
-    ),
-    _fixed(
-        "group.consumer.max.size",
-        Kind.INT,
-        INT_MAX,
-        "The maximum number of members of a group in the consumer protocol.",
-        minimum=1,
-    ),
-    _fixed(
-        "group.consumer.assignors",
-        Kind.LIST,
-        ("uniform", "range"),
-        "Server-side assignors; the first is the default.",
-        choices=("uniform", "range"),
-    ),
-    _fixed(
-        "group.consumer.assignment.interval.ms",
-        Kind.INT,
-        0,
-        "The least time between two target assignments of a group in the consumer protocol. Kafka: 1000; 0 rebalances at once.",
-        minimum=0,
-        maximum=15_000,
-    ),
-    _fixed(
-        "group.consumer.migration.policy",
-        Kind.STRING,
-        "bidirectional",
-        "Which way a group may move between the classic and the consumer protocol.",
-        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
-    ),
-    _fixed(
-        "group.consumer.regex.refresh.interval.ms",
-        Kind.INT,
-        600_000,
-        "How often subscriptions by pattern are resolved again when no topic was created meanwhile.",
-        minimum=10,
-    ),
-)
-
-
-def _of_share_groups(kind: str, default: int, least: int, most: int, doc: str) -> tuple[Setting, ...]:
-    """What share groups get that set nothing, and between which values a group may set it for itself (KIP-1240)."""
-    return (
-        _fixed(f"group.share.{kind}", Kind.INT, default, doc, minimum=1),
-        _fixed(f"group.share.min.{kind}", Kind.INT, least, f"The least share.{kind} that a group may set for itself.", minimum=1),
-        _fixed(
-            f"group.share.max.{kind}", Kind.INT, most, f"The largest share.{kind} that a group may set for itself.", minimum=1
-        ),
-    )
-
-
-_SHARE_GROUPS = (
-    *_of_share_groups("session.timeout.ms", 45_000, 45_000, 60_000, "The session time-out of members of a share group."),
-    *_of_share_groups("heartbeat.interval.ms", 5_000, 5_000, 15_000, "The heartbeat interval of members of a share group."),
-    *_of_share_groups(
-        "record.lock.duration.ms",
-        30_000,
-        15_000,
-        60_000,
-        "How long a record stays locked for the share consumer that acquired it.",
-    ),
-    *_of_share_groups("delivery.count.limit", 5, 2, 10, "The maximum number of deliveries of a record to a share group."),
-    *_of_share_groups(
-        "partition.max.record.locks",
-        2_000,
-        100,
-        10_000,
-        "The maximum number of records of one partition that a share group has in flight.",
-    ),
-    _fixed(
-        "errors.deadletterqueue.topic.name.prefix",
-        Kind.STRING,
-        "dlq.",
-        "The prefix that the name of a dead-letter topic of share groups must have (KIP-1191).",
-    ),
-    _fixed("group.share.max.size", Kind.INT, 200, "The maximum number of members of a share group.", minimum=1),
-    _fixed("group.share.max.share.sessions", Kind.INT, 2_000, "The maximum number of share sessions of a broker.", minimum=1),
-    _fixed("share.coordinator.state.topic.num.partitions", Kind.INT, 50, "Partitions of __share_group_state.", minimum=1),
-    _fixed(
-        "share.coordinator.state.topic.replication.factor",
-        Kind.SHORT,
-        3,
-        "Replicas of __share_group_state, as far as there are brokers.",
-        minimum=1,
-    ),
-    _fixed(
-        "share.coordinator.state.topic.min.isr",
-        Kind.SHORT,
-        2,
-        "In-sync replicas of __share_group_state that a write needs, as far as there are brokers.",
-        minimum=1,
-    ),
-    _fixed(
-        "share.coordinator.state.topic.segment.bytes", Kind.INT, 104_857_600, "Segment size of __share_group_state.", minimum=1
-    ),
-    _fixed(
-        "share.coordinator.snapshot.update.records.per.snapshot",
-        Kind.INT,
-        500,
-        "The number of updates of a share-partition after which a snapshot of its state is written.",
-        minimum=0,
-    ),
-    _fixed(
-        "share.coordinator.write.timeout.ms",
-        Kind.INT,
-        5_000,
-        "How long a share coordinator waits for the replicas to confirm what it wrote.",
-        minimum=1,
-    ),
-)
 _TRANSACTIONS = (
     _fixed(
         "request.timeout.ms",
@@ -464,20 +276,11 @@ BROKER_SETTINGS = SettingTable(
     + _DEFAULTS_FOR_TOPICS
     + _DEFAULTS_IN_OTHER_UNITS
     + _HOUSEKEEPING
-    + _GROUPS
-    + _SHARE_GROUPS
+    + GROUP_SETTINGS
+    + SHARE_GROUP_SETTINGS
     + _TRANSACTIONS
     + _REPLICATION
     + COMPATIBILITY_SETTINGS
-)
-
-# What share groups may set for themselves, within limits.
-OF_SHARE_GROUPS = (
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "record.lock.duration.ms",
-    "delivery.count.limit",
-    "partition.max.record.locks",
 )
 
 _MILLISECONDS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000, "log.roll.hours": 3_600_000}

@@ -6,7 +6,8 @@ Names are Kafka's.  Those of streams groups join the table with the groups thems
 import re
 from collections.abc import Mapping
 
-from headrace.model.broker_settings import BROKER_SETTINGS, OF_SHARE_GROUPS, BrokerConfig
+from headrace.model.broker_settings import BROKER_SETTINGS, BrokerConfig
+from headrace.model.groups.coordinator_settings import OF_SHARE_GROUPS
 from headrace.model.names import why_not_a_topic_name
 from headrace.model.settings import Kind, Setting, SettingError, SettingTable
 

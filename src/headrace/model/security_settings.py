@@ -1,19 +1,14 @@
 """The settings of TLS, SASL and rules, in Kafka's names and for files in PEM, and those of the audit trail."""
 
-from typing import Any
-
 from headrace.model.kafka_settings import LISTENER_PREFIX
-from headrace.model.settings import Kind, Setting, Value
+from headrace.model.settings import Kind
+from headrace.model.settings import fixed as _fixed
 
 # Kafka's authorizers of rules, those of today and of older versions.
 KAFKA_AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 )
-
-
-def _fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
-    return Setting(name=name, kind=kind, default=default, doc=doc, **limits)
 
 
 TLS_SETTINGS = (

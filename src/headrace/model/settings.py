@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import IntEnum
+from typing import Any
 
 from headrace.declaring import dataclass
 
@@ -161,6 +162,16 @@ _READERS: dict[Kind, Callable[[str], Value]] = {
     Kind.CLASS: str,
     Kind.PASSWORD: str,
 }
+
+
+def fixed(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
+    """One that holds until the broker is started again."""
+    return Setting(name=name, kind=kind, default=default, doc=doc, **limits)
+
+
+def dynamic(name: str, kind: Kind, default: Value, doc: str, **limits: Any) -> Setting:
+    """One that can be changed while the broker runs."""
+    return Setting(name=name, kind=kind, default=default, doc=doc, dynamic=True, **limits)
 
 
 class SettingTable:
