@@ -71,8 +71,10 @@ class SecondTries:
         """Why each was tried again: it passed in the end, but somebody should know what went wrong before."""
         for report in self._reports:
             terminalreporter.section(f"tried again: {report.nodeid}")
-            lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-            terminalreporter.write_line("\n".join(lines[:20]))
+            told = report.longreprtext.splitlines()
+            # What a test left to the garbage collector comes as a group of exceptions, which pytest shows in another form.
+            lines = [line for line in told if line.startswith("E ")][:20] or told[-20:]
+            terminalreporter.write_line("\n".join(lines))
         if self.too_many:
             limit = f"{len(self._reports)} tests were tried again, and {TRIES_AGAIN_MAX} is the limit"
             terminalreporter.write_line(f"FAILED: {limit}", red=True)
