@@ -11,9 +11,9 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiohttp import web
 
@@ -74,10 +74,23 @@ def all_operations() -> Iterator[Operations]:
     yield site.operations
 
 
-class Gateway:
-    """Start it on a loop; stop it there."""
+class Addition(Protocol):
+    """Something that is served beside the gateway's own operations, such as the console."""
 
-    def __init__(self, settings: GatewaySettings) -> None:
+    @property
+    def operations(self) -> Sequence[Operation]: ...
+
+    def add_to(self, application: web.Application) -> None: ...
+
+    def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Gateway:
+    """Start it on a loop; stop it there.  `additions` are made with the gateway that they are added to."""
+
+    def __init__(self, settings: GatewaySettings, additions: Sequence[Callable[[Gateway], Addition]] = ()) -> None:
         self.settings = settings
         self.name = settings.name or secrets.token_hex(4)
         self.tasks = Tasks()
@@ -91,16 +104,18 @@ class Gateway:
         self._looking = asyncio.Lock()
         self._answered_until = 0.0
         own = Credentials("the gateway's own", self.name, settings.properties)
-        self._own = Caller(own, settings.bootstrap, time.monotonic())
+        self.own = Caller(own, settings.bootstrap, time.monotonic())
         self.seal = Seal(settings.secret_key_file)
-        self.fleet = Fleet(self.name, self._own, self.tasks, lambda: settings.advertise or self.server.url, self.seal)
+        self.fleet = Fleet(self.name, self.own, self.tasks, lambda: settings.advertise or self.server.url, self.seal)
         self.members = Members(self.fleet, settings.limits.members_max, settings.limits.member_idle_seconds)
         self.instances = Instances()
         self._forwarder = Forwarder()
         self.guard = _guard(settings)
         self.poster = Poster(self.guard)
         self.engine = Engine(self.fleet, self.callers, self.poster, self.seal, settings.limits.caller_age_seconds)
-        self._schemas = Schemas(self)
+        self.schemas = Schemas(self)
+        self._additions = [make(self) for make in additions]
+        self.operations += [each for addition in self._additions for each in addition.operations]
         self.server = Server(self._application(), settings)
 
     @property
@@ -119,8 +134,10 @@ class Gateway:
         for operation in self.operations:
             current = shown_at.get(operation.path)
             application.router.add_route(operation.method, operation.path, endpoint(self, operation, current, memory))
-        self._schemas.add_to(application)
+        self.schemas.add_to(application)
         site.add_site(application, self)
+        for addition in self._additions:
+            addition.add_to(application)
         return application
 
     def _checks_of_names(self) -> list[Any]:
@@ -143,6 +160,8 @@ class Gateway:
         self.tasks.keep(self.members.forget_idle, "let go of idle members")
         self.fleet.start()
         self.tasks.keep(self.engine.run, "deliver webhooks")
+        for addition in self._additions:
+            addition.start()
 
     async def stop(self) -> None:
         """End what is under way, and let go of everything."""
@@ -150,15 +169,17 @@ class Gateway:
         for caller in self.callers:
             caller.cluster.tails.wake()
         await self.server.close()
+        for addition in self._additions:
+            await addition.close()
         await self.members.close()
-        await self._schemas.close()
+        await self.schemas.close()
         await self.engine.close()
         await self.fleet.stop()
         await self.tasks.close()
         await self._forwarder.close()
         await self.poster.close()
         await self.callers.close()
-        await self._own.close()
+        await self.own.close()
 
     async def forward(self, call: Call, owner: str) -> web.Response:
         """Have another gateway answer."""
@@ -181,9 +202,14 @@ def _guard(settings: GatewaySettings) -> Guard:
         raise InvalidArgument(f"a network that webhooks may go to is none: {error}") from None
 
 
-async def serve(settings: GatewaySettings, on_ready: Callable[[Gateway], None], stopping: asyncio.Event) -> None:
+async def serve(
+    settings: GatewaySettings,
+    on_ready: Callable[[Gateway], None],
+    stopping: asyncio.Event,
+    additions: Sequence[Callable[[Gateway], Addition]] = (),
+) -> None:
     """Serve until `stopping` is set."""
-    gateway = Gateway(settings)
+    gateway = Gateway(settings, additions)
     try:
         await gateway.start()
         on_ready(gateway)

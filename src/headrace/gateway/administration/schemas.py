@@ -17,11 +17,14 @@ from headrace.client.errors import SecurityFailed
 from headrace.gateway.serving.problems import Problem, problem_of
 from headrace.model.access.acls import Operation
 from headrace.registry.application import POSTED_READS, ROUTES
+from headrace.registry.formats.schema import Schema
 from headrace.registry.http.answers import errors_as_json
 from headrace.registry.http.requests import LOG
 from headrace.registry.log.connection import TOPIC, Connection
 from headrace.registry.log.schema_log import SchemaLog
 from headrace.registry.rules.errors import RegistryError
+from headrace.registry.rules.reading import read_version
+from headrace.registry.rules.subjects import DEFAULT_CONTEXT
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
@@ -84,6 +87,23 @@ class Schemas:
             return response
 
         return answer
+
+    async def by_id(self, caller: Caller, number: int) -> Schema | None:
+        """A schema for who reads records; None where there is none.  Opens nothing where no schema was ever registered."""
+        if self._log is None and not await self._is_there(caller):
+            return None
+        await self._open()
+        await self._require(caller, Operation.READ)
+        found = self._opened.catalog.by_id(DEFAULT_CONTEXT, number)
+        if found is None:
+            await self.catch_up()
+            found = self._opened.catalog.by_id(DEFAULT_CONTEXT, number)
+        return None if found is None else await asyncio.to_thread(read_version, self._opened.catalog, found)
+
+    async def _is_there(self, caller: Caller) -> bool:
+        request = MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),), allow_auto_topic_creation=False)
+        (found,) = (await caller.cluster.call(request)).topics
+        return not found.error_code
 
     async def _open(self) -> None:
         async with self._opening:

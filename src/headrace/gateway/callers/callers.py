@@ -34,6 +34,7 @@ class Callers:
         self._known: dict[str, Caller] = {}
         self._leaving: set[Caller] = set()
         self._nobody: Caller | None = None
+        self.credentials_of_session: Callable[[web.Request], Credentials | None] = lambda request: None
 
     def __len__(self) -> int:
         return len(self._known) + len(self._leaving)
@@ -48,10 +49,16 @@ class Callers:
             self._nobody = self._nobody or Caller(Credentials("", "nobody", {}), self._bootstrap, self._now())
             yield self._nobody
             return
-        transport = request.transport
-        certificate = None if transport is None else transport.get_extra_info("peercert")
-        async with self.borrow(self.doorkeeper.of(request.headers.get("Authorization"), certificate)) as caller:
+        async with self.borrow(self._credentials(request)) as caller:
             yield caller
+
+    def _credentials(self, request: web.Request) -> Credentials:
+        """What the request carries itself counts more than the session that it belongs to."""
+        given = request.headers.get("Authorization")
+        if given is None and (kept := self.credentials_of_session(request)) is not None:
+            return kept
+        transport = request.transport
+        return self.doorkeeper.of(given, None if transport is None else transport.get_extra_info("peercert"))
 
     @asynccontextmanager
     async def borrow(self, credentials: Credentials) -> AsyncIterator[Caller]:
