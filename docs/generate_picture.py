@@ -62,11 +62,12 @@ FLOORS = (
 )
 
 ROOMS = (
-    Room("testing", "a broker in a test", 40, 70, 150),
-    Room("cli", "the commands", 210, 70, 150),
-    Room("gateway", "HTTP, webhooks", 380, 70, 130),
-    Room("spark", "source, sink", 530, 70, 110),
-    Room("pyspark_headrace", "for Spark's own loader", 660, 70, 170),
+    Room("testing", "a broker in a test", 40, 70, 130),
+    Room("cli", "the commands", 184, 70, 112),
+    Room("console", "in a browser", 310, 70, 112),
+    Room("gateway", "HTTP, webhooks", 436, 70, 118),
+    Room("spark", "source, sink", 568, 70, 100),
+    Room("pyspark_headrace", "for Spark's own loader", 682, 70, 154),
     Room("client", "the SDK, over librdkafka", 850, 70, 290),
     Room("broker/network", "listeners, connections, memory, dispatch", 40, 240, 290),
     Room("broker/handlers", "one file per API", 350, 240, 250),

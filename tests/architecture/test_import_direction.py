@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "spark": {"model", "host", "metrics", "records", "wire", "client"},
     "pyspark_headrace": {"spark"},
     "gateway": {"model", "records", "wire", "client", "registry"},
-    "cli": {"model", "host", "records", "client", "spark", "gateway"},
+    "console": {"model", "records", "wire", "client", "registry", "security", "spark", "gateway"},
+    "cli": {"model", "host", "records", "client", "spark", "gateway", "console"},
     "testing": {*NODE, "client", "spark", "gateway", "cli"},
 }
 

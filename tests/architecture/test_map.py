@@ -11,7 +11,7 @@ from tests.support.source_tree import SOURCE
 ROOT = SOURCE.parent
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 # Packages whose rooms the page describes; those of the others are few, and their names say it.
-DIVIDED = ("broker", "log", "client", "spark", "gateway", "cli")
+DIVIDED = ("broker", "log", "client", "spark", "gateway", "console", "cli")
 
 
 def rows(heading: str) -> Iterator[list[str]]:

@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-from headrace.gateway.gateway import Gateway
+from headrace.gateway.gateway import Addition, Gateway
 from headrace.gateway.settings import GatewaySettings
 from tests.support.process import free_port
 from tests.support.waiting import until
@@ -20,6 +20,8 @@ from tests.support.waiting import until
 
 class GatewayThread:
     """`client` asks it."""
+
+    additions: Sequence[Callable[[Gateway], Addition]] = ()
 
     def __init__(self, bootstrap: str, **settings: Any) -> None:
         self._settings = GatewaySettings(bootstrap=bootstrap, **{"listen": "127.0.0.1:0", **settings})
@@ -30,7 +32,7 @@ class GatewayThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     async def _start(self) -> Gateway:
-        gateway = Gateway(self._settings)
+        gateway = Gateway(self._settings, self.additions)
         await gateway.start()
         return gateway
 

@@ -27,6 +27,7 @@ BROKER, GATEWAY, FOLLOWER = "broker", "gateway", "follower"
 GOES_ON = (
     (re.compile(r"headrace serve\b|^make\b.* run$"), BROKER, "Headrace serves at"),
     (re.compile(r"headrace gateway\b"), GATEWAY, "Headrace gateway"),
+    (re.compile(r"headrace console\b"), GATEWAY, "Headrace console"),
     (re.compile(r"headrace cluster up\b"), BROKER, "serve at"),
     (re.compile(r"headrace consume\b.* --follow\b"), FOLLOWER, "\n"),
     (re.compile(r"headrace pipeline (run|submit)\b"), FOLLOWER, "batch 0"),

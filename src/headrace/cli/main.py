@@ -24,6 +24,7 @@ from headrace.cli.way import Profile, complete, forget_way
 COMMANDS = {
     "serve": "headrace.cli.node.serve:serve",
     "gateway": "headrace.cli.node.gateway:gateway",
+    "console": "headrace.cli.node.console:console",
     "topic": "headrace.cli.topics.topic:app",
     "produce": "headrace.cli.topics.produce:produce",
     "consume": "headrace.cli.topics.consume:consume",

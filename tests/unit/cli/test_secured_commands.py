@@ -17,7 +17,7 @@ Command = Callable[..., Any]
 # Spark runs these: tests/spark/test_secured.py.
 OF_SPARK = {"pipeline run", "pipeline submit"}
 # It stays: tests/integration/test_gateway_principals.py.
-GATEWAY = {"gateway"}
+GATEWAY = {"gateway", "console"}
 # What is typed, in this order; then the exit code, and what is said, in output or remarks.
 STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("topic create", "orders --partitions 2", 0, "Created orders"),

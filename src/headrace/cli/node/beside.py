@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable, Sequence
 
-    from headrace.gateway.gateway import Gateway
+    from headrace.gateway.gateway import Addition, Gateway
     from headrace.gateway.settings import GatewaySettings
 
 logger = logging.getLogger(__name__)
@@ -19,8 +20,9 @@ STOP_SECONDS_MAX = 8.0
 class GatewayBeside:
     """Started when the broker serves, and stopped after it has ended."""
 
-    def __init__(self, settings: "GatewaySettings") -> None:
+    def __init__(self, settings: "GatewaySettings", additions: "Sequence[Callable[[Gateway], Addition]]" = ()) -> None:
         self._settings = settings
+        self._additions = additions
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._ready = threading.Event()
@@ -61,7 +63,7 @@ class GatewayBeside:
         from headrace.gateway.gateway import serve
 
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        await serve(self._settings, self._listens, self._stopping)
+        await serve(self._settings, self._listens, self._stopping, self._additions)
 
     def _listens(self, gateway: "Gateway") -> None:
         self.url = gateway.server.url

@@ -14,8 +14,12 @@ from headrace.cli.failure import Failure
 from headrace.host.ending import ending_signals
 
 if TYPE_CHECKING:
-    from headrace.gateway.gateway import Gateway
+    from collections.abc import Callable, Sequence
+
+    from headrace.gateway.gateway import Addition, Gateway
     from headrace.gateway.settings import GatewaySettings, Tls
+
+    Additions = Sequence[Callable[[Gateway], Addition]]
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -121,7 +125,8 @@ def gateway(
     """Serve a cluster over HTTP, for those who have no client of the wire: records, topics, groups, webhooks.
 
     Every act is the caller's own: Basic credentials sign in at the brokers by SASL, a bearer token by OAUTHBEARER, and a request
-    without either is as powerless as an anonymous client. /try/ has a page to try it, /openapi.json the description.
+    without either is as powerless as an anonymous client. /try/ has a page to try it, /openapi.json the description, and
+    /console/ shows the cluster.
 
     Examples:
 
@@ -131,15 +136,14 @@ def gateway(
     """
     from headrace.gateway.settings import GatewaySettings, Limits
 
-    if sasl_mechanism is not None and sasl_mechanism not in MECHANISMS:
-        raise typer.BadParameter(f"--sasl-mechanism is one of {', '.join(MECHANISMS)}.")
+    check_mechanism(sasl_mechanism)
     log_to_terminal(verbose)
     settings = GatewaySettings(
         bootstrap=bootstrap,
         properties=connection_settings(),
         listen=listen,
         advertise=advertise,
-        tls=_tls(certificate, key, client_ca),
+        tls=tls_of(certificate, key, client_ca),
         sasl_mechanism=sasl_mechanism,
         identities=identities,
         cors_origins=tuple(cors_origin or ()),
@@ -155,7 +159,14 @@ def gateway(
             requests_per_second=requests_per_second,
         ),
     )
-    run(settings)
+    from headrace.cli.node.console import console_beside
+
+    run(settings, _greet, [console_beside(bootstrap)])
+
+
+def check_mechanism(name: str | None) -> None:
+    if name is not None and name not in MECHANISMS:
+        raise typer.BadParameter(f"--sasl-mechanism is one of {', '.join(MECHANISMS)}.")
 
 
 def log_to_terminal(verbose: bool) -> None:
@@ -166,7 +177,7 @@ def log_to_terminal(verbose: bool) -> None:
     )
 
 
-def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> "Tls | None":
+def tls_of(certificate: Path | None, key: Path | None, client_ca: Path | None) -> "Tls | None":
     from headrace.gateway.settings import Tls
 
     if certificate is None:
@@ -176,7 +187,7 @@ def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> 
     return Tls(certificate=certificate, key=key, client_authority=client_ca)
 
 
-def run(settings: "GatewaySettings") -> None:
+def run(settings: "GatewaySettings", greet: "Callable[[Gateway], None]", additions: "Additions") -> None:
     """Serve until a signal asks it to end."""
     import asyncio
 
@@ -186,7 +197,7 @@ def run(settings: "GatewaySettings") -> None:
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings))
+            runner.run(_serve(settings, greet, additions))
     except InvalidArgument as error:
         raise Failure(f"{error}.") from None
     except OSError as error:
@@ -200,7 +211,7 @@ def cannot_listen(listen: str, error: OSError) -> str:
     return f"cannot listen at {listen}: {error.strerror or error}."
 
 
-async def _serve(settings: "GatewaySettings") -> None:
+async def _serve(settings: "GatewaySettings", greet: "Callable[[Gateway], None]", additions: "Additions") -> None:
     import asyncio
 
     from headrace.gateway.gateway import serve
@@ -209,7 +220,7 @@ async def _serve(settings: "GatewaySettings") -> None:
     loop = asyncio.get_running_loop()
     for number in ending_signals():
         loop.add_signal_handler(signal.Signals(number), stopping.set)
-    await serve(settings, _greet, stopping)
+    await serve(settings, greet, stopping, additions)
 
 
 def _greet(gateway: "Gateway") -> None:
@@ -222,6 +233,7 @@ def _greet(gateway: "Gateway") -> None:
   Try, in another terminal or a browser:
     curl {url}/topics
     {url}/try/
+    {url}/console/
 
   Ctrl-C stops it.
 """,

@@ -58,7 +58,9 @@ def serve(
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="HOST:PORT", help="Serve HTTP there, too: the gateway, as `headrace gateway` does for a cluster."
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve HTTP there, too: the gateway and the console, as `headrace gateway` does for a cluster.",
         ),
     ] = None,
     setting: Annotated[
@@ -155,6 +157,7 @@ def _reread(read: Callable[[], BrokerConfig]) -> BrokerConfig:
 
 def _prepare_gateway(http: str) -> None:
     """What would hold the broker up later: its modules are loaded, and its address is tried."""
+    import headrace.console.console
     import headrace.gateway.gateway  # noqa: F401
     from headrace.cli.node.gateway import cannot_listen
     from headrace.gateway.serving.server import listen_address
@@ -168,7 +171,10 @@ def _prepare_gateway(http: str) -> None:
 def _on_ready(http: str | None, beside: "list[GatewayBeside]", broker: "Broker") -> None:
     url = ""
     if http is not None:
-        gateway = GatewayBeside(_gateway_settings(http, broker))
+        from headrace.cli.node.console import console_beside
+
+        settings = _gateway_settings(http, broker)
+        gateway = GatewayBeside(settings, [console_beside(settings.bootstrap, keep=not broker.config["headrace.memory"])])
         gateway.start()
         beside.append(gateway)
         url = gateway.url
@@ -247,7 +253,7 @@ def greet(broker: "Broker", url: str = "") -> None:
         option = " --profile NAME"
         invitation = f"Clients speak {protocol}: write a profile as in docs/security.md, then try, in another terminal:"
     health = "" if broker.health.address is None else f"\n  Health               http://{broker.health.address}/ready"
-    web = f"\n  HTTP                 {url}/try/" if url else ""
+    web = f"\n  HTTP                 {url}/console/, {url}/try/" if url else ""
     print(
         f"""
 {_where(broker)}
