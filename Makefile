@@ -150,7 +150,7 @@ $(STAMPS)/classes: tests/spark/java_archive.py | $(STAMPS)/spark $(STAMPS)/debia
 	@touch $@
 
 $(STAMPS)/debian: .ci/debian-packages | $(STAMPS)/run
-	@sh .ci/debian-packages kcat etcd-server iproute2 openjdk-17-jre-headless prometheus prometheus-alertmanager
+	@sh .ci/debian-packages kcat etcd-server iproute2 openjdk-17-jre-headless prometheus prometheus-alertmanager chromium
 	@touch $@
 
 $(STAMPS)/node: tests/compat/kafkajs/package.json .ci/node-packages | $(STAMPS)/run
