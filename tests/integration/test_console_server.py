@@ -211,6 +211,19 @@ def test_the_history_grows_and_is_there_after_the_console_began_anew(world: Worl
         assert told(running.client) == [40.0]
 
 
+def test_figures_come_from_the_brokers_own_metrics_where_these_can_be_reached(console: httpx.Client, world: World) -> None:
+    def figures() -> dict[str, float]:
+        with Producer(world.open) as producer:
+            producer.send("orders", b"x" * 10_000).result()
+        found: dict[str, float] = console.get("/console/api/overview").json()["figures"]
+        return found if found.get("bytes_in", 0) > 0 and "produce_p99" in found else {}
+
+    told = until(figures, "the console has read the metrics", every_s=0.2)
+
+    assert 0 < told["produce_p99"] < 60
+    assert 0 < told["disk_used"] <= 1
+
+
 def test_pages_may_load_nothing_from_elsewhere_and_are_kept_for_good(console: httpx.Client) -> None:
     page = console.get("/console/topics/orders")
     script = page.text.split('type="module" src="')[1].split('"')[0]

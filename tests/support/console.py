@@ -25,6 +25,7 @@ from headrace.model.identity import TopicPartition
 from headrace.testing import Broker
 from tests.support.gateway import GatewayThread
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer
+from tests.support.process import free_port
 from tests.support.raw import RawClient
 from tests.support.share_member import ShareMember
 from tests.support.waiting import until
@@ -73,6 +74,7 @@ class World:
                 "authorizer": "acl",
                 "super.users": "User:ANONYMOUS;User:root",
                 "num.partitions": 3,
+                "headrace.metrics.listener": f"127.0.0.1:{free_port()}",
             },
         )
         self._stack = ExitStack()

@@ -76,7 +76,7 @@ class GatewayProcess:
         with open(self._log, "ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "gateway", *self._arguments],
-                env=dict(os.environ),
+                env={**os.environ, "HEADRACE_STATE": str(self._log.parent / "state")},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -8,21 +8,35 @@ import signal
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.console.nouns.rights import cluster_rights
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations
 from headrace.gateway.serving.problems import Problem, not_found
-from headrace.spark.pipeline.state import PipelineState, known_pipelines
+
+if TYPE_CHECKING:
+    from headrace.spark.pipeline.state import PipelineState
 
 operations = Operations("console pipelines")
 
 
+def _known() -> dict[str, PipelineState]:
+    """Spark is imported by the first who asks: all others do not pay for it.  Where it is not installed, nothing has run."""
+    try:
+        from headrace.spark.pipeline.state import known_pipelines
+    except ImportError:
+        return {}
+    return known_pipelines()
+
+
 @operations.get("/console/api/pipelines", "Pipelines of this machine", listed=False)
 async def list_pipelines(call: Call) -> dict[str, Any]:
-    found = await asyncio.to_thread(known_pipelines)
-    return {"pipelines": [asdict(each) | {"state": each.shown, **flow_of(Path(each.file))} for each in found.values()]}
+    return {"pipelines": await asyncio.to_thread(_shown)}
+
+
+def _shown() -> list[dict[str, Any]]:
+    return [asdict(each) | {"state": each.shown, **flow_of(Path(each.file))} for each in _known().values()]
 
 
 def flow_of(file: Path) -> dict[str, list[str]]:
@@ -43,7 +57,7 @@ def flow_of(file: Path) -> dict[str, list[str]]:
 @operations.delete("/console/api/pipelines/{name}", "Stop a pipeline", listed=False)
 async def stop_pipeline(call: Call) -> dict[str, Any]:
     """As Ctrl-C would: it ends after what it is at."""
-    found: PipelineState | None = (await asyncio.to_thread(known_pipelines)).get(call.path("name"))
+    found: PipelineState | None = (await asyncio.to_thread(_known)).get(call.path("name"))
     if found is None:
         raise not_found("pipeline_not_found", "No pipeline of this name has run on this machine.", "Look at the list again.")
     if "alter" not in await cluster_rights(call.caller.cluster):
