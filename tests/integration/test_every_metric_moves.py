@@ -174,6 +174,11 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
         "headrace_share_deliveries_total",
         "headrace_share_outcomes_total",
         "headrace_share_group_lag_records",
+        "headrace_share_lag_records",
+        "headrace_share_group_in_flight_records",
+        "headrace_share_group_dead_records_total",
+        "headrace_share_group_oldest_seconds",
+        "headrace_share_oldest_seconds",
     ),
     request_trail.test_a_broker_exports_spans_of_its_requests_with_links_to_those_of_the_records: (
         "headrace_trace_spans_total",

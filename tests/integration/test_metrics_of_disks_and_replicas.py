@@ -15,7 +15,13 @@ from headrace.records.record import Record
 from headrace.replication.leader import LeaderState
 from headrace.testing import Broker
 from headrace.testing.disk import SimulatedDisk
-from tests.integration.memory_cluster import MemoryCluster, play
+from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.integration.memory_cluster import MemoryCluster, has_coordinator, play
 from tests.support.metrics import AT_ANY_PORT, ClusterWatch, Watch, fetch, write
 from tests.support.raw import RawClient, ask_until_created, batch
 from tests.support.waiting import until_async
@@ -233,5 +239,37 @@ def test_the_cluster_as_a_broker_knows_it() -> None:
                 return await watch.now("headrace_controller_partitions_leaderless") == 1
 
             await until_async(has_no_leader)
+
+    play(story)
+
+
+def test_lag_is_told_also_of_partitions_without_a_replica_at_the_coordinator() -> None:
+    async def story() -> None:
+        async with MemoryCluster(2) as cluster:
+            await cluster.create_topic("t", 2, 1)
+            leaders = [partition.leader for partition in cluster.image.topics["t"].partitions]
+            assert sorted(leaders) == [1, 2]
+            for index, leader in enumerate(leaders):
+                await cluster.produce(leader, "t", "one", "two", "three", partition=index)
+            await has_coordinator(cluster, FindCoordinatorRequest(key="g", key_type=0))
+            found = await cluster.call(1, FindCoordinatorRequest(key="g", key_type=0), 3)
+            partitions = tuple(
+                OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=None)
+                for index in (0, 1)
+            )
+            commit = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),))
+            answer = await cluster.call(found.node_id, commit, 8)
+            assert {each.error_code for each in answer.topics[0].partitions} == {ErrorCode.NONE}
+
+            watch = await ClusterWatch.of(cluster.brokers[found.node_id])
+            others = [await ClusterWatch.of(broker) for broker in cluster.brokers.values()]
+            for index in (0, 1):
+                one = {"group": "g", "topic": "t", "partition": index}
+                assert await watch.now("headrace_group_lag_records", **one) == 2
+                assert await watch.now("headrace_group_committed_offset", **one) == 1
+                # The records' time is that of 1970.
+                assert await watch.now("headrace_group_lag_seconds", **one) > 1e9
+            assert await watch.now("headrace_groups_lag_records_max") == 2
+            assert sum([await each.moved("headrace_consumed_records_total") for each in others]) == 0
 
     play(story)

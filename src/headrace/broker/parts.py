@@ -61,6 +61,7 @@ from headrace.broker.metrics.collectors.replication import ReplicationCollector
 from headrace.broker.metrics.collectors.security import SecurityCollector
 from headrace.broker.metrics.collectors.sharing import SharingCollector
 from headrace.broker.metrics.figures import Figures
+from headrace.broker.metrics.log_positions import LogPositions
 from headrace.broker.network.known_brokers import KnownBrokers
 from headrace.broker.network.listeners import endpoint_of
 from headrace.broker.network.request_tasks import RequestTasks
@@ -420,6 +421,7 @@ class Parts:
     def collectors(self, server: Server, tls: Tls | None) -> list[Collector]:
         """What tells the numbers of all of these."""
         figures = self.figures
+        positions = LogPositions(self.broker_id, self.replicas, self.image, self.peers, self.host.disk)
         return [
             NetworkCollector(figures.network, server),
             PartitionsCollector(
@@ -428,10 +430,17 @@ class Parts:
             DiskCollector(figures.disk, self.space, self.removal, self.replicas),
             ReplicationCollector(self.replicas, figures.writes, self.loop.time),
             ClusterCollector(figures.cluster, self.image, self.membership, self.controller),
-            CoordinatorsCollector(
-                figures.coordinators, self.groups, self.transactions.shards, self.replicas, self.clock, self.host.disk
+            CoordinatorsCollector(figures.coordinators, self.groups, self.transactions.shards, positions, self.clock, self.loop),
+            SharingCollector(
+                figures.sharing,
+                self.share_sessions,
+                self.share_partitions,
+                self.share_states.shards,
+                positions,
+                self.image,
+                self.clock,
+                self.loop,
             ),
-            SharingCollector(figures.sharing, self.share_sessions, self.share_partitions),
             SecurityCollector(figures.security, tls, self.audit),
             DelaysCollector(figures.delays, self.delays, self.image),
             ClientTelemetryCollector(self.telemetry),

@@ -73,4 +73,24 @@ def test_share_groups_at_work(broker: Broker, client: RawClient, topic: str) -> 
     assert watch.moved("headrace_share_deliveries_total") == 4
     for outcome in ("accepted", "released", "given_up"):
         assert watch.moved("headrace_share_outcomes_total", outcome=outcome) == 1
-    assert watch.now("headrace_share_group_lag_records", group=topic, topic=topic, partition=0) == 2
+    one = {"group": topic, "topic": topic}
+    assert watch.now("headrace_share_group_lag_records", partition=0, **one) == 2
+    assert watch.moved("headrace_share_lag_records") == 2
+    assert watch.now("headrace_share_group_in_flight_records", partition=0, **one) == 1
+    assert watch.now("headrace_share_group_dead_records_total", **one) == 1
+    # Those of `batch` are of long ago.
+    assert watch.now("headrace_share_group_oldest_seconds", partition=0, **one) > 3600
+    assert watch.now("headrace_share_oldest_seconds") > 3600
+
+
+def test_what_a_share_group_has_not_done_is_told_also_when_nobody_works(broker: Broker, client: RawClient, topic: str) -> None:
+    member = ShareMember(client, topic, topic).join()
+    member.produce(b"a", b"b", b"c")
+    member.take()
+    assert member.say(0, 0, ACCEPT) == ErrorCode.NONE
+    watch = Watch(broker)
+    broker.run(lambda real: [led.close(ErrorCode.NOT_LEADER_OR_FOLLOWER) for led in real.parts.share_partitions.all()])
+    broker.run(lambda real: real.parts.share_partitions.close())
+
+    assert watch.now("headrace_share_group_lag_records", group=topic) == 2
+    assert watch.now("headrace_share_group_in_flight_records", group=topic) == 0

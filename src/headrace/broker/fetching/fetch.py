@@ -207,7 +207,7 @@ class Fetch:
             traffic = partition.traffic
             if is_replica:
                 traffic.replicated_out += size
-            else:
+            elif self._reading.consumes:
                 traffic.bytes_out += size
                 traffic.records_out += offsets
         answers = self._surroundings.answers

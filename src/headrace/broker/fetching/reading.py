@@ -12,11 +12,15 @@ from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import NO_BROKER
 from headrace.wire.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchPartition, PartitionData
 
+ONLOOKER = -2  # Kafka's number for those who look at records and do not consume them
+
 
 class Reading(Protocol):
     """On whose behalf is read."""
 
     is_replica: bool
+    # Whether what is read counts as consumed.
+    consumes: bool
     # Set when there was more to read than the reply has room for.
     filled_reply: bool
     # What was read last, by partition, in bytes and in offsets, and from which offset on.
@@ -42,11 +46,12 @@ class Reading(Protocol):
 class ConsumerReading:
     """A consumer sees what is committed, or what the in-sync replicas have; perhaps from a follower nearby."""
 
-    __slots__ = ("_committed_only", "_nearby", "_rack", "filled_reply", "served")
+    __slots__ = ("_committed_only", "_nearby", "_rack", "consumes", "filled_reply", "served")
 
     is_replica = False
 
-    def __init__(self, nearby: NearbyReplicas | None, rack: str, *, committed_only: bool) -> None:
+    def __init__(self, nearby: NearbyReplicas | None, rack: str, *, committed_only: bool, consumes: bool = True) -> None:
+        self.consumes = consumes
         self._nearby = nearby  # None for one who must read from the leader
         self._rack = rack
         self._committed_only = committed_only
@@ -107,6 +112,7 @@ class ReplicaReading:
     __slots__ = ("_replica_id", "_throttle", "filled_reply", "served")
 
     is_replica = True
+    consumes = False
 
     def __init__(self, replica_id: int, throttle: ReplicationThrottle) -> None:
         self._replica_id = replica_id

@@ -13,7 +13,7 @@ from headrace.broker.fetching.answering import send
 from headrace.broker.fetching.fetch import Fetch, Surroundings
 from headrace.broker.fetching.interest import Interest, NamedPartitions, SessionPartitions
 from headrace.broker.fetching.lookup import MayRead
-from headrace.broker.fetching.reading import ConsumerReading, Reading, ReplicaReading
+from headrace.broker.fetching.reading import ONLOOKER, ConsumerReading, Reading, ReplicaReading
 from headrace.broker.fetching.states import ENDED
 from headrace.broker.following.sessions import NEW_SESSION, NO_SESSION, ReplicaSessions
 from headrace.broker.following.throttle import ReplicationThrottle
@@ -76,7 +76,7 @@ class Fetches:
             reading, interest = self._for_replica(replica_id, request, version)
         else:
             may_read = partial(self._may_read, context) if is_guarded else None
-            reading, interest = self._for_consumer(request, version, may_read)
+            reading, interest = self._for_consumer(request, version, may_read, consumes=replica_id != ONLOOKER)
         return Fetch(request, interest, reading, context, reply, self.surroundings)
 
     def _may_read(self, context: RequestContext, topic: FetchTopic) -> bool:
@@ -88,11 +88,14 @@ class Fetches:
             name = known.name
         return context.guard.allows(context.subject, READ_TOPIC, name, context)
 
-    def _for_consumer(self, request: FetchRequest, version: int, may_read: MayRead | None) -> tuple[Reading, Interest]:
+    def _for_consumer(
+        self, request: FetchRequest, version: int, may_read: MayRead | None, *, consumes: bool
+    ) -> tuple[Reading, Interest]:
         if request.session_epoch not in (NO_SESSION, NEW_SESSION):
             raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         nearby = self.nearby if version >= NEARBY_FROM else None
-        reading = ConsumerReading(nearby, request.rack_id, committed_only=request.isolation_level == READ_COMMITTED)
+        committed_only = request.isolation_level == READ_COMMITTED
+        reading = ConsumerReading(nearby, request.rack_id, committed_only=committed_only, consumes=consumes)
         by_id = version >= TOPIC_IDS_FROM
         return reading, NamedPartitions(self.replicas, request.topics, reading, by_id=by_id, may_read=may_read)
 

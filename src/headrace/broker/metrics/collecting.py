@@ -7,7 +7,7 @@ import asyncio
 import zlib
 from collections.abc import Generator
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from headrace.broker.housekeeping.slices import in_slices
 from headrace.host.clock import Clock
@@ -35,6 +35,15 @@ class Collector(Protocol):
         ...
 
 
+@runtime_checkable
+class Preparing(Protocol):
+    """A collector that has to ask somebody else first."""
+
+    async def prepare(self, page: Page) -> None:
+        """Return when it is ready to collect."""
+        ...
+
+
 class Collection:
     """All that a broker can say of itself.  Collectors may be added while it runs: at first there is only the process."""
 
@@ -49,6 +58,8 @@ class Collection:
         async with self._turn:
             scrape = Scrape()
             for collector in list(self.collectors):
+                if isinstance(collector, Preparing):
+                    await collector.prepare(page)
                 await in_slices(loop, self._clock, collector.collect(scrape, page))
             return await loop.run_in_executor(None, _page_bytes, scrape, form, compressed)
 

@@ -239,9 +239,17 @@ class DelayFigures:
 class ShareFigures:
     """What share groups do with the partitions that this broker leads."""
 
+    NAMED_MAX = 10_000
+
     def __init__(self) -> None:
         self.deliveries = 0  # of records
         self.outcomes = {"accepted": 0, "released": 0, "given_up": 0}  # how they ended
+        self.dead: dict[tuple[str, str], int] = {}  # those given up, by group and topic
+
+    def on_given_up(self, group: str, topic: str, records: int) -> None:
+        """Of groups that come and go, those that were first are counted by name."""
+        if (group, topic) in self.dead or len(self.dead) < self.NAMED_MAX:
+            self.dead[group, topic] = self.dead.get((group, topic), 0) + records
 
 
 class SecurityFigures:

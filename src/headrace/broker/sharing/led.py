@@ -86,12 +86,6 @@ class LedSharePartition:
         return 0 if self._share is None else self._share.acquired
 
     @property
-    def lag(self) -> int | None:
-        """Records that the group has not done; None where that is not known yet."""
-        share = self._share
-        return None if share is None else max(0, self.partition.high_watermark - share.start - share.done)
-
-    @property
     def settings(self) -> ShareSettings:
         return self._settings_of(self.key.group_id)
 
@@ -244,6 +238,9 @@ class LedSharePartition:
             if error is None:
                 for batch in change.batches:
                     outcomes[OUTCOMES[batch.state]] += batch.end - batch.first
+                    if batch.state is RecordState.ARCHIVED:
+                        topic = self.partition.identity.topic
+                        self._figures.on_given_up(self.key.group_id, topic, batch.end - batch.first)
             self._share.settle(change, written=error is None, now=self._loop.time())
             if kept is None or kept.done():
                 continue

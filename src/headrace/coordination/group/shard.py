@@ -82,7 +82,7 @@ class GroupShard:
         on_rebalanced: Callable[[int], None] = lambda taken_ms: None,
     ) -> None:
         """`own_settings` are those of single groups; whoever hands them in keeps them current.  `on_rebalanced` hears how long
-        each rebalance of a classic group took, in milliseconds."""
+        each rebalance of a group took, in milliseconds."""
         self.groups: dict[str, Group] = {}
         self.offsets = offsets.OffsetStore()
         self._context = Context(
@@ -94,6 +94,7 @@ class GroupShard:
         self.shares = ShareGroups(self._context)
         # None while the log is replayed.
         self._serving_since_ms: int | None = None
+        self._decided_at_ms = 0
 
     @property
     def settings(self) -> GroupSettings:
@@ -103,6 +104,7 @@ class GroupShard:
 
     def join(self, request: Join, token: Token, now: Moment) -> Decision[JoinReply]:
         _check_group_id(request.group_id)
+        self._decided_at_ms = now.wall_ms
         settings = self.settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -145,6 +147,7 @@ class GroupShard:
 
     def leave(self, request: Leave, token: Token, now: Moment) -> Decision[tuple[LeftMember, ...]]:
         _check_group_id(request.group_id)
+        self._decided_at_ms = now.wall_ms
         outcome = Outcome()
         group = self.groups.get(request.group_id)
         if group is None:
@@ -166,6 +169,7 @@ class GroupShard:
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> Decision[ConsumerHeartbeatReply]:
         consumer_protocol.check_request(request, self.settings.consumer_assignors)
+        self._decided_at_ms = now.wall_ms
         outcome = Outcome()
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             group = self._consumer_group(request.group_id)
@@ -347,6 +351,7 @@ class GroupShard:
 
     def tick(self, now: Moment) -> Decision[None]:
         """Act on the earliest deadline that has passed."""
+        self._decided_at_ms = now.wall_ms
         outcome = Outcome()
         due = self._context.timers.pop_due(now.monotonic)
         if due is None:
@@ -457,8 +462,18 @@ class GroupShard:
         if isinstance(entry, MemberEntry):
             group.replay_member(entry)
             self._context.timers.cancel_member(entry.group_id, entry.member_id)
+            self._note_progress(group)
         else:
             del self.groups[entry.group_id]
+
+    def _note_progress(self, group: ConsumerGroup) -> None:
+        """A member has come nearer to what it is to have, or has gone: perhaps a rebalance is over."""
+        since_ms = group.rebalancing_since_ms
+        if since_ms is None or group.state not in ("Stable", "Empty"):
+            return
+        group.rebalancing_since_ms = None
+        if group.members:
+            self._context.on_rebalanced(max(0, self._decided_at_ms - since_ms))
 
     def _replay_consumer(self, entry: Entry) -> None:
         group = self.groups.get(entry.group_id)
@@ -470,6 +485,8 @@ class GroupShard:
         match entry:
             case GroupEpochEntry(value=value) if value is not None:
                 group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+                if self._serving_since_ms is not None and group.rebalancing_since_ms is None:
+                    group.rebalancing_since_ms = self._decided_at_ms
             case LegacyTopicsEntry():
                 group.has_legacy_topics = entry.present
             case MemberEntry():
@@ -480,6 +497,7 @@ class GroupShard:
                 group.replay_target_epoch(entry)
             case AssignmentEntry():
                 group.replay_assignment(entry)
+                self._note_progress(group)
             case RegexEntry():
                 group.replay_regex(entry)
 

@@ -108,6 +108,10 @@ class ShareStateShard:
         gone = [SnapshotEntry(key, None)] if key in self._states else []
         return self._decided(gone, token, None, now)
 
+    def states(self) -> list[tuple[ShareKey, ShareState]]:
+        """All that is kept."""
+        return list(self._states.items())
+
     def summary(self, key: ShareKey) -> ShareState | None:
         return self._states.get(key)
 

@@ -55,7 +55,8 @@ class Driver:
         self.settings = settings or GroupSettings()
         self.topics = topics or TopicCatalog()
         self.own_settings: dict[str, GroupSettings] = {}
-        self.shard = GroupShard(self.settings, self.topics, self.own_settings)
+        self.rebalances_ms: list[int] = []
+        self.shard = GroupShard(self.settings, self.topics, self.own_settings, self.rebalances_ms.append)
         self.time_ms = 1_000_000
         self.log: list[tuple[Entry, ProducerIdentity | None] | tuple[Literal["marker"], ProducerIdentity, bool]] = []
         self.replies: dict[Token, Any] = {}

@@ -552,3 +552,33 @@ def test_an_operator_commits_for_an_empty_consumer_group() -> None:
     assert driver.ask("commit", Commit(group_id=GROUP)) == ()
     assert driver.ask("delete_group", GROUP) == ErrorCode.NONE
     assert driver.reloaded().state() == "gone"
+
+
+def test_how_long_a_rebalance_took_is_told_once_all_members_have_what_they_should() -> None:
+    driver = Driver(topics=catalog(t=10))
+    driver.consumer_join("a")
+    assert driver.rebalances_ms == [0]
+
+    waiting = driver.consumer_join("b")
+    driver.pass_time(300)
+    kept = partitions(driver.consumer_beat("a", 1))
+    driver.pass_time(400)
+    driver.consumer_beat("a", 1, owned={T: frozenset(kept)})
+    assert driver.rebalances_ms == [0]
+    driver.pass_time(500)
+    driver.consumer_beat("b", waiting.member_epoch)
+
+    assert driver.state() == "Stable"
+    assert driver.rebalances_ms == [0, 1200]
+
+
+def test_a_rebalance_ends_also_when_the_member_goes_that_it_waited_for() -> None:
+    driver = Driver(topics=catalog(t=10))
+    driver.consumer_join("a")
+    waiting = driver.consumer_join("b")
+    driver.pass_time(700)
+    driver.consumer_beat("a", -1)
+    assert driver.consumer_beat("b", waiting.member_epoch).assignment is not None
+
+    assert driver.state() == "Stable"
+    assert driver.rebalances_ms == [0, 700]

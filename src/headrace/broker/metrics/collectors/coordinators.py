@@ -1,37 +1,33 @@
 """Groups and transactions whose coordinator this broker is; on the page of details, each group's lag.
 
-The lag in seconds is the age of the first record that a group has not committed: it is read from the log, and remembered for as
-long as the group stands there.  Where the coordinator holds no replica of a partition, it tells no lag of it.
+The lag in seconds is the age of the first record that a group has not committed: it is read from the log, here or at the leader,
+and remembered for as long as the group stands there.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Generator, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.transactions.requests import TransactionShards
+from headrace.broker.housekeeping.slices import in_slices
 from headrace.broker.metrics.collecting import Collecting, Page
 from headrace.broker.metrics.figures import CoordinatorFigures
-from headrace.broker.partitions.partition import Partition
-from headrace.broker.partitions.reading import is_warm
-from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.metrics.log_positions import Ends, LogPositions
 from headrace.coordination.group.classic.state import ClassicGroup
 from headrace.coordination.transaction.state import TransactionState
 from headrace.host.clock import Clock
-from headrace.host.disk import Disk
 from headrace.metrics.families import counter, gauge, histogram
 from headrace.metrics.scrape import Scrape
-from headrace.model.errors import RequestError, StorageError
 from headrace.model.identity import TopicPartition
-from headrace.records.batch import iterate_batches
 
 GROUPS = gauge("headrace_groups", "Groups that this broker coordinates, by protocol and state.", "protocol", "state")
 MEMBERS = gauge("headrace_group_members", "Members of these groups.")
 OFFSETS = gauge("headrace_group_offsets", "Offsets that these groups have committed, one for each partition.")
 REBALANCES = histogram(
     "headrace_group_rebalance_seconds",
-    "How long each rebalance of a classic group took, from its first cause until all have their partitions.",
+    "How long each rebalance of a group took, of either protocol, from its first cause until all have their partitions.",
 )
 LAG_MOST = gauge("headrace_groups_lag_records_max", "The lag of the group and partition that is furthest behind, in records.")
 OPEN = gauge("headrace_transactions_open", "Transactions that are open.")
@@ -46,19 +42,22 @@ LAG_SECONDS = gauge(
 )
 COMMITTED = gauge("headrace_group_committed_offset", "The offset that a group has committed.", *LAG)
 
-READS_MAX = 500  # batches looked into in one scrape, to learn their age; the others are told the next time
-
 
 class Behind(NamedTuple):
     """A group that has not committed all of a partition."""
 
     group: str
-    partition: Partition
+    identity: TopicPartition
     committed: int
+    ends: Ends
+
+    @property
+    def next_offset(self) -> int:
+        return max(self.committed, self.ends.start)
 
     @property
     def records(self) -> int:
-        return max(0, self.partition.high_watermark - max(self.committed, self.partition.log.start_offset))
+        return max(0, self.ends.high_watermark - self.next_offset)
 
 
 class CoordinatorsCollector:
@@ -69,18 +68,30 @@ class CoordinatorsCollector:
         figures: CoordinatorFigures,
         groups: GroupShards,
         transactions: TransactionShards,
-        replicas: Replicas,
+        positions: LogPositions,
         clock: Clock,
-        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._figures = figures
         self._groups = groups
         self._transactions = transactions
-        self._replicas = replicas
+        self._positions = positions
         self._clock = clock
-        self._disk = disk
-        # When the record at an offset was written, of those at which groups stood in the last scrape.
-        self._written_at: dict[tuple[TopicPartition, int], int | None] = {}
+        self._loop = loop
+
+    async def prepare(self, page: Page) -> None:
+        self._positions.begin(forgets=page is Page.DETAIL)
+        if self._positions.has_others:
+            stand_at = await in_slices(self._loop, self._clock, self._stand_elsewhere())
+            await self._positions.ask(stand_at, ages=page is Page.DETAIL)
+
+    def _stand_elsewhere(self) -> Generator[Any, Any, dict[TopicPartition, set[int]]]:
+        found: dict[TopicPartition, set[int]] = {}
+        for _, identity, offset in self._committed():
+            if self._positions.is_elsewhere(identity):
+                found.setdefault(identity, set()).add(offset)
+            yield
+        return found
 
     def collect(self, scrape: Scrape, page: Page) -> Collecting:
         return self._details(scrape) if page is Page.DETAIL else self._summary(scrape)
@@ -125,14 +136,18 @@ class CoordinatorsCollector:
 
     # -- lag
 
-    def _behind(self) -> Iterator[Behind]:
-        """Every offset that was committed for a partition of which there is a replica here."""
+    def _committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Every group's offset for every partition."""
         for led in self._groups.loaded():
             for group in led.shard.offsets.group_ids():
                 for (topic, index), stored in list(led.shard.offsets.of_group(group).items()):
-                    partition = self._replicas.get(TopicPartition(topic, index))
-                    if partition is not None and partition.failure is None:
-                        yield Behind(group, partition, stored.value.offset)
+                    yield group, TopicPartition(topic, index), stored.value.offset
+
+    def _behind(self) -> Iterator[Behind]:
+        """Those of which it is known where they end."""
+        for group, identity, offset in self._committed():
+            if (ends := self._positions.ends_of(identity)) is not None:
+                yield Behind(group, identity, offset, ends)
 
     def _details(self, scrape: Scrape) -> Collecting:
         for led in self._groups.loaded():
@@ -142,31 +157,11 @@ class CoordinatorsCollector:
                 yield
         scrape.rows(GROUP_MEMBERS)
         lags = scrape.rows(LAG_RECORDS, LAG_SECONDS, COMMITTED)
-        known, self._written_at = self._written_at, {}
-        reads = 0
         for behind in self._behind():
-            records, seconds = behind.records, 0.0 if not behind.records else None
-            if records:
-                key = behind.partition.identity, max(behind.committed, behind.partition.log.start_offset)
-                if key in known or reads < READS_MAX:
-                    reads += key not in known
-                    written_ms = known[key] if key in known else (yield from self._age(behind.partition, key[1]))
-                    self._written_at[key] = written_ms
-                    seconds = None if written_ms is None else max(0, self._clock.wall_ms() - written_ms) / 1000
-            identity = behind.partition.identity
-            lags.append(((behind.group, identity.topic, identity.partition), (records, seconds, behind.committed)))
+            records, seconds = behind.records, None
+            if not records:
+                seconds = 0.0
+            elif (written_ms := (yield from self._positions.written_ms(behind.identity, behind.next_offset))) is not None:
+                seconds = max(0, self._clock.wall_ms() - written_ms) / 1000
+            lags.append(((behind.group, *behind.identity), (records, seconds, behind.committed)))
             yield
-
-    def _age(self, partition: Partition, offset: int) -> Generator[Any, Any, int | None]:
-        """When the record at an offset was written, by its batch; None where nobody can tell.  A thread fetches what is cold."""
-        if not is_warm(partition, offset):
-            ahead = partition.log.ahead_of_read(offset, 1)
-            if ahead is not None:
-                yield partial(ahead.run, self._disk)
-        try:
-            read = partition.log.read(offset, max_bytes=1, up_to=partition.high_watermark, at_least_one=True)
-        except (RequestError, StorageError):
-            return None
-        for header, _ in iterate_batches(read.data):
-            return header.base_timestamp if header.base_timestamp >= 0 else None
-        return None

@@ -119,6 +119,8 @@ class ConsumerGroup:
     # When to look at the cluster's topics again though no member changed, and the epoch at which that was decided.
     refresh_deadline: float = 0.0
     refresh_epoch: int = 0
+    # Since when some member has not what it is to have; None while all have, and after a start.
+    rebalancing_since_ms: int | None = None
 
     # --- looking ----------------------------------------------------------------------------------------------------------
 
