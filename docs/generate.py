@@ -16,6 +16,7 @@ from headrace.model.broker_settings import BROKER_SETTINGS
 from headrace.model.settings import Setting, Value
 from headrace.model.topic_settings import TOPIC_SETTINGS
 from headrace.security.authorization.permissions import PERMISSIONS, Check, Effect
+from headrace.gateway import metrics as gateway_metrics
 from headrace.spark import query_metrics
 from headrace.wire.apis import ApiKey
 
@@ -181,7 +182,8 @@ def metrics_page() -> str:
         for subject, module in SUBJECTS.items()
     ]
     queries = "\n".join([_QUERY_METRICS, _METRICS_TABLE, *(_metric(family) for family in query_metrics.FAMILIES)])
-    return "\n".join([NOTE + _METRICS_OPENING, *sections, queries, ""])
+    gateways = "\n".join([_GATEWAY_METRICS, _METRICS_TABLE, *(_metric(family) for family in gateway_metrics.FAMILIES)])
+    return "\n".join([NOTE + _METRICS_OPENING, *sections, queries, gateways, ""])
 
 
 def _metric(family: Family) -> str:
@@ -210,6 +212,12 @@ _QUERY_METRICS = """
 ## Queries of pipelines
 
 Told by the pipeline itself, at the port of `headrace pipeline run FILE --metrics-port 9405`.
+"""
+
+_GATEWAY_METRICS = """
+## Gateways, webhooks and the schema registry
+
+Told by a gateway at the address of `headrace gateway --metrics HOST:PORT`, and on the broker's page by one that runs beside it (`headrace serve --http`).
 """
 
 

@@ -35,6 +35,7 @@ from headrace.gateway.confluent.consumers_v2 import Instances
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.forwarding import Forwarder
 from headrace.gateway.live import events, websocket
+from headrace.gateway.metrics import Figures, MetricsListener, counting
 from headrace.gateway.records import consume, members, produce
 from headrace.gateway.records.members import Members
 from headrace.gateway.serving.headers import Manners, errors_as_problems
@@ -111,12 +112,14 @@ class Gateway:
         self.instances = Instances()
         self._forwarder = Forwarder()
         self.guard = _guard(settings)
+        self.figures = Figures()
         self.poster = Poster(self.guard)
-        self.engine = Engine(self.fleet, self.callers, self.poster, self.seal, settings.limits.caller_age_seconds)
+        self.engine = Engine(self.fleet, self.callers, self.poster, self.seal, settings.limits.caller_age_seconds, self.figures)
         self.schemas = Schemas(self)
         self._additions = [make(self) for make in additions]
         self.operations += [each for addition in self._additions for each in addition.operations]
         self.server = Server(self._application(), settings)
+        self.metrics = MetricsListener(self, settings.metrics)
 
     @property
     def is_stopping(self) -> bool:
@@ -125,7 +128,7 @@ class Gateway:
     def _application(self) -> web.Application:
         manners = Manners(self.settings.cors_origins)
         application = web.Application(
-            middlewares=[*self._checks_of_names(), manners.answer_preflights, errors_as_problems],
+            middlewares=[counting(self.figures), *self._checks_of_names(), manners.answer_preflights, errors_as_problems],
             client_max_size=self.settings.limits.body_bytes_max,
         )
         application.on_response_prepare.append(manners.on_prepare)
@@ -155,6 +158,7 @@ class Gateway:
         if self.settings.tls is None and sends_passwords_in_the_clear(self.settings.properties):
             logger.warning("passwords travel without TLS, from callers and to brokers")
         await self.server.start()
+        await self.metrics.start()
         self.tasks.keep(self.callers.forget_idle, "let go of idle callers")
         self.tasks.keep(self.server.renew_certificates, "look for new certificates")
         self.tasks.keep(self.members.forget_idle, "let go of idle members")
@@ -171,6 +175,7 @@ class Gateway:
         await self.server.close()
         for addition in self._additions:
             await addition.close()
+        await self.metrics.close()
         await self.members.close()
         await self.schemas.close()
         await self.engine.close()

@@ -47,6 +47,7 @@ class GatewaySettings:
     bootstrap: str
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
     listen: str = DEFAULT_LISTEN
+    metrics: str | None = None  # the address where its metrics are told
     advertise: str | None = None  # where other gateways reach this one, as a URL
     name: str | None = None
     tls: Tls | None = None

@@ -28,6 +28,7 @@ class GatewayBeside:
         self._ready = threading.Event()
         self._failure: Exception | None = None
         self.url = ""
+        self.gateway: Gateway | None = None
         self._thread = threading.Thread(target=self._run, name="headrace-gateway", daemon=True)
 
     def start(self) -> None:
@@ -67,4 +68,5 @@ class GatewayBeside:
 
     def _listens(self, gateway: "Gateway") -> None:
         self.url = gateway.server.url
+        self.gateway = gateway
         self._ready.set()

@@ -64,6 +64,15 @@ AllowedHost = Annotated[
         help="A public name under which it may be called although anybody may call it, without TLS. May be repeated.",
     ),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        envvar="HEADRACE_GATEWAY_METRICS",
+        metavar="HOST:PORT",
+        help="Where /metrics is told to Prometheus, at an address of its own; nowhere if not given.",
+    ),
+]
 Advertise = Annotated[
     str | None,
     typer.Option("--advertise", metavar="URL", help="Where other gateways reach this one; the address listened on if not given."),
@@ -104,6 +113,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")]
 def gateway(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     listen: Listen = "127.0.0.1:8080",
+    metrics: Metrics = None,
     advertise: Advertise = None,
     certificate: Certificate = None,
     key: Key = None,
@@ -142,6 +152,7 @@ def gateway(
         bootstrap=bootstrap,
         properties=connection_settings(),
         listen=listen,
+        metrics=metrics,
         advertise=advertise,
         tls=tls_of(certificate, key, client_ca),
         sasl_mechanism=sasl_mechanism,

@@ -22,7 +22,9 @@ from headrace.model.settings import SettingError
 
 if TYPE_CHECKING:
     from headrace.broker.app import Broker
+    from headrace.broker.metrics.collecting import Collecting, Page
     from headrace.gateway.settings import GatewaySettings
+    from headrace.metrics.scrape import Scrape
 
 DEFAULT_PORT = 9092
 
@@ -177,8 +179,24 @@ def _on_ready(http: str | None, beside: "list[GatewayBeside]", broker: "Broker")
         gateway = GatewayBeside(settings, [console_beside(settings.bootstrap, keep=not broker.config["headrace.memory"])])
         gateway.start()
         beside.append(gateway)
+        broker.collection.collectors.append(_GatewaysFigures(gateway))
         url = gateway.url
     greet(broker, url)
+
+
+class _GatewaysFigures:
+    """The gateway's metrics on the broker's page."""
+
+    def __init__(self, beside: GatewayBeside) -> None:
+        self._beside = beside
+
+    def collect(self, scrape: "Scrape", page: "Page") -> "Collecting":
+        from headrace.broker.metrics.collecting import Page
+        from headrace.gateway.metrics import tell
+
+        if page is Page.SUMMARY and self._beside.gateway is not None:
+            tell(self._beside.gateway, scrape)
+        yield
 
 
 def _gateway_settings(http: str, broker: "Broker") -> "GatewaySettings":

@@ -51,6 +51,10 @@ class Schemas:
     def catalog(self) -> Any:
         return self._opened.catalog
 
+    def counts(self) -> tuple[int, int, int] | None:
+        """How many subjects, versions and schemas there are; None before somebody has asked for any."""
+        return None if self._log is None else self._log.catalog.counts()
+
     async def catch_up(self) -> None:
         await self._opened.catch_up()
 

@@ -208,6 +208,9 @@ class Members:
         self._idle_s = idle_s
         self._each: dict[str, Member] = {}
 
+    def __len__(self) -> int:
+        return len(self._each)
+
     def make(self, identity: MemberId, caller: Caller) -> Member:
         if len(self._each) >= self._max:
             raise Problem(

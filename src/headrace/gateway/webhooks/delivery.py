@@ -17,6 +17,7 @@ from headrace.client.deadletter.deadletter import PREFIX as LETTER
 from headrace.gateway.brokers.group_offsets import commit, committed_notes
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.brokers.tails import Shown
+from headrace.gateway.metrics import Figures
 from headrace.gateway.serving.tasks import Tasks
 from headrace.gateway.webhooks.patience import Breaker, backoff_s, retry_after_s
 from headrace.gateway.webhooks.posting import Outcome, Poster, body_of
@@ -76,7 +77,9 @@ class Courier:
         poster: Poster,
         breaker: Breaker,
         holds_lease: Callable[[], bool],
+        figures: Figures | None = None,
     ) -> None:
+        self._figures = figures or Figures()
         self._subscription = subscription
         self._wanted = subscription.wanted
         self._secrets = good_secrets
@@ -153,6 +156,7 @@ class Courier:
             self._note(records, tried.attempts, outcome)
             if outcome.is_delivered:
                 del self.tried[first.place.partition]
+                self._figures.delivered += len(records)
                 return
             if outcome.status == GONE:
                 raise Ended
@@ -181,6 +185,7 @@ class Courier:
         except BaseException:
             self._breaker.gave_up()
             raise
+        self._figures.on_attempt(outcome)
         # An endpoint that answers, whatever it thinks of a record, is there.
         if outcome.status is not None and (outcome.status < 500 and outcome.status != 429):
             self._breaker.succeeded()
@@ -222,6 +227,7 @@ class Courier:
             await self._caller.producer.send(
                 self._subscription.dead_letter_topic, shown.record.value, key=shown.record.key, headers=headers
             )
+            self._figures.dead += 1
 
     # Offsets
 

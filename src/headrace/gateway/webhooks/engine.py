@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.gateway.fleet.forwarding import taken_over
+from headrace.gateway.metrics import Figures
 from headrace.gateway.serving.tasks import Tasks
 from headrace.gateway.webhooks.delivery import Courier, Delivery, Ended
 from headrace.gateway.webhooks.patience import Breaker
@@ -40,7 +41,10 @@ class Running:
 class Engine:
     """Looks at the state of the fleet whenever it changes."""
 
-    def __init__(self, fleet: Fleet, callers: Callers, poster: Poster, seal: Seal, age_s: float) -> None:
+    def __init__(
+        self, fleet: Fleet, callers: Callers, poster: Poster, seal: Seal, age_s: float, figures: Figures | None = None
+    ) -> None:
+        self._figures = figures or Figures()
         self._fleet = fleet
         self._callers = callers
         self._poster = poster
@@ -143,6 +147,7 @@ class Engine:
                 self._poster,
                 breaker,
                 lambda: self._fleet.holds(subscription.id),
+                self._figures,
             )
             running = self.delivering.get(subscription.id)
             if running is not None:

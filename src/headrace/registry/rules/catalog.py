@@ -72,6 +72,12 @@ class Catalog:
     def every_subject(self) -> list[str]:
         return sorted(self.subjects.copy())
 
+    def counts(self) -> tuple[int, int, int]:
+        """How many subjects, versions and ids there are."""
+        subjects = self.subjects.copy()
+        ids = sum(map(len, self._ids.copy().values()))
+        return len(subjects), sum(map(len, subjects.values())), ids
+
     # Changing
 
     def apply(self, entries: Iterable[Entry]) -> None:
