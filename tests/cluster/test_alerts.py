@@ -42,10 +42,12 @@ from headrace.wire.messages.offset_commit import OffsetCommitRequestPartition as
 from headrace.wire.messages.offset_commit import OffsetCommitRequestTopic as CommittedTopic
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.integration.memory_cluster import MemoryCluster, SharedStore
+from tests.integration.test_share_groups_cluster import Worker, begin_early
 from tests.support.certificates import Authority
 from tests.support.metrics import AT_ANY_PORT
 from tests.support.process import free_port
 from tests.support.prometheus import Prometheus, all_alerts, hastened
+from tests.support.share_requests import ACCEPT, REJECT
 from tests.support.waiting import until_async
 
 pytestmark = [
@@ -304,6 +306,20 @@ async def a_handler_gives_up(stage: Stage) -> None:
     await stage.clear("HeadraceDeadLettersGrow")
 
 
+async def a_queue_is_left_alone(stage: Stage) -> None:
+    await stage.cluster.create("jobs", 1, 2, 3)
+    worker = Worker(stage.cluster, "workers")
+    await begin_early(stage.cluster, worker.group)
+    await worker.join()
+    # Of long ago, as `produce` makes them.
+    await stage.cluster.produce(worker.leader, "jobs", "one", "two")
+    await worker.take(2)
+    await worker.say(0, 0, REJECT)
+    await stage.fire("HeadraceQueueRecordsGivenUp", "HeadraceQueueBehind")
+    await worker.say(1, 1, ACCEPT)
+    await stage.clear("HeadraceQueueBehind", "HeadraceQueueRecordsGivenUp")
+
+
 async def delayed_records_are_held_up(stage: Stage) -> None:
     async def wait(*_: object) -> None:
         raise PeerUnreachable("held up")
@@ -331,6 +347,7 @@ async def a_certificate_ends_soon(stage: Stage) -> None:
 TROUBLES: dict[Callable[[Stage], Awaitable[None]], tuple[str, ...]] = {
     a_query_falls_behind: ("HeadracePipelineBehind",),
     a_handler_gives_up: ("HeadraceDeadLettersGrow",),
+    a_queue_is_left_alone: ("HeadraceQueueRecordsGivenUp", "HeadraceQueueBehind"),
     delayed_records_are_held_up: ("HeadraceDelayedRecordsLate",),
     a_group_falls_behind: ("HeadraceConsumerLagRecords", "HeadraceConsumerLagSeconds"),
     a_disk_fills: ("HeadraceDiskFills", "HeadraceDiskAlmostFull"),

@@ -17,10 +17,15 @@ from headrace.cli.monitoring.files import monitoring_files
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tests.integration.memory_cluster import MemoryCluster, play
+from tests.integration.test_share_groups_cluster import Worker, begin_early
+from tests.support.endpoint import Endpoint
+from tests.support.gateway import GatewayThread
 from tests.support.metrics import AT_ANY_PORT
 from tests.support.prometheus import Prometheus, hastened, program
-from tests.support.waiting import until_async
+from tests.support.share_requests import ACCEPT, REJECT
+from tests.support.waiting import until, until_async
 
+LOOPBACK: dict[str, Any] = {"webhook_networks": ("127.0.0.0/8",), "webhook_http": True}
 HASTE = 60  # a scrape each quarter of a second, of the details each second
 PROGRESS = {
     "id": "1",
@@ -62,13 +67,23 @@ def test_every_panel_shows_something(tmp_path: Path) -> None:
             brokers = [
                 f"127.0.0.1:{broker.metrics.address.port}" for broker in cluster.brokers.values() if broker.metrics.address
             ]
-            files = dict(monitoring_files(brokers, [f"127.0.0.1:{exposition.port}"]))
-            files["prometheus.yml"] = hastened(files["prometheus.yml"], HASTE)
-            with Prometheus(tmp_path, files) as prometheus:
-                await live_a_little(cluster)
-                await until_async(prometheus.is_ready, "Prometheus answers", every_s=0.1)
-                await everything_is_drawn(prometheus)
-                assert "HeadraceBrokerDown" not in await asyncio.to_thread(prometheus.firing)
+            assert cluster.brokers[1].address is not None
+            bootstrap = "{}:{}".format(*cluster.brokers[1].address)
+            gateway = GatewayThread(bootstrap, metrics="127.0.0.1:0", **LOOPBACK)
+            with Endpoint() as endpoint:
+                await asyncio.to_thread(gateway.__enter__)
+                try:
+                    at = f"127.0.0.1:{gateway.gateway.metrics.port}"
+                    files = dict(monitoring_files(brokers, [f"127.0.0.1:{exposition.port}"], gateways=[at]))
+                    files["prometheus.yml"] = hastened(files["prometheus.yml"], HASTE)
+                    with Prometheus(tmp_path, files) as prometheus:
+                        await use_the_gateway(cluster, gateway, endpoint)
+                        await live_a_little(cluster)
+                        await until_async(prometheus.is_ready, "Prometheus answers", every_s=0.1)
+                        await everything_is_drawn(prometheus)
+                        assert "HeadraceBrokerDown" not in await asyncio.to_thread(prometheus.firing)
+                finally:
+                    await asyncio.to_thread(gateway.__exit__, None, None, None)
 
     try:
         play(story)
@@ -76,8 +91,35 @@ def test_every_panel_shows_something(tmp_path: Path) -> None:
         exposition.close()
 
 
+async def use_the_gateway(cluster: MemoryCluster, gateway: GatewayThread, endpoint: Endpoint) -> None:
+    await cluster.create_topic("hooked", 1)
+    await cluster.produce(cluster.image.topics["hooked"].partitions[0].leader, "hooked", "one")
+    await asyncio.to_thread(have_it_deliver, gateway, endpoint)
+
+
+def have_it_deliver(gateway: GatewayThread, endpoint: Endpoint) -> None:
+    """A webhook that delivers, and a schema."""
+    wanted = {"topic": "hooked", "callback_url": endpoint.url, "begin": "earliest", "group": "hooked"}
+    until(lambda: gateway.client.get("/live").json()["coordinated"], "it has its lease")
+    assert gateway.client.post("/subscriptions", json=wanted).status_code == 201
+    assert gateway.client.post("/subjects/a/versions", json={"schema": '"int"'}).status_code == 200
+    until(lambda: endpoint.posted, "something is delivered")
+
+
+async def work_off_a_queue(cluster: MemoryCluster) -> None:
+    await cluster.create_topic("jobs", 1)
+    worker = Worker(cluster, "workers")
+    await begin_early(cluster, worker.group)
+    await worker.join()
+    await cluster.produce(worker.leader, "jobs", "one", "two", "three")
+    await worker.take(3)
+    await worker.say(0, 0, ACCEPT)
+    await worker.say(1, 1, REJECT)
+
+
 async def live_a_little(cluster: MemoryCluster) -> None:
     """What makes series that are not there from the beginning."""
+    await work_off_a_queue(cluster)
     for topic in ("orders", "orders.dead-letter"):
         await cluster.create_topic(topic, 1)
         leader = cluster.image.topics[topic].partitions[0].leader

@@ -95,7 +95,10 @@ class Worker:
         return taken
 
     async def accept(self, first: int, last: int) -> ErrorCode:
-        request = share_requests.acknowledge(self.group, "ann", self.session_epoch, self.topic_id, first, last, ACCEPT)
+        return await self.say(first, last, ACCEPT)
+
+    async def say(self, first: int, last: int, word: int) -> ErrorCode:
+        request = share_requests.acknowledge(self.group, "ann", self.session_epoch, self.topic_id, first, last, word)
         reply = await self.cluster.call(self.leader, request, VERSION)
         self.session_epoch += 1
         assert reply.error_code == ErrorCode.NONE, reply

@@ -16,6 +16,7 @@ from headrace.cli.monitoring.dashboards import DASHBOARDS
 from headrace.cli.monitoring.files import monitoring_files
 from headrace.cli.monitoring.runbook import TEXTS, runbook_page
 from headrace.cli.monitoring.yaml_text import yaml_text
+from headrace.gateway import metrics as gateway_metrics
 from headrace.metrics.families import Family, Kind
 from headrace.spark import query_metrics
 from tests.support.metrics import all_families
@@ -79,7 +80,7 @@ def test_links_lead_to_where_people_read_the_runbook(headrace: Command, tmp_path
 
 def known_names() -> set[str]:
     found: set[str] = set()
-    families: list[Family] = [*all_families(), *query_metrics.FAMILIES]
+    families: list[Family] = [*all_families(), *query_metrics.FAMILIES, *gateway_metrics.FAMILIES]
     for family in families:
         parts = ("_bucket", "_count", "_sum") if family.kind is Kind.HISTOGRAM else ("",)
         found |= {family.name + part for part in parts}
@@ -135,7 +136,7 @@ def test_there_is_a_dashboard_for_everything_and_grafana_finds_it(written: Path)
     found = [json.loads(path.read_text()) for path in sorted((written / "grafana/dashboards").iterdir())]
 
     assert [each["uid"] for each in found] == [
-        f"headrace-{name}" for name in ("cluster", "groups", "pipelines", "queues", "topics")
+        f"headrace-{name}" for name in ("cluster", "gateways", "groups", "pipelines", "queues", "topics")
     ]
     assert yaml.safe_load((written / "grafana/provisioning/dashboards/headrace.yml").read_text())["apiVersion"] == 1
     assert yaml.safe_load((written / "grafana/provisioning/datasources/headrace.yml").read_text())["datasources"]

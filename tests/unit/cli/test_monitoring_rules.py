@@ -170,6 +170,22 @@ CASES = {
         {"cluster": "c", "topic": "t.dead-letter"},
         "3 records went to t.dead-letter within 15 minutes.",
     ),
+    "HeadraceQueueRecordsGivenUp": Case(
+        {f'headrace_share_group_dead_records_total{{{B},group="g",topic="t"}}': "_x5 3x30"},
+        "4m",
+        "8m",
+        "25m",
+        {"cluster": "c", "group": "g", "topic": "t"},
+        "Share group g gave up 3 records of t.",
+    ),
+    "HeadraceQueueBehind": Case(
+        {f'headrace_share_group_oldest_seconds{{{B},group="g",topic="t",partition="0"}}': "400x10 0x5"},
+        "4m",
+        "8m",
+        "13m",
+        {"cluster": "c", "group": "g", "topic": "t"},
+        "Share group g is 6m 40s behind in t.",
+    ),
     "HeadraceDelayedRecordsLate": Case(
         {f"headrace_delayed_overdue_seconds{{{B}}}": "0x3 30x10 0x5"},
         "4m",

@@ -1,49 +1,8 @@
-"""What is worth looking at: one dashboard each for the cluster, topics, groups, queues and pipelines.
+"""What is worth looking at: one dashboard each for the cluster, topics, groups, queues, pipelines and gateways."""
 
-Rates of what is on the page of details have a window of five minutes, as that page is scraped once a minute.
-"""
-
-from headrace.cli.monitoring.grafana import Dashboard, Panel, Query, Unit, Variable
-
-CLUSTER = Variable("cluster", "headrace_cluster_brokers")
-DETAIL_WINDOW = "5m"
-WINDOW = "$__rate_interval"
-DEAD_LETTERS = 'topic=~".+\\\\.dead-letter"'
-
-
-def of(metric: str, *chosen: str) -> str:
-    """The series of the cluster that was chosen, and of what else was."""
-    labels = ",".join(('cluster=~"$cluster"', *chosen))
-    return f"{metric}{{{labels}}}"
-
-
-def total(metric: str, by: str, *chosen: str, window: str = WINDOW) -> str:
-    """How fast it grows."""
-    return f"sum by ({by}) (rate({of(metric, *chosen)}[{window}]))"
-
-
-def quantile(share: float, metric: str, by: str, *chosen: str) -> str:
-    return f"histogram_quantile({share}, {total(f'{metric}_bucket', f'{by}, le', *chosen)})"
-
-
-def stat(title: str, expression: str, description: str, *, unit: Unit = "short", bad_from: float | None = None) -> Panel:
-    return Panel(title, unit, description, (Query(expression, "{{cluster}}"),), shape="stat", width=4, bad_from=bad_from)
-
-
-def graph(title: str, unit: Unit, description: str, *queries: Query, width: int = 8, bad_from: float | None = None) -> Panel:
-    return Panel(title, unit, description, queries, width=width, bad_from=bad_from)
-
-
-def phases(api: str) -> Panel:
-    spent = "headrace_request_phase_seconds"
-    return graph(
-        f"{api}: where its time goes (p99)",
-        "s",
-        "queue: received, not started. work: on the event loop. wait: for a flush, replicas or new records. "
-        "send: behind earlier replies.",
-        Query(quantile(0.99, spent, "phase", f'api="{api}"'), "{{phase}}"),
-    )
-
+from headrace.cli.monitoring.grafana import Dashboard, Query, Variable
+from headrace.cli.monitoring.panels import CLUSTER, DETAIL_WINDOW, graph, of, phases, quantile, stat, total
+from headrace.cli.monitoring.queue_dashboards import GATEWAYS, QUEUES
 
 OVERVIEW = Dashboard(
     "cluster",
@@ -366,62 +325,6 @@ GROUPS = Dashboard(
     ),
 )
 
-QUEUES = Dashboard(
-    "queues",
-    "Headrace / Queues",
-    (CLUSTER,),
-    (
-        (
-            "Delayed records",
-            (
-                graph(
-                    "Waiting",
-                    "short",
-                    "For their time to come.",
-                    Query(f"sum by (cluster) ({of('headrace_delayed_records')})", "{{cluster}}"),
-                ),
-                graph(
-                    "Overdue",
-                    "s",
-                    "For how long the first of those that wait has been due.",
-                    Query(f"max by (instance) ({of('headrace_delayed_overdue_seconds')})"),
-                    bad_from=10,
-                ),
-                graph(
-                    "Delivered",
-                    "rowsps",
-                    "To the topics that they were meant for.",
-                    Query(total("headrace_delayed_delivered_total", "cluster"), "{{cluster}}"),
-                ),
-            ),
-        ),
-        (
-            "Dead letters",
-            (
-                graph(
-                    "Set aside",
-                    "rowsps",
-                    "Records that a handler could not deal with.",
-                    Query(total("headrace_partition_produced_records_total", "topic", DEAD_LETTERS, window="15m"), "{{topic}}"),
-                    width=12,
-                    bad_from=0.001,
-                ),
-                graph(
-                    "Kept",
-                    "short",
-                    "Dead letters there are: headrace dead-letter list shows them, redrive sends them back.",
-                    Query(
-                        f"sum by (topic) (max by (topic, partition) ({of('headrace_partition_end_offset', DEAD_LETTERS)}"
-                        f" - {of('headrace_partition_start_offset', DEAD_LETTERS)}))",
-                        "{{topic}}",
-                    ),
-                    width=12,
-                ),
-            ),
-        ),
-    ),
-)
-
 CHOSEN_QUERY = 'query=~"$query"'
 PIPELINES = Dashboard(
     "pipelines",
@@ -473,4 +376,4 @@ PIPELINES = Dashboard(
     ),
 )
 
-DASHBOARDS = (OVERVIEW, TOPICS, GROUPS, QUEUES, PIPELINES)
+DASHBOARDS = (OVERVIEW, TOPICS, GROUPS, QUEUES, PIPELINES, GATEWAYS)

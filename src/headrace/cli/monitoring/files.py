@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.cli.monitoring.dashboards import DASHBOARDS
-from headrace.cli.monitoring.rules import BROKERS_JOB, DETAILS_JOB, PIPELINES_JOB, RUNBOOK, rules_file
+from headrace.cli.monitoring.rules import BROKERS_JOB, DETAILS_JOB, GATEWAYS_JOB, PIPELINES_JOB, RUNBOOK, rules_file
 from headrace.cli.monitoring.runbook import runbook_page
 from headrace.cli.monitoring.yaml_text import yaml_text
 
@@ -15,12 +15,16 @@ PROMETHEUS_URL = "http://127.0.0.1:9090"
 
 
 def monitoring_files(
-    brokers: Sequence[str], pipelines: Sequence[str] = (), cluster: str = "headrace", runbook: str | None = None
+    brokers: Sequence[str],
+    pipelines: Sequence[str] = (),
+    cluster: str = "headrace",
+    runbook: str | None = None,
+    gateways: Sequence[str] = (),
 ) -> Mapping[str, str]:
     """All of them."""
     dashboards = {f"grafana/dashboards/headrace-{each.name}.json": _json(each.to_values()) for each in DASHBOARDS}
     return {
-        "prometheus.yml": _prometheus(brokers, pipelines, cluster),
+        "prometheus.yml": _prometheus(brokers, pipelines, gateways, cluster),
         "rules/headrace.yml": yaml_text(rules_file(runbook or RUNBOOK)),
         "alertmanager.yml": _alertmanager(),
         **dashboards,
@@ -34,7 +38,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def _prometheus(brokers: Sequence[str], pipelines: Sequence[str], cluster: str) -> str:
+def _prometheus(brokers: Sequence[str], pipelines: Sequence[str], gateways: Sequence[str], cluster: str) -> str:
     def job(name: str, targets: Sequence[str], **more: str) -> dict[str, Any]:
         return {"job_name": name, **more, "static_configs": [{"targets": list(targets), "labels": {"cluster": cluster}}]}
 
@@ -44,6 +48,8 @@ def _prometheus(brokers: Sequence[str], pipelines: Sequence[str], cluster: str) 
     ]
     if pipelines:
         jobs.append(job(PIPELINES_JOB, pipelines))
+    if gateways:
+        jobs.append(job(GATEWAYS_JOB, gateways))
     head = "# Prometheus: the brokers' metrics, the rules, and who is told.  promtool check config prometheus.yml\n"
     return head + yaml_text(
         {

@@ -33,6 +33,10 @@ def write(
             "--pipeline", metavar="HOST:PORT", help="Where a pipeline tells its metrics (--metrics-port); may be repeated."
         ),
     ] = None,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option("--gateway", metavar="HOST:PORT", help="Where a gateway tells its metrics (--metrics); may be repeated."),
+    ] = None,
     cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The label cluster of all series.")] = "headrace",
     runbook: Annotated[
         str | None,
@@ -43,14 +47,15 @@ def write(
     """Write rules and alerts, dashboards, a scrape configuration and the runbook.
 
     prometheus.yml scrapes the brokers and reads rules/headrace.yml; alertmanager.yml is an example to complete;
-    grafana/dashboards has a dashboard each for the cluster, topics, groups, queues and pipelines; runbook.md says for each alert
-    what it means and what to do.  A file that is there and differs is left alone unless --force is given.
+    grafana/dashboards has a dashboard each for the cluster, topics, groups, queues, pipelines and gateways; runbook.md says for
+    each alert what it means and what to do.  A file that is there and differs is left alone unless --force is given.
     """
     from headrace.cli.monitoring.files import monitoring_files
 
     targets = [_address(each, "--broker") for each in broker or ["127.0.0.1:9404"]]
     queries = [_address(each, "--pipeline") for each in pipeline or []]
-    files = monitoring_files(targets, queries, cluster, runbook)
+    gateways = [_address(each, "--gateway") for each in gateway or []]
+    files = monitoring_files(targets, queries, cluster, runbook, gateways)
     changed = [] if force else [name for name, text in files.items() if _differs(directory / name, text)]
     if changed:
         raise Failure(f"{directory} already has a different {', '.join(changed)}. Pass --force to overwrite.")

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 RUNBOOK = "runbook.md"
-BROKERS_JOB, DETAILS_JOB, PIPELINES_JOB = "headrace", "headrace-detail", "headrace-pipelines"
+BROKERS_JOB, DETAILS_JOB, PIPELINES_JOB, GATEWAYS_JOB = "headrace", "headrace-detail", "headrace-pipelines", "headrace-gateways"
 # What a producer's client mends by itself: its knowledge of who leads was old.
 ROUTINE_ERRORS = "NOT_LEADER_OR_FOLLOWER|FENCED_LEADER_EPOCH"
 DEAD_LETTERS = 'headrace_partition_end_offset{topic=~".+\\\\.dead-letter"}'
 DEAD_LETTERS_NOW = f"max by (cluster, topic, partition) ({DEAD_LETTERS})"
+GIVEN_UP = "headrace_share_group_dead_records_total"
+GIVEN_UP_NOW = f"sum by (cluster, group, topic) ({GIVEN_UP})"
+GIVEN_UP_BEFORE = f"sum by (cluster, group, topic) ({GIVEN_UP} offset 15m)"
 DEAD_LETTERS_BEFORE = f"max by (cluster, topic, partition) ({DEAD_LETTERS} offset 15m)"
 
 
@@ -200,6 +203,23 @@ CLIENTS = (
         severity="warning",
         summary="{{ $value | humanize }} records went to {{ $labels.topic }} within 15 minutes.",
         description="Somebody could not handle them, and set them aside.",
+    ),
+    Alert(
+        name="HeadraceQueueRecordsGivenUp",
+        # As above: the first that is given up makes the series.
+        expression=f"{GIVEN_UP_NOW} - ({GIVEN_UP_BEFORE} or {GIVEN_UP_NOW} * 0) > 0",
+        lasting="0s",
+        severity="warning",
+        summary="Share group {{ $labels.group }} gave up {{ $value | humanize }} records of {{ $labels.topic }}.",
+        description="Within 15 minutes they were rejected, or delivered as often as they may be.",
+    ),
+    Alert(
+        name="HeadraceQueueBehind",
+        expression="max by (cluster, group, topic) (headrace_share_group_oldest_seconds) > 300",
+        lasting="5m",
+        severity="warning",
+        summary="Share group {{ $labels.group }} is {{ $value | humanizeDuration }} behind in {{ $labels.topic }}.",
+        description="The first record that it has not done is that old.",
     ),
     Alert(
         name="HeadraceDelayedRecordsLate",

@@ -165,6 +165,27 @@ TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "Mend the handler, then send them back: `headrace dead-letter redrive TOPIC`.",
         ),
     ),
+    "HeadraceQueueRecordsGivenUp": (
+        "Consumers of a share group rejected records, or took them as often as `group.share.delivery.count.limit` allows without "
+        "accepting them. The group goes on without them; with a dead-letter topic they are there.",
+        (
+            "`headrace group describe GROUP` shows how far it is; the consumers' own logs, why they reject.",
+            "`headrace dead-letter list` shows what was kept of them. Mend the consumers, then "
+            "`headrace dead-letter redrive TOPIC`.",
+            "Records that die of time-outs: raise the group's `share.record.lock.duration.ms`, or have consumers renew locks.",
+        ),
+    ),
+    "HeadraceQueueBehind": (
+        "The first record that a share group has not done was written more than five minutes ago: nobody works, too few do, or "
+        "one record is delivered again and again.",
+        (
+            "`headrace group describe GROUP`: no members, start some; all of them busy "
+            "(`headrace_share_group_in_flight_records`), add more. Unlike other groups a share group may have more members than "
+            "the topic has partitions.",
+            "Nothing in flight and nothing done: look at the consumers' logs, and at HeadracePartitionsLeaderless.",
+            "A group that nobody uses any more: `headrace group delete GROUP`.",
+        ),
+    ),
     "HeadraceDelayedRecordsLate": (
         "Delayed records are due and wait all the same: the topic that they go to cannot be written to, or the broker that "
         "holds them is overloaded. None is lost; they are tried again until they are delivered.",
