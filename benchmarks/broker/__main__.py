@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker import footprint, groups, latency, observed, requests, throughput, transactions
+from benchmarks.broker import footprint, groups, latency, observed, requests, scrapes, throughput, transactions
 from benchmarks.broker.target import Target
 
 QUESTIONS: dict[str, ModuleType] = {
@@ -19,6 +19,7 @@ QUESTIONS: dict[str, ModuleType] = {
     "requests": requests,
     "footprint": footprint,
     "groups": groups,
+    "scrapes": scrapes,
     "transactions": transactions,
     "observed": observed,
 }
