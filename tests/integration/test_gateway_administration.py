@@ -121,7 +121,7 @@ def test_brokers_and_moves_are_shown(http: httpx.Client) -> None:
     assert broker["is_controller"]
     assert settings["log.dirs"]["read_only"]
     assert http.get("/brokers/99").status_code == 404
-    assert http.get("/moves").json() == {"moves": []}
+    assert http.get("/moves").json() == {"moves": [], "next": None}
     refused = http.post("/moves", json={"topic": "nowhere", "partition": 0, "replicas": [1]})
     assert refused.json()["code"] == "unknown_topic_or_partition"
 

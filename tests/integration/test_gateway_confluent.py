@@ -34,7 +34,7 @@ def test_v3_writes_one_record_or_several(http: httpx.Client, broker: Broker) -> 
     one = http.post(path, json={"key": {"type": "STRING", "data": "k"}, "value": {"type": "JSON", "data": {"a": 1}}})
     binary = {"type": "BINARY", "data": base64.b64encode(b"\xff").decode()}
     header = {"name": "h", "value": base64.b64encode(b"v").decode()}
-    several = [{"value": binary, "headers": [header], "partition_id": 0}, {"value": {"type": "AVRO"}}, {"value": binary}]
+    several = [{"value": binary, "headers": [header], "partition_id": 0}, {"value": {"type": "XML"}}, {"value": binary}]
     many = http.post(path, content="".join(map(json.dumps, several)).encode(), headers={"Content-Type": "application/json"})
     elsewhere = http.post("/v3/clusters/another/topics/of-v3/records", json={})
 

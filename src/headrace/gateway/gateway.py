@@ -19,7 +19,17 @@ from aiohttp import web
 
 from headrace.client.errors import InvalidArgument, SecurityFailed
 from headrace.client.security.tls import protocol_of
-from headrace.gateway.administration import access, cluster, dead_letters, groups, topics
+from headrace.gateway.administration import (
+    access,
+    cluster,
+    dead_letters,
+    groups,
+    queues,
+    schedules,
+    telemetry,
+    topics,
+    transactions,
+)
 from headrace.gateway.administration.schemas import Schemas
 from headrace.gateway.api import site
 from headrace.gateway.api.endpoint import endpoint
@@ -36,7 +46,8 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.forwarding import Forwarder
 from headrace.gateway.live import events, websocket
 from headrace.gateway.metrics import Figures, MetricsListener, counting
-from headrace.gateway.records import consume, members, produce
+from headrace.gateway.records import consume, delays, members, produce
+from headrace.gateway.records.by_schema import BySchema
 from headrace.gateway.records.members import Members
 from headrace.gateway.serving.headers import Manners, errors_as_problems
 from headrace.gateway.serving.hosts import Hosts
@@ -60,6 +71,7 @@ ANSWERED_S: Final = 1.0
 def all_operations() -> Iterator[Operations]:
     """What there is, in the order in which it is shown."""
     yield produce.operations
+    yield delays.operations
     yield consume.operations
     yield members.operations
     yield events.operations
@@ -67,7 +79,11 @@ def all_operations() -> Iterator[Operations]:
     yield webhooks.operations
     yield topics.operations
     yield groups.operations
+    yield queues.operations
+    yield transactions.operations
+    yield schedules.operations
     yield cluster.operations
+    yield telemetry.operations
     yield access.operations
     yield dead_letters.operations
     yield produce_v3.operations
@@ -116,6 +132,7 @@ class Gateway:
         self.poster = Poster(self.guard)
         self.engine = Engine(self.fleet, self.callers, self.poster, self.seal, settings.limits.caller_age_seconds, self.figures)
         self.schemas = Schemas(self)
+        self.by_schema = BySchema(self.schemas)
         self._additions = [make(self) for make in additions]
         self.operations += [each for addition in self._additions for each in addition.operations]
         self.server = Server(self._application(), settings)

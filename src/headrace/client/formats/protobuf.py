@@ -9,6 +9,7 @@ import base64
 from typing import Any, Final, Generic, TypeVar
 
 from headrace.client.errors import InvalidArgument
+from headrace.client.formats.message_index import index_of, read_index
 from headrace.client.formats.registry import Reference, RegisteredSchema, SchemaRegistry
 from headrace.client.formats.schema_format import HEADER, SchemaFormat
 
@@ -40,7 +41,8 @@ class Protobuf(SchemaFormat[T], Generic[T]):
         if not hasattr(message, "DESCRIPTOR") or not hasattr(message, "FromString"):
             raise InvalidArgument(f"message={message!r} is not accepted; accepted: a class that protoc generated")
         self._message: Any = message
-        self._prefix = _message_index(message)
+        described: Any = self._message
+        self._prefix = index_of(described.DESCRIPTOR)
 
     def _after_id(self) -> bytes:
         return self._prefix
@@ -64,49 +66,5 @@ class Protobuf(SchemaFormat[T], Generic[T]):
 
     def _read(self, id: int, data: bytes) -> T:
         self._writers_schema(id, "PROTOBUF")
-        message: T = self._message.FromString(data[_after_index(data, HEADER.size) :])
+        message: T = self._message.FromString(data[read_index(data, HEADER.size)[1] :])
         return message
-
-
-def _message_index(message: Any) -> bytes:
-    """Where the message is in its file: its place at each level, as zigzag numbers behind their count; the first is just 0."""
-    path: list[int] = []
-    described = message.DESCRIPTOR
-    while described is not None:
-        around = described.containing_type
-        siblings = described.file.message_types_by_name if around is None else around.nested_types_by_name
-        path.insert(0, list(siblings).index(described.name))
-        described = around
-    if path == [0]:
-        return b"\0"
-    return b"".join(_varint(number << 1) for number in (len(path), *path))
-
-
-def _varint(number: int) -> bytes:
-    written = bytearray()
-    while number > 0x7F:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
-
-
-def _after_index(data: bytes, start: int) -> int:
-    """Where the message begins, behind its index."""
-    count, position = _read_varint(data, start)
-    for _ in range(count >> 1):
-        _, position = _read_varint(data, position)
-    return position
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        if position >= len(data):
-            raise ValueError("it ends before its message begins")
-        byte = data[position]
-        number |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            return number, position
-        shift += 7

@@ -146,6 +146,21 @@ class SchemaRegistry:
             self._by_id.put(id, found, len(found.text))
         return found
 
+    def serialized(self, id: int) -> dict[str, str]:
+        """A Protobuf schema and all that it imports, as descriptors in base64, by file name; each after those that it needs, and
+        the schema itself last."""
+        found: dict[str, str] = {}
+        self._serialize(self.by_id(id), found)
+        found[""] = str(self._ask("GET", f"/schemas/ids/{id}?format=serialized")["schema"])
+        return found
+
+    def _serialize(self, schema: RegisteredSchema, found: dict[str, str]) -> None:
+        for each in schema.references:
+            if each.name not in found:
+                self._serialize(self._version(each.subject, each.version), found)
+                path = f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}?deleted=true&format=serialized"
+                found[each.name] = str(self._ask("GET", path)["schema"])
+
     def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
         """The newest version's id and schema, asked each time."""
         told = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")

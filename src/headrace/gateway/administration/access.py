@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Annotated, Any, Literal
 
 from headrace.client.admin.wire_admin import raise_for
 from headrace.client.errors import InvalidArgument
 from headrace.gateway.api.call import Call
-from headrace.gateway.api.operations import Operations, Parameter, Reply
+from headrace.gateway.api.operations import Operations, Parameter
 from headrace.gateway.api.paging import PAGE, page
 from headrace.gateway.api.shapes import described
 from headrace.gateway.serving.problems import bad_request, not_found
@@ -45,6 +45,14 @@ class Acls:
 
 
 @dataclass(frozen=True, slots=True)
+class AclPage:
+    """Some rules, and where the next page begins."""
+
+    acls: list[Acl]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class User:
     """Somebody who can sign in, by which mechanisms."""
 
@@ -78,10 +86,11 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotas:
-    """All limits."""
+class QuotaPage:
+    """Some limits, and where the next page begins."""
 
     quotas: list[Quota]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +162,15 @@ def _rule(acl: Acl) -> AclRule:
     )
 
 
-@operations.get("/acls", "List rules", query=FILTERS, answer=Acls)
-async def list_acls(call: Call) -> Acls:
+@operations.get("/acls", "List rules", query=(*PAGE, *FILTERS), answer=AclPage)
+async def list_acls(call: Call) -> AclPage:
     wanted = _filter(call.query)
-    return Acls([_acl(rule) for rule in await call.caller.rules(lambda admin: admin.find(wanted))])
+    found = [_acl(rule) for rule in await call.caller.rules(lambda admin: admin.find(wanted))]
+    return AclPage(*page(found, call.query, _name_of_acl))
+
+
+def _name_of_acl(acl: Acl) -> str:
+    return "\n".join(astuple(acl))
 
 
 @operations.post("/acls", "Make rules", body=Acls, answer=Acls, status=201)
@@ -204,23 +218,31 @@ async def remove_user(call: Call) -> None:
     await call.caller.users(lambda users: users.remove(found.name, set(found.mechanisms)))
 
 
-@operations.get("/quotas", "List limits", answer=Quotas)
-async def list_quotas(call: Call) -> Quotas:
+@operations.get("/quotas", "List limits", query=PAGE, answer=QuotaPage)
+async def list_quotas(call: Call) -> QuotaPage:
+    return QuotaPage(*page(await _quotas(call), call.query, _name_of_quota))
+
+
+def _name_of_quota(quota: Quota) -> str:
+    """The default of a kind is before all that have a name."""
+    return "\n".join(f"{kind} {'' if name is None else '=' + name}" for kind, name in sorted(quota.entity.items()))
+
+
+async def _quotas(call: Call) -> list[Quota]:
     reply = await call.caller.cluster.call(DescribeClientQuotasRequest(components=(), strict=False))
     raise_for(reply.error_code, "the limits", reply.error_message)
-    return Quotas(
-        [
-            Quota(
-                {part.entity_type: part.entity_name for part in entry.entity},
-                {each.key: each.value for each in entry.values},
-            )
-            for entry in reply.entries or ()
-        ]
-    )
+    return [
+        Quota(
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {each.key: each.value for each in entry.values},
+        )
+        for entry in reply.entries or ()
+    ]
 
 
-@operations.patch("/quotas", "Set limits, or remove them", body=QuotaChange, answer=Quotas)
-async def change_quotas(call: Call) -> Reply:
+@operations.patch("/quotas", "Set limits, or remove them", body=QuotaChange, answer=QuotaPage)
+async def change_quotas(call: Call) -> QuotaPage:
+    """Answers what holds then for this entity."""
     wanted: QuotaChange = call.body
     if not wanted.entity or not wanted.limits:
         raise InvalidArgument("entity and limits must not be empty")
@@ -231,4 +253,4 @@ async def change_quotas(call: Call) -> Reply:
     reply = await call.caller.cluster.call_controller(AlterClientQuotasRequest(entries=(entry,), validate_only=False))
     (answer,) = reply.entries
     raise_for(answer.error_code, "the limits", answer.error_message)
-    return Reply(await list_quotas(call))
+    return QuotaPage([each for each in await _quotas(call) if each.entity == wanted.entity], None)

@@ -9,6 +9,7 @@ from headrace.client.admin.wire_admin import raise_for
 from headrace.gateway.administration.topics import Setting
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations
+from headrace.gateway.api.paging import PAGE, page
 from headrace.gateway.api.shapes import described
 from headrace.gateway.serving.problems import not_found
 from headrace.wire.messages.alter_partition_reassignments import (
@@ -18,6 +19,7 @@ from headrace.wire.messages.alter_partition_reassignments import (
 )
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from headrace.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from headrace.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 operations = Operations("cluster")
 BROKER_RESOURCE = 4
@@ -62,10 +64,11 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
-    """All that is on its way."""
+class MovePage:
+    """Some of what is on its way, and where the next page begins."""
 
     moves: list[Move]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,16 @@ async def show_broker(call: Call) -> Broker:
     raise not_found("broker_not_found", "There is no such broker, or it is not up.", "GET /brokers lists those that are up.")
 
 
+@operations.delete("/brokers/{broker}", "Forget a broker that is gone for good")
+async def forget_broker(call: Call) -> None:
+    """It has to be stopped, and to hold nothing: move its replicas first."""
+    number = call.number("broker")
+    if number > 2**31 - 1:
+        raise not_found("broker_not_found", "There is no such broker.", "GET /brokers lists those that are up.")
+    reply = await call.caller.cluster.call_controller(UnregisterBrokerRequest(broker_id=number))
+    raise_for(reply.error_code, f"broker {number}", reply.error_message)
+
+
 @operations.get("/brokers/{broker}/settings", "Show a broker's settings", answer=BrokerSettings)
 async def show_broker_settings(call: Call) -> BrokerSettings:
     broker = await show_broker(call)
@@ -114,23 +127,16 @@ async def show_broker_settings(call: Call) -> BrokerSettings:
     )
 
 
-@operations.get("/moves", "List replicas on the move", answer=Moves)
-async def list_moves(call: Call) -> Moves:
+@operations.get("/moves", "List replicas on the move", query=PAGE, answer=MovePage)
+async def list_moves(call: Call) -> MovePage:
     reply = await call.caller.cluster.call(ListPartitionReassignmentsRequest(topics=None))
     raise_for(reply.error_code, "the moves", reply.error_message)
-    return Moves(
-        [
-            Move(
-                topic.name,
-                each.partition_index,
-                list(each.replicas),
-                list(each.adding_replicas),
-                list(each.removing_replicas),
-            )
-            for topic in reply.topics
-            for each in topic.partitions
-        ]
-    )
+    found = [
+        Move(topic.name, each.partition_index, list(each.replicas), list(each.adding_replicas), list(each.removing_replicas))
+        for topic in reply.topics
+        for each in topic.partitions
+    ]
+    return MovePage(*page(found, call.query, lambda each: f"{each.topic} {each.partition:010}"))
 
 
 @operations.post("/moves", "Move a partition's replicas", body=NewMove, status=202)

@@ -11,6 +11,7 @@ from typing import Annotated
 from headrace.client.deadletter.redrive import Parked, dead_letter_topics, parked, redrive
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter
+from headrace.gateway.api.paging import PAGE, page
 from headrace.gateway.api.shapes import described
 
 operations = Operations("dead letters")
@@ -25,10 +26,11 @@ class LetterTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterTopics:
-    """All topics of dead letters."""
+class LetterTopicPage:
+    """Some topics of dead letters, and where the next page begins."""
 
     topics: list[LetterTopic]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,12 @@ class Redrive:
     skipped: int
 
 
-@operations.get("/dead-letters", "List topics of dead letters", answer=LetterTopics)
-async def list_letter_topics(call: Call) -> LetterTopics:
+@operations.get("/dead-letters", "List topics of dead letters", query=PAGE, answer=LetterTopicPage)
+async def list_letter_topics(call: Call) -> LetterTopicPage:
     caller = call.caller
     found = await asyncio.to_thread(lambda: dead_letter_topics(caller.bootstrap, librdkafka=caller.credentials.properties))
-    return LetterTopics([LetterTopic(topic, waiting) for topic, waiting in sorted(found.items())])
+    topics = [LetterTopic(topic, waiting) for topic, waiting in found.items()]
+    return LetterTopicPage(*page(topics, call.query, lambda each: each.topic))
 
 
 LIMIT = Parameter("limit", "How many to show at most.", "number", default=100, minimum=1, maximum=1000)

@@ -109,6 +109,14 @@ class Schemas:
         (found,) = (await caller.cluster.call(request)).topics
         return not found.error_code
 
+    async def usable_by(self, caller: Caller, wanted: Operation) -> None:
+        """Open it, and raise a Problem where the caller has no right to it."""
+        try:
+            await self._open()
+            await self._require(caller, wanted)
+        except RegistryError as error:
+            raise Problem(error.status, "schemas_refused", str(error), "Ask for the right, or sign in.") from None
+
     async def _open(self) -> None:
         async with self._opening:
             if self._log is None:

@@ -13,6 +13,7 @@ from headrace.gateway.api.paging import PAGE, page
 from headrace.gateway.api.shapes import described
 from headrace.gateway.brokers.cluster import EARLIEST, LATEST
 from headrace.gateway.serving.problems import bad_request
+from headrace.model.identity import TopicPartition
 
 operations = Operations("topics")
 
@@ -208,6 +209,7 @@ BEFORE = Parameter("before", "Delete what is below this offset; all there is whe
 )
 async def delete_records(call: Call) -> FirstOffset:
     partition = call.number("partition")
+    await call.caller.cluster.leader(TopicPartition(call.path("topic"), partition))  # which says so where it is not there
     found = await call.caller.admin.delete_records(call.path("topic"), {partition: call.query["before"]})
     return FirstOffset(found[partition])
 

@@ -97,6 +97,12 @@ class Cluster:
                     raise BrokerTimeout("the gateway no longer asks for this caller")
         return known
 
+    def part_with(self, purpose: str) -> None:
+        """Close the connections that were for this."""
+        for key in [key for key in self._connections if key[1] == purpose]:
+            self._connections.pop(key).close()
+            self._connecting.pop(key, None)
+
     async def call(self, request: Any, *, broker: int | None = None) -> Any:
         """Ask a broker by its id, or any that answers."""
         connection = await (self.any_connection() if broker is None else self.connection(await self.endpoint_of(broker)))
@@ -116,19 +122,20 @@ class Cluster:
 
     # Topics and leaders
 
-    async def _ask_metadata(self, topics: Iterable[str]) -> Any:
+    async def _ask_metadata(self, topics: Iterable[str], *, make: bool = False) -> Any:
         wanted = tuple(MetadataRequestTopic(name=name) for name in topics)
-        reply = await (await self.any_connection()).call(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        reply = await (await self.any_connection()).call(MetadataRequest(topics=wanted, allow_auto_topic_creation=make))
         self._brokers = {broker.node_id: Endpoint(broker.host, broker.port) for broker in reply.brokers}
         return reply
 
-    async def leaders(self, topic: str) -> dict[int, int]:
-        """The leader of each partition, -1 where there is none; asked at most every half minute."""
+    async def leaders(self, topic: str, *, make: bool = False) -> dict[int, int]:
+        """The leader of each partition, -1 where there is none; asked at most every half minute.  `make` has brokers make the
+        topic where they do so for whoever writes."""
         now = asyncio.get_running_loop().time()
         known = self._leaders.get(topic)
         if known is not None and now < known[1]:
             return known[0]
-        (found,) = (await self._ask_metadata([topic])).topics
+        (found,) = (await self._ask_metadata([topic], make=make)).topics
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise TopicNotFound(f"topic '{topic}' does not exist", code=3, name="UNKNOWN_TOPIC_OR_PART")
         raise_for(found.error_code, f"topic '{topic}'")

@@ -22,6 +22,7 @@ operations = Operations("confluent")
 
 FORMATS: Final = {"JSON": "json", "STRING": "text", "BINARY": "binary"}
 JSON: Final = "application/json"
+SCHEMA_TYPES: Final = ("AVRO", "JSONSCHEMA", "PROTOBUF")
 v3 = partial(in_their_form, v3=True)
 
 
@@ -43,7 +44,7 @@ async def write_records(call: Call) -> web.StreamResponse:
     if call.path("cluster") != cluster.id:
         raise not_found("cluster_not_found", "There is no such cluster.", "GET /v3/clusters shows the one there is.")
     raw = await read_whole(call.request, call.gateway.settings.limits.body_seconds)
-    found = [_raw(each) for each in _objects(raw)]
+    found = [await _raw(call, each) for each in _objects(raw)]
     if not found:
         raise bad_request("The body has no record.")
     topic, good = call.path("topic"), [each for each in found if isinstance(each, Raw)]
@@ -84,7 +85,7 @@ def _skipped(text: str, at: int) -> int:
     return at
 
 
-def _raw(given: Any) -> Raw | Problem:
+async def _raw(call: Call, given: Any) -> Raw | Problem:
     try:
         if not isinstance(given, dict):
             raise bad_request("A record must be an object.")
@@ -92,22 +93,28 @@ def _raw(given: Any) -> Raw | Problem:
         if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
             raise bad_request("partition_id must be a whole number.")
         headers = [(str(each["name"]), encoded(each.get("value"), "binary", "a header")) for each in given.get("headers") or ()]
-        return Raw(
-            _data(given.get("key"), "key"), _data(given.get("value"), "value"), headers or None, partition, _timestamp(given)
-        )
+        key, value = await _data(call, given.get("key"), "key"), await _data(call, given.get("value"), "value")
+        return Raw(key, value, headers or None, partition, _timestamp(given))
     except Problem as problem:
         return problem
     except (TypeError, KeyError, AttributeError):
         return bad_request("headers must be a list of names with base64 values.")
 
 
-def _data(given: Any, what: str) -> bytes | None:
+async def _data(call: Call, given: Any, what: str) -> bytes | None:
     if given is None:
         return None
     kind = given.get("type") if isinstance(given, dict) else None
-    if kind not in FORMATS:
-        raise bad_request(f"The type of {what} must be BINARY, JSON or STRING.", "Use the gateway's own paths for schemas.")
-    return encoded(given.get("data"), FORMATS[kind], what)
+    if kind in FORMATS:
+        return encoded(given.get("data"), FORMATS[kind], what)
+    if not isinstance(given, dict) or kind not in (None, *SCHEMA_TYPES):
+        raise bad_request(f"The type of {what} must be BINARY, JSON, STRING, or one of {', '.join(SCHEMA_TYPES)}.")
+    id, version = given.get("schema_id"), given.get("schema_version")
+    if given.get("schema") is not None or not all(each is None or type(each) is int for each in (id, version)):
+        raise bad_request(f"The schema of {what} is named by schema_id, or by subject and schema_version.", "Register it first.")
+    subject = str(given.get("subject") or f"{call.path('topic')}-{what}")
+    encoder = await call.gateway.by_schema.encoder_for(call.caller, id, subject, version)
+    return None if given.get("data") is None else encoder(given["data"], what)
 
 
 def _timestamp(given: dict[str, Any]) -> int | None:

@@ -16,8 +16,9 @@ from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.brokers.tails import Shown
+from headrace.gateway.records.by_schema import shown_as
 from headrace.gateway.records.consume import FROM, ISOLATION, PARTITION, starting_positions
-from headrace.gateway.records.formats import SHOW_KEYS, SHOW_VALUES, rendered
+from headrace.gateway.records.formats import SHOW_KEYS, SHOW_VALUES, Form, rendered
 from headrace.gateway.serving.problems import bad_request, problem_of
 
 operations = Operations("live")
@@ -41,6 +42,7 @@ async def watch_topic(call: Call) -> web.StreamResponse:
     """Server-sent events. Each event is a record as GET …/records shows it; `Last-Event-ID` goes on after the event that it
     names. A reader that is slow is slowed down: nothing is kept for it here, and it reads from the log when it comes to it."""
     cluster, topic = call.caller.cluster, call.path("topic")
+    keys, values = await shown_as(call, "keys"), await shown_as(call, "values")
     positions = await starting_positions(cluster, topic, {**call.query, "cursor": None})
     if (seen := call.request.headers.get("Last-Event-ID")) is not None:
         # Partitions that have come to be since are read from their beginning.
@@ -51,7 +53,7 @@ async def watch_topic(call: Call) -> web.StreamResponse:
     readers = Readers(cluster, topic, positions, call.query["isolation"])
     try:
         await response.write(b"retry: %d\nid: %s\n\n" % (RETRY_MS, _id(readers.positions)))
-        await _send_all(call, response, readers)
+        await _send_all(call, response, readers, keys, values)
     except HeadraceError as error:
         await response.write(b"event: problem\ndata: " + orjson.dumps(problem_of(error).document()) + b"\n\n")
     except (ConnectionError, TimeoutError):
@@ -61,18 +63,18 @@ async def watch_topic(call: Call) -> web.StreamResponse:
     return response
 
 
-async def _send_all(call: Call, response: web.StreamResponse, readers: Readers) -> None:
-    keys, values = call.query["keys"], call.query["values"]
+async def _send_all(call: Call, response: web.StreamResponse, readers: Readers, keys: Form, values: Form) -> None:
     patience, heartbeat = call.gateway.settings.limits.body_seconds, call.query["heartbeat_ms"] / 1000
     ids = readers.positions
     while not call.gateway.is_stopping:
         found = await readers.read(records_max=RECORDS_MAX, bytes_max=BYTES_MAX, wait_s=heartbeat)
+        await call.gateway.by_schema.prepare(found, keys, values)
         data = b"".join(_event(each, ids, keys, values) for each in found) or b":\n\n"
         async with asyncio.timeout(patience):
             await response.write(data)
 
 
-def _event(shown: Shown, ids: dict[int, int], keys: str, values: str) -> bytes:
+def _event(shown: Shown, ids: dict[int, int], keys: Form, values: Form) -> bytes:
     ids[shown.place.partition] = shown.record.offset + 1
     return b"id: %s\ndata: %s\n\n" % (_id(ids), rendered(shown, keys, values))
 

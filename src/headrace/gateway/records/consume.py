@@ -16,6 +16,7 @@ from headrace.gateway.api.operations import Operations, Parameter
 from headrace.gateway.api.shapes import described
 from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster, Isolation
 from headrace.gateway.brokers.reader import Readers
+from headrace.gateway.records.by_schema import shown_as
 from headrace.gateway.records.formats import SHOW_KEYS, SHOW_VALUES, document, rendered
 from headrace.gateway.records.produce import NDJSON
 from headrace.gateway.serving.problems import bad_request
@@ -56,9 +57,9 @@ class ReadRecord:
     offset: int
     timestamp: int
     key: Any
-    key_format: Annotated[str | None, described("json, text, binary (base64), or null where there is no key.")]
+    key_format: Annotated[str | None, described("json, text, schema, binary (base64), or null where there is no key.")]
     value: Any
-    value_format: Annotated[str | None, described("json, text, binary (base64), or null where there is no value.")]
+    value_format: Annotated[str | None, described("json, text, schema, binary (base64), or null where there is no value.")]
     headers: list[Any]
 
 
@@ -80,6 +81,7 @@ async def read_records(call: Call) -> Any:
     """Answers with what is there, or waits for it. `next` is where the following read begins: nothing is kept here. With
     `Accept: application/x-ndjson` each record is a line, and the cursor is the header `Headrace-Next`."""
     cluster, topic = call.caller.cluster, call.path("topic")
+    keys, values = await shown_as(call, "keys"), await shown_as(call, "values")
     positions = await starting_positions(cluster, topic, call.query)
     isolation: Isolation = call.query["isolation"]
     readers = Readers(cluster, topic, positions, isolation)
@@ -89,7 +91,7 @@ async def read_records(call: Call) -> Any:
         following = cursor_of(readers.positions)
     finally:
         readers.close()
-    keys, values = call.query["keys"], call.query["values"]
+    await call.gateway.by_schema.prepare(found, keys, values)
     if NDJSON in call.request.headers.get("Accept", ""):
         lines = b"".join(rendered(each, keys, values) + b"\n" for each in found)
         return web.Response(body=lines, content_type=NDJSON, headers={"Headrace-Next": following})

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import orjson
 
 from headrace.gateway.api.operations import Parameter
 from headrace.gateway.brokers.tails import Shown
 from headrace.gateway.serving.problems import bad_request
+from headrace.model.delay.headers import DELAY_HEADER, DELIVER_AT_HEADER
 
 Format = Literal["json", "text", "binary"]
 FORMATS: Final = ("json", "text", "binary")
 SHOWN_FORMATS: Final = ("auto", *FORMATS)
+SCHEMA: Final = "schema"
 SURELY_SHALLOW: Final = 200  # brackets
 
-SHOW_KEYS: Final = Parameter("keys", "How keys are shown; auto tells for each.", "choice", default="auto", choices=SHOWN_FORMATS)
-SHOW_VALUES: Final = Parameter(
-    "values", "How values are shown; auto tells for each.", "choice", default="auto", choices=SHOWN_FORMATS
+SHOW_KEYS: Final = Parameter(
+    "keys",
+    "How keys are shown; auto tells for each, and schema reads them by the schemas of the registry.",
+    "choice",
+    default="auto",
+    choices=(*SHOWN_FORMATS, SCHEMA),
 )
+SHOW_VALUES: Final = Parameter(
+    "values",
+    "How values are shown; auto tells for each, and schema reads them by the schemas of the registry.",
+    "choice",
+    default="auto",
+    choices=(*SHOWN_FORMATS, SCHEMA),
+)
+
+
+class Showing(Protocol):
+    """Shows bytes in a way of its own; None leaves them to be shown as binary."""
+
+    def show(self, data: bytes) -> tuple[Any, str] | None: ...
+
+
+Form = str | Showing
 
 
 def encoded(value: Any, form: str | None, what: str) -> bytes | None:
@@ -46,10 +67,12 @@ def encoded(value: Any, form: str | None, what: str) -> bytes | None:
     raise bad_request(f"{what} must be a text for the format {form}.")
 
 
-def shown(data: bytes | None, form: str) -> tuple[Any, str | None]:
+def shown(data: bytes | None, form: Form) -> tuple[Any, str | None]:
     """Bytes as a JSON value, and in which format they are shown."""
     if data is None:
         return None, None
+    if not isinstance(form, str):
+        return form.show(data) or (base64.b64encode(data).decode(), "binary")
     if form in ("json", "auto"):
         try:
             value = orjson.loads(data)
@@ -76,7 +99,7 @@ def _can_be_written(value: Any, data: bytes) -> bool:
     return True
 
 
-def document(given: Shown, keys: str, values: str) -> dict[str, Any]:
+def document(given: Shown, keys: Form, values: Form) -> dict[str, Any]:
     """A record as callers see it.  What does not fit the format they asked for is shown as binary, and says so."""
     record = given.record
     key, key_format = shown(record.key, keys)
@@ -104,7 +127,7 @@ def shown_header(data: bytes | None) -> tuple[str | None] | tuple[str, str]:
         return (base64.b64encode(data).decode(), "binary")
 
 
-def rendered(given: Shown, keys: str, values: str) -> bytes:
+def rendered(given: Shown, keys: Form, values: Form) -> bytes:
     """A record as one line of JSON, made once for all who want it so."""
     form = (keys, values)
     line = given.rendered.get(form)
@@ -133,3 +156,16 @@ def _header(pair: Any) -> tuple[str, bytes | None]:
         case [str() as name, str() as text, "binary"]:
             return name, encoded(text, "binary", "a header")
     raise bad_request("A header must be a name with a text or null.")
+
+
+def delayed(
+    headers: list[tuple[str, bytes | None]] | None, delay_ms: int | None, deliver_at: int | None
+) -> list[tuple[str, bytes | None]] | None:
+    """Headers with the one that keeps a record back."""
+    if delay_ms is not None and deliver_at is not None:
+        raise bad_request("Give delay_ms or deliver_at, not both.")
+    if delay_ms is not None:
+        return [*(headers or ()), (DELAY_HEADER, b"%d" % delay_ms)]
+    if deliver_at is not None:
+        return [*(headers or ()), (DELIVER_AT_HEADER, b"%d" % deliver_at)]
+    return headers

@@ -27,6 +27,7 @@ from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter, Reply
 from headrace.gateway.api.shapes import described, read
 from headrace.gateway.brokers.tails import Shown
+from headrace.gateway.records.by_schema import shown_as
 from headrace.gateway.records.consume import ReadRecord
 from headrace.gateway.records.formats import SHOW_KEYS, SHOW_VALUES, document
 from headrace.gateway.serving.problems import Problem, not_found
@@ -285,8 +286,10 @@ async def read_as_member(call: Call) -> Any:
     if holder != call.gateway.fleet.id:
         return await call.gateway.forward(call, holder)
     member = call.gateway.members.of(identity, call.caller)
+    keys, values = await shown_as(call, "keys"), await shown_as(call, "values")
     found = await member.read(call.query["limit"], call.query["wait_ms"] / 1000)
-    return {"records": [document(each, call.query["keys"], call.query["values"]) for each in found]}
+    await call.gateway.by_schema.prepare(found, keys, values)
+    return {"records": [document(each, keys, values) for each in found]}
 
 
 @operations.post("/groups/{group}/members/{member}/acknowledgements", "Acknowledge what is done with", body=Acknowledgement)

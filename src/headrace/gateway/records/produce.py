@@ -10,13 +10,14 @@ from typing import Annotated, Any, Final
 import orjson
 from aiohttp import web
 
-from headrace.client.errors import BatchFailed, HeadraceError
+from headrace.client.errors import BatchFailed, BrokerError, BrokerTimeout, HeadraceError, TopicNotFound
 from headrace.client.records.record import Delivery
 from headrace.gateway.api.call import Call, body_too_large, read_whole
 from headrace.gateway.api.operations import Operations, Parameter, Reply
 from headrace.gateway.api.shapes import described, read
 from headrace.gateway.callers.caller import Caller
-from headrace.gateway.records.formats import FORMATS, encoded, headers_of
+from headrace.gateway.records.by_schema import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
+from headrace.gateway.records.formats import FORMATS, SCHEMA, delayed, encoded, headers_of
 from headrace.gateway.serving.problems import Problem, bad_request, problem_of
 
 operations = Operations("records")
@@ -24,6 +25,8 @@ operations = Operations("records")
 NDJSON: Final = "application/x-ndjson"
 STREAM_RECORDS: Final = 2000  # handed over together
 STREAM_BATCHES: Final = 4  # on their way at once
+TOPIC_S: Final = 1.0  # for a topic that comes to be by being named
+AGAIN_S: Final = 0.1
 LINE_BYTES_MAX: Final = 2 * 1024 * 1024
 
 
@@ -36,6 +39,10 @@ class NewRecord:
     headers: Annotated[Any, described("Names with texts, as an object or as pairs.", example={"source": "web"})] = None
     partition: Annotated[int | None, described("This one; else the key decides.", minimum=0, maximum=2**31 - 1)] = None
     timestamp: Annotated[int | None, described("When it happened, in milliseconds since 1970; else now.", minimum=0)] = None
+    delay_ms: Annotated[
+        int | None, described("How long the broker keeps it back, where the topic has headrace.delay.enable.", minimum=0)
+    ] = None
+    deliver_at: Annotated[int | None, described("Instead: until when, in milliseconds since 1970.", minimum=0)] = None
     key_format: Annotated[str | None, described("How the key becomes bytes.", enum=[*FORMATS, None])] = None
     value_format: Annotated[str | None, described("How the value becomes bytes.", enum=[*FORMATS, None])] = None
 
@@ -65,14 +72,15 @@ class Receipts:
 
 
 KEY = Parameter("key", "The key of a record whose value is the whole body.")
-KEY_FORMAT = Parameter("key_format", "How keys become bytes, unless a record says it.", "choice", choices=FORMATS)
-VALUE_FORMAT = Parameter("value_format", "How values become bytes, unless a record says it.", "choice", choices=FORMATS)
+FORMATS_OF_ALL: Final = (*FORMATS, SCHEMA)
+KEY_FORMAT = Parameter("key_format", "How keys become bytes, unless a record says it.", "choice", choices=FORMATS_OF_ALL)
+VALUE_FORMAT = Parameter("value_format", "How values become bytes, unless a record says it.", "choice", choices=FORMATS_OF_ALL)
 
 
 @operations.post(
     "/topics/{topic}/records",
     "Write records",
-    query=(KEY, KEY_FORMAT, VALUE_FORMAT),
+    query=(KEY, KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA_ID, VALUE_SCHEMA_ID),
     body=NewRecords | NewRecord,
     body_media=("application/json", NDJSON, "text/plain", "application/octet-stream"),
     answer=Receipts,
@@ -81,7 +89,11 @@ VALUE_FORMAT = Parameter("value_format", "How values become bytes, unless a reco
 async def write_records(call: Call) -> Any:
     """One record or many as JSON; a stream of NDJSON of any length, answered by NDJSON while it runs; or any bytes as one value.
     Texts are keys as they are, all else is JSON, unless a format is named. The status is 200 when all are written, 207 when some
-    are not: each answer has its own error then."""
+    are not: each answer has its own error then. With `value_format=schema` values are JSON here, and in the log what a schema of
+    the registry makes of them: Avro (by its JSON encoding), Protobuf (by its JSON mapping), or JSON that the schema lets pass."""
+    for part in ("key", "value"):
+        call.query[f"{part}_encoder"] = await call.gateway.by_schema.encoder(call, part)
+    call.query["by_schema"] = call.query["key_encoder"] is not None or call.query["value_encoder"] is not None
     match call.request.content_type:
         case "application/x-ndjson" | "application/ndjson":
             return await _stream(call)
@@ -116,15 +128,25 @@ class Raw:
 
 def raw_of(record: Any, query: dict[str, Any]) -> Raw:
     """The bytes of a record; the query has the formats of those that name none."""
-    key_format = record.key_format or query["key_format"] or ("text" if isinstance(record.key, str) else "json")
-    value_format = record.value_format or query["value_format"] or "json"
     return Raw(
-        encoded(record.key, key_format, "key"),
-        encoded(record.value, value_format, "value"),
-        headers_of(record.headers),
+        _key(record.key, record.key_format, query),
+        _value(record.value, record.value_format, query),
+        delayed(headers_of(record.headers), record.delay_ms, record.deliver_at),
         record.partition,
         record.timestamp,
     )
+
+
+def _key(key: Any, form: str | None, query: dict[str, Any]) -> bytes | None:
+    if form is None and key is not None and (encoder := query.get("key_encoder")) is not None:
+        return bytes(encoder(key, "key"))
+    return encoded(key, form or query["key_format"] or ("text" if isinstance(key, str) else "json"), "key")
+
+
+def _value(value: Any, form: str | None, query: dict[str, Any]) -> bytes | None:
+    if form is None and value is not None and (encoder := query.get("value_encoder")) is not None:
+        return bytes(encoder(value, "value"))
+    return encoded(value, form or query["value_format"] or "json", "value")
 
 
 async def _write_json(call: Call) -> Any:
@@ -157,6 +179,12 @@ async def _answer(caller: Caller, topic: str, records: list[Raw]) -> Reply:
 
 async def write(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]:
     """Hand records over, and wait for all of them."""
+    try:
+        await _require(caller, topic)
+    except BrokerTimeout:
+        pass  # librdkafka tries for longer
+    except HeadraceError as error:
+        return [_receipt(error)] * len(records)
     if all(record.is_plain for record in records) and len(records) > 1:
         return await _write_plain(caller, topic, records)
     pending: list[Any] = []
@@ -177,6 +205,23 @@ async def write(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]
     waited = [each for each in pending if isinstance(each, asyncio.Future)]
     results = iter(await asyncio.gather(*waited, return_exceptions=True))
     return [_receipt(next(results) if isinstance(each, asyncio.Future) else each) for each in pending]
+
+
+async def _require(caller: Caller, topic: str) -> None:
+    """Raises where there is no such topic, and none comes to be by being named; librdkafka would look for half a minute."""
+    deadline = asyncio.get_running_loop().time() + TOPIC_S
+    while True:
+        try:
+            await caller.cluster.leaders(topic, make=True)
+            return
+        except TopicNotFound:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+        except BrokerError as error:
+            if not error.retriable:
+                raise
+            return
+        await asyncio.sleep(AGAIN_S)
 
 
 async def _write_plain(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]:
@@ -296,6 +341,8 @@ def _raw(line: bytes, query: dict[str, Any]) -> Raw | Problem:
         if isinstance(found, dict) and found.keys() <= _PLAIN_FIELDS:
             # Most have no more than this: a shape for each would cost more than the rest together.
             key, value = found.get("key"), found.get("value")
+            if query["by_schema"]:
+                return Raw(_key(key, None, query), _value(value, None, query))
             key_format = query["key_format"] or ("text" if isinstance(key, str) else "json")
             return Raw(encoded(key, key_format, "key"), encoded(value, query["value_format"] or "json", "value"))
         return raw_of(read(NewRecord, found, "the line"), query)
