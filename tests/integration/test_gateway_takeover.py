@@ -1,5 +1,7 @@
 """Gateways that die: what they had is taken over, and nothing is lost."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,37 @@ def test_a_killed_gateways_webhooks_go_on_at_another_in_order(broker: Broker, tm
     for key in range(4):
         first_seen = list(dict.fromkeys(value for value in endpoint.values() if value % 4 == key))
         assert first_seen == sorted(first_seen)
+
+
+def test_a_gateway_that_was_stopped_for_longer_than_its_lease_delivers_nothing_after_the_hand_over(
+    broker: Broker, tmp_path: Path
+) -> None:
+    send(broker, *range(30))
+    with (
+        Endpoint() as endpoint,
+        GatewayProcess(broker.bootstrap, tmp_path / "one", *LOOPBACK) as one,
+        GatewayProcess(broker.bootstrap, tmp_path / "two", *LOOPBACK) as two,
+    ):
+        for each in (one, two):
+            until(lambda each=each: each.client.get("/live").json()["coordinated"], "it has its lease")
+        wanted = {"topic": "orders", "group": "g", "callback_url": endpoint.url, "begin": "earliest"}
+        made = one.client.post("/subscriptions", json=wanted).json()
+        # In the middle of it, with one request under way and others to follow.
+        until(lambda: len(endpoint.values()) >= 10, lambda: endpoint.values())
+        owner, other = (one, two) if _delivers(one, made["id"]) else (two, one)
+        os.kill(owner.pid, signal.SIGSTOP)
+        try:
+            send(broker, *range(30, 40))
+            until(lambda: set(endpoint.values()) == set(range(40)), lambda: endpoint.values(), TAKEN_OVER_S_MAX)
+            until(lambda: other.client.get("/groups/g/lag").json().get("total") == 0, "all is committed")
+            before = len(endpoint.values())
+        finally:
+            os.kill(owner.pid, signal.SIGCONT)
+        until(lambda: owner.client.get("/live").json()["coordinated"], "it has its lease again")
+        send(broker, 40)
+        until(lambda: 40 in endpoint.values(), lambda: endpoint.values())
+
+    assert endpoint.values()[before:] == [40]
 
 
 def _delivers(gateway: GatewayProcess, name: str) -> bool:

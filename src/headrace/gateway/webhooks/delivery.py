@@ -20,7 +20,7 @@ from headrace.gateway.brokers.tails import Shown
 from headrace.gateway.metrics import Figures
 from headrace.gateway.serving.tasks import Tasks
 from headrace.gateway.webhooks.patience import Breaker, backoff_s, retry_after_s
-from headrace.gateway.webhooks.posting import Outcome, Poster, body_of
+from headrace.gateway.webhooks.posting import LeaseLost, Outcome, Poster, body_of
 from headrace.gateway.webhooks.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -171,20 +171,22 @@ class Courier:
         partition, first, last = records[0].place.partition, records[0].record.offset, records[-1].record.offset
         tried = self.tried.get(partition)
         if tried is None or (tried.first, tried.last) != (first, last):
-            tried = self.tried[partition] = Tried(first, last, _now_ms())
+            tried = self.tried[partition] = Tried(first, last, now_ms())
         return tried
 
     async def _attempt(self, body: bytes, media_type: str, message_id: str) -> Outcome:
-        # The breaker is asked last: whoever it lets look has to do so, or nobody else would.
-        while wait := self._breaker.wait_s(time.monotonic()) if self._holds_lease() else COMMIT_S:
-            await asyncio.sleep(wait)
-        try:
-            outcome = await self._poster.post(
-                self._wanted.callback_url, body, media_type, message_id, self._secrets, self._wanted.timeout_ms / 1000
-            )
-        except BaseException:
-            self._breaker.gave_up()
-            raise
+        while True:
+            # The breaker is asked last: whoever it lets look has to do so, or nobody else would.
+            while wait := self._breaker.wait_s(time.monotonic()) if self._holds_lease() else COMMIT_S:
+                await asyncio.sleep(wait)
+            try:
+                outcome = await self._post(body, media_type, message_id)
+                break
+            except LeaseLost:
+                self._breaker.gave_up()
+            except BaseException:
+                self._breaker.gave_up()
+                raise
         self._figures.on_attempt(outcome)
         # An endpoint that answers, whatever it thinks of a record, is there.
         if outcome.status is not None and (outcome.status < 500 and outcome.status != 429):
@@ -193,11 +195,17 @@ class Courier:
             self._breaker.failed(time.monotonic())
         return outcome
 
+    async def _post(self, body: bytes, media_type: str, message_id: str) -> Outcome:
+        wanted = self._wanted
+        return await self._poster.post(
+            wanted.callback_url, body, media_type, message_id, self._secrets, wanted.timeout_ms / 1000, self._holds_lease
+        )
+
     def _note(self, records: list[Shown], attempt: int, outcome: Outcome) -> None:
         first = records[0]
         self.deliveries.append(
             Delivery(
-                _now_ms(),
+                now_ms(),
                 first.place.partition,
                 first.record.offset,
                 len(records),
@@ -221,7 +229,7 @@ class Courier:
                 "reason": tried.reason,
                 "attempts": self._wanted.attempts,
                 "first-failed-at": _iso(tried.began_ms),
-                "last-failed-at": _iso(_now_ms()),
+                "last-failed-at": _iso(now_ms()),
             }
             headers = [*shown.record.headers, *((f"{LETTER}{name}", str(fact).encode()) for name, fact in facts.items())]
             await self._caller.producer.send(
@@ -250,7 +258,7 @@ def _replay_in(note: str | None) -> int:
     return int(number) if word == "replay" and number.isdecimal() else 0
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 

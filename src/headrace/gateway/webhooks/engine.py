@@ -13,6 +13,7 @@ from headrace.gateway.metrics import Figures
 from headrace.gateway.serving.tasks import Tasks
 from headrace.gateway.webhooks.delivery import Courier, Delivery, Ended
 from headrace.gateway.webhooks.patience import Breaker
+from headrace.gateway.webhooks.queue_delivery import QueueCourier
 from headrace.gateway.webhooks.subscription import SECRET_OVERLAP_S, Subscription, readable
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ class Engine:
         credentials = self._callers.doorkeeper.kept(self._seal.open(subscription.document["credentials"]))
         async with self._callers.borrow(credentials) as caller:
             breaker = self._breakers.setdefault(subscription.wanted.callback_url, Breaker())
-            courier = Courier(
+            kind = Courier if subscription.wanted.ordered else QueueCourier
+            courier = kind(
                 subscription,
                 self.good_secrets(subscription),
                 caller,

@@ -11,6 +11,9 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 
+from headrace.client.positions import parse_position
+from headrace.gateway.administration.queues import GROUP_RESOURCE
+from headrace.gateway.administration.wire import change_settings_of
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Reply
 from headrace.gateway.api.paging import PAGE, page
@@ -100,7 +103,10 @@ async def create_subscription(call: Call) -> Reply:
     cluster = call.caller.cluster
     partitions = sorted(await cluster.leaders(wanted.topic))
     begins = await positions_at(cluster, wanted.topic, wanted.begin, partitions, wanted.isolation)
-    await committed(cluster, wanted.group, wanted.topic, partitions)  # which says so where the group is none of the caller's
+    if wanted.ordered:
+        await committed(cluster, wanted.group, wanted.topic, partitions)  # which says so where the group is none of the caller's
+    else:
+        await _begin_queue(call, wanted)
     name, secret = f"sub_{secrets.token_hex(12)}", new_secret()
     await _verify(call, wanted.callback_url, secret)
     document = new_document(
@@ -114,6 +120,18 @@ async def create_subscription(call: Call) -> Reply:
     await gateway.fleet.journal.change("thing", name, 0, document)
     made = Subscription(name, 1, document)
     return Reply(made.shown(None, secret), headers={"Location": f"/subscriptions/{name}"})
+
+
+async def _begin_queue(call: Call, wanted: NewSubscription) -> None:
+    """A queue has no place before its first member, and begins where its settings say."""
+    position = parse_position(wanted.begin)
+    if position.kind == "offset":
+        raise bad_request("A queue begins at earliest, latest, or an ISO timestamp.")
+    where: str = position.kind
+    if position.kind == "time":
+        where = f"by_duration:PT{max(0, time.time() - position.number / 1000):.3f}S"
+    changes: dict[str, str | None] = {"share.auto.offset.reset": where, "share.isolation.level": wanted.isolation}
+    await change_settings_of(call, GROUP_RESOURCE, wanted.group, changes)
 
 
 def _kept_credentials(call: Call) -> dict[str, str]:
@@ -182,6 +200,13 @@ async def delete_subscription(call: Call) -> None:
 async def replay(call: Call) -> SubscriptionShown:
     found = _found(call, await call.gateway.fleet.synced(), call.path("subscription"))
     cluster, wanted = call.caller.cluster, found.wanted
+    if not wanted.ordered:
+        raise Problem(
+            409,
+            "not_replayed",
+            "A subscription without order is a queue.",
+            "Pause it, and move the queue: PATCH /queues/{group}.",
+        )
     partitions = sorted(await cluster.leaders(wanted.topic))
     begins = await positions_at(cluster, wanted.topic, call.body.begin, partitions, wanted.isolation)
     return await _change(

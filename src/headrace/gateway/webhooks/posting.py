@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -70,6 +71,16 @@ def _cloud_event(given: Shown) -> dict[str, Any]:
     return event
 
 
+class LeaseLost(Exception):
+    """Whoever wanted to post may not any more."""
+
+
+async def _still_ours(session: aiohttp.ClientSession, context: Any, parameters: Any) -> None:
+    """Asked when there is a connection, and before anything is written to it: finding one may have taken longer than a lease."""
+    if not context.trace_request_ctx():
+        raise LeaseLost
+
+
 class Poster:
     """Connections to endpoints, shared by all subscriptions."""
 
@@ -82,9 +93,16 @@ class Poster:
             connector = aiohttp.TCPConnector(
                 resolver=self._guard.resolver(), limit=0, limit_per_host=CONNECTIONS_PER_HOST, ttl_dns_cache=10
             )
+            trace = aiohttp.TraceConfig()
+            trace.on_connection_create_end.append(_still_ours)
+            trace.on_connection_reuseconn.append(_still_ours)
             # Cookies, proxies and redirects of the library's own would go around the guard, or carry state between endpoints.
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=False,
+                trace_configs=[trace],
             )
         return self._session
 
@@ -93,9 +111,16 @@ class Poster:
             await self._session.close()
 
     async def post(
-        self, url: str, body: bytes, media_type: str, message_id: str, good_secrets: list[str], timeout_s: float
+        self,
+        url: str,
+        body: bytes,
+        media_type: str,
+        message_id: str,
+        good_secrets: list[str],
+        timeout_s: float,
+        may_post: Callable[[], bool] = lambda: True,
     ) -> Outcome:
-        """Never raises for what an endpoint does."""
+        """Never raises for what an endpoint does; LeaseLost when `may_post` says no before anything was sent."""
         began = time.monotonic()
         headers = {
             **signed_headers(good_secrets, message_id, int(time.time()), body),
@@ -110,7 +135,8 @@ class Poster:
             async with asyncio.timeout(timeout_s):
                 for _ in range(REDIRECTS_MAX + 1):
                     self._guard.check_url(url)
-                    async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as response:
+                    asked = self._open().post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=may_post)
+                    async with asked as response:
                         if response.status in (307, 308) and "Location" in response.headers:
                             url = urljoin(url, response.headers["Location"])
                             continue

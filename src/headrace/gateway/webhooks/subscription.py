@@ -23,6 +23,13 @@ class NewSubscription:
     begin: Annotated[
         str, described("Where to begin when the group has committed nothing: earliest, latest, or an ISO timestamp.", minLength=1)
     ] = "latest"
+    ordered: Annotated[
+        bool,
+        described(
+            "Whether records of a key come in order, one after the other, and the group is a consumer group. Without order the "
+            "group is a queue (a share group): records are delivered side by side, and one that fails holds up none."
+        ),
+    ] = True
     batch: Annotated[int, described("How many records in one request at most.", minimum=1, maximum=1000)] = 1
     format: Annotated[Literal["json", "cloudevents"], described("How records are written.")] = "json"
     filter: Annotated[Filter, described("Which records.")] = field(default_factory=Filter)
@@ -56,6 +63,7 @@ class SubscriptionShown:
     status: Annotated[str, described("`active`, `paused`, or `gone` after the endpoint answered 410.")]
     created_at: Annotated[int, described("Milliseconds since 1970.")]
     owner: Annotated[str | None, described("The gateway that delivers; null while it is taken over.")]
+    ordered: bool = True
     secret: Annotated[str | None, described("The key of its signatures; only in the answer that makes it.")] = None
 
 
@@ -109,6 +117,7 @@ class Subscription:
             self.status,
             self.document["created_at"],
             owner,
+            wanted.ordered,
             secret,
         )
 
