@@ -64,6 +64,7 @@ torture: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Kill, stop, cut off 
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k 'kill or crash or come_and_go' --timeout 7200 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration/test_handshake_flood.py -s $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
+	@HEADRACE_OPENAPI_CASES=100 $(BIN)/python -m pytest tests/integration/test_gateway_openapi_cases.py --timeout 3600 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/spark/test_spark_torture.py tests/spark/test_files_under_fire.py tests/spark/test_exactly_once_under_fire.py $(ARGS)
 
 alerts: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Make the trouble of every alert, and see a real Prometheus fire and clear it: minutes
@@ -93,10 +94,10 @@ bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEE
 compat-java: $(STAMPS)/test ## The official Java client and Kafka's tools, and its dump tool on our segment files (needs Maven and a JDK)
 	@$(BIN)/python -m tests.compat.java $(ARGS)
 
-compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics, signed in, and in share groups (needs Go, and its module proxy once)
+compat-go: $(STAMPS)/test ## Go's clients on heavily compacted topics, signed in, in share groups, of schemas (needs Go, and its module proxy once)
 	@cd tests/compat/go && go build -o $(CURDIR)/.cache/compat-go/readers . && \
-		for each in secured sharing; do go build -o $(CURDIR)/.cache/compat-go/$$each ./$$each || exit 1; done
-	@$(BIN)/python -m pytest tests/compat/test_compacted.py tests/compat/security/test_franz_go.py tests/compat/test_share_groups_franz_go.py $(ARGS)
+		for each in secured sharing registry; do go build -o $(CURDIR)/.cache/compat-go/$$each ./$$each || exit 1; done
+	@$(BIN)/python -m pytest tests/compat/test_compacted.py tests/compat/security/test_franz_go.py tests/compat/test_share_groups_franz_go.py tests/compat/test_schema_registry_franz_go.py $(ARGS)
 
 charts: $(STAMPS)/test ## What the Helm chart renders, against Kubernetes' own schemas (needs Go, and its module proxy once)
 	@GOBIN=$(CURDIR)/$(CACHE)/helm go install helm.sh/helm/v3/cmd/helm@v3.16.4
