@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiohttp import web
 
+from headrace.client.brokers.connection import greet
 from headrace.client.errors import InvalidArgument, SecurityFailed
 from headrace.client.security.tls import protocol_of
 from headrace.gateway.administration import (
@@ -35,7 +36,7 @@ from headrace.gateway.api import site
 from headrace.gateway.api.endpoint import endpoint
 from headrace.gateway.api.idempotency import Memory
 from headrace.gateway.api.operations import Operation, Operations
-from headrace.gateway.brokers.connection import greet
+from headrace.gateway.brokers.cluster import CLIENT_ID
 from headrace.gateway.callers.caller import Caller
 from headrace.gateway.callers.callers import Callers
 from headrace.gateway.callers.credentials import Credentials, Doorkeeper, sends_passwords_in_the_clear
@@ -213,7 +214,7 @@ class Gateway:
         async with self._looking:
             if time.monotonic() >= self._answered_until:
                 with suppress(SecurityFailed):  # somebody is there, and wants to know who asks
-                    await greet(self.settings.bootstrap, self.callers.doorkeeper.way())
+                    await greet(self.settings.bootstrap, self.callers.doorkeeper.way(), client_id=CLIENT_ID)
                 self._answered_until = time.monotonic() + ANSWERED_S
 
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from headrace.client.brokers.cluster import LATEST
 from headrace.client.errors import HeadraceError
 from headrace.console.messages.decoding import Decoder
 from headrace.console.messages.search import Filter, Found, Search
 from headrace.console.reach import console_of
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter
-from headrace.gateway.brokers.cluster import LATEST
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.live.events import HEARTBEAT_MS
 from headrace.gateway.records.consume import ISOLATION, PARTITION, cursor_of, positions_at, read_cursor

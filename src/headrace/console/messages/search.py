@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import EARLIEST, LATEST, Isolation
 from headrace.console.messages.decoding import Decoder
 from headrace.console.messages.expression import Test, read_expression
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster, Isolation
+from headrace.gateway.brokers.cluster import CallersCluster
 from headrace.gateway.brokers.decoding import decoded
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.brokers.tails import Shown
@@ -61,7 +62,9 @@ class Filter:
 class Search:
     """One look into a topic."""
 
-    def __init__(self, cluster: Cluster, topic: str, decoder: Decoder, wanted: Filter, isolation: Isolation, raw: bool) -> None:
+    def __init__(
+        self, cluster: CallersCluster, topic: str, decoder: Decoder, wanted: Filter, isolation: Isolation, raw: bool
+    ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._decoder = decoder

@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import Cluster
 from headrace.console.nouns.rights import cluster_rights
 from headrace.console.nouns.visible import view_of
 from headrace.gateway.administration.cluster import list_moves
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations
-from headrace.gateway.brokers.cluster import Cluster
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from aiohttp import web
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import EARLIEST, LATEST, Cluster
 from headrace.client.errors import BrokerError, GroupNotFound
 from headrace.client.positions import Position, parse_position
 from headrace.console.nouns.rights import rights_of
@@ -18,7 +19,6 @@ from headrace.console.watching.group_facts import Member, described_group, is_un
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations
 from headrace.gateway.api.shapes import described
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster
 from headrace.gateway.serving.problems import Problem, bad_request
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace.client.brokers.cluster import Cluster
 from headrace.client.errors import HeadraceError
-from headrace.gateway.brokers.cluster import Cluster
 from headrace.model.access.acls import Operation
 from headrace.wire.messages.describe_cluster import DescribeClusterRequest
 

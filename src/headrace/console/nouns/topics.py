@@ -8,6 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import EARLIEST, LATEST, Cluster
 from headrace.client.errors import HeadraceError, TopicNotFound
 from headrace.console.nouns.rights import rights_of
 from headrace.console.nouns.visible import view_of
@@ -17,7 +18,6 @@ from headrace.console.watching.ends import ends_of
 from headrace.console.watching.snapshot import is_own
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest

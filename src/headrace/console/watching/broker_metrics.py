@@ -14,9 +14,9 @@ from typing import Final
 
 import aiohttp
 
+from headrace.client.brokers.cluster import Cluster
 from headrace.client.errors import HeadraceError
 from headrace.console.watching.snapshot import BrokerFacts
-from headrace.gateway.brokers.cluster import Cluster
 from headrace.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 LISTENERS: Final = ("headrace.metrics.listener", "headrace.health.listener")

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from headrace.client.brokers.cluster import Cluster
 from headrace.client.errors import HeadraceError
-from headrace.gateway.brokers.cluster import Cluster
 from headrace.model.identity import TopicPartition
 from headrace.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 

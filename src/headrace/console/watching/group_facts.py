@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import COORDINATOR_MOVED, Cluster
 from headrace.client.errors import HeadraceError
-from headrace.gateway.brokers.cluster import COORDINATOR_MOVED, Cluster
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
 from headrace.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -15,11 +15,11 @@ from typing import Final
 
 import aiohttp
 
+from headrace.client.brokers.cluster import Cluster
 from headrace.client.errors import HeadraceError, SecurityFailed
 from headrace.console.watching.broker_metrics import Counted, addresses, rates, scrape
 from headrace.console.watching.history import History
 from headrace.console.watching.snapshot import Snapshot, take
-from headrace.gateway.brokers.cluster import Cluster
 from headrace.gateway.serving.problems import sentence
 
 logger = logging.getLogger(__name__)

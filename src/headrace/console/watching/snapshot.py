@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from headrace.client.brokers.cluster import EARLIEST, LATEST, Cluster
 from headrace.client.errors import HeadraceError
 from headrace.console.watching.ends import ends_of
 from headrace.console.watching.group_facts import Group, listed_groups, offsets_and_lags
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster
 from headrace.model.identity import TopicPartition
 from headrace.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headrace.wire.messages.metadata import MetadataRequest

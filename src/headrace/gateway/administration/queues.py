@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import AGAIN_S, COORDINATOR_MOVED, PATIENCE_S
 from headrace.gateway.administration.groups import GroupPartition
 from headrace.gateway.administration.topics import Setting, SettingValue, moment
 from headrace.gateway.administration.wire import change_settings_of, on_the_wire, settings_of
@@ -14,7 +15,6 @@ from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations
 from headrace.gateway.api.paging import PAGE, page
 from headrace.gateway.api.shapes import described
-from headrace.gateway.brokers.cluster import AGAIN_S, COORDINATOR_MOVED, PATIENCE_S
 from headrace.gateway.serving.problems import not_found
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.alter_share_group_offsets import (

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from headrace.client.admin.descriptions import TopicDescription
+from headrace.client.brokers.cluster import EARLIEST, LATEST
 from headrace.client.positions import parse_position
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter, Reply
 from headrace.gateway.api.paging import PAGE, page
 from headrace.gateway.api.shapes import described
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST
 from headrace.gateway.serving.problems import bad_request
 from headrace.model.identity import TopicPartition
 

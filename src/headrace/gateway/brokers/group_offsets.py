@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.admin.wire_admin import raise_for
-from headrace.gateway.brokers.cluster import AGAIN_S, COORDINATOR_MOVED, PATIENCE_S
+from headrace.client.brokers.cluster import AGAIN_S, COORDINATOR_MOVED, PATIENCE_S
 from headrace.model.errors import ErrorCode
 from headrace.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from headrace.wire.messages.offset_fetch import (
@@ -21,7 +21,7 @@ from headrace.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from headrace.gateway.brokers.cluster import Cluster
+    from headrace.client.brokers.cluster import Cluster
 
 VERSION_MAX: Final = 9  # the newest that names topics
 

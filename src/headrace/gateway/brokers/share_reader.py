@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.client.admin.wire_admin import raise_for
+from headrace.client.brokers.cluster import AGAIN_S, COORDINATOR_MOVED, MOVED
 from headrace.client.errors import BrokerTimeout, HeadraceError
-from headrace.gateway.brokers.cluster import AGAIN_S, COORDINATOR_MOVED, MOVED
 from headrace.gateway.brokers.tails import Shown
 from headrace.gateway.serving.tasks import Tasks
 from headrace.model.errors import ErrorCode
@@ -29,8 +29,8 @@ from headrace.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequ
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from headrace.gateway.brokers.cluster import Cluster
-    from headrace.gateway.brokers.connection import Connection
+    from headrace.client.brokers.cluster import Cluster
+    from headrace.client.brokers.connection import Connection
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 LEAVE: Final = -1

@@ -19,7 +19,7 @@ from headrace.model.identity import TopicPartition
 from headrace.records.record import Record
 
 if TYPE_CHECKING:
-    from headrace.gateway.brokers.cluster import Cluster, Isolation
+    from headrace.client.brokers.cluster import Cluster, Isolation
     from headrace.gateway.serving.tasks import Tasks
 
 WAIT_MS: Final = 250
@@ -155,7 +155,7 @@ class Tails:
             self._tasks.spawn(self._fetch_for(leader, tail.isolation), f"fetch for the tails at broker {leader}")
 
     async def _fetch_for(self, leader: int, isolation: Isolation) -> None:
-        from headrace.gateway.brokers.cluster import FETCH_VERSION_MAX, fetch_request
+        from headrace.client.brokers.cluster import FETCH_VERSION_MAX, fetch_request
 
         try:
             while wanted := self._led_by(leader, isolation):

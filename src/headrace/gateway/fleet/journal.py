@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from headrace.client.brokers.cluster import EARLIEST, LATEST
 from headrace.client.errors import HeadraceError, TopicNotFound
 from headrace.client.records.record import Delivery
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.fleet.state import Key, State
 from headrace.model.names import GATEWAY

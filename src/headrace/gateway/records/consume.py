@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 import orjson
 from aiohttp import web
 
+from headrace.client.brokers.cluster import EARLIEST, LATEST, Cluster, Isolation
 from headrace.client.positions import parse_position
 from headrace.gateway.api.call import Call
 from headrace.gateway.api.operations import Operations, Parameter
 from headrace.gateway.api.shapes import described
-from headrace.gateway.brokers.cluster import EARLIEST, LATEST, Cluster, Isolation
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.records.by_schema import shown_as
 from headrace.gateway.records.formats import SHOW_KEYS, SHOW_VALUES, document, rendered

@@ -38,15 +38,15 @@ from headrace.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 Reply = TypeVar("Reply")
 CONNECT_S: Final = 5.0
 CALL_S: Final = 15.0
-CLIENT_ID: Final = "headrace-gateway"
 _NUMBER: Final = struct.Struct(">i")
 
 
 class Connection(asyncio.Protocol):
     """Made by `connect`."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, client_id: str) -> None:
         self.endpoint = endpoint
+        self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
@@ -83,6 +83,12 @@ class Connection(asyncio.Protocol):
         self._fail(self._lost(why))
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Without the last words of TLS, for which a loop that ends has no time."""
+        self._fail(self._lost("it was closed"))
+        if self._transport is not None:
+            self._transport.abort()
 
     def _lost(self, why: str) -> BrokerTimeout:
         return BrokerTimeout(f"the connection to the broker at {self.endpoint} is lost: {why}")
@@ -121,7 +127,7 @@ class Connection(asyncio.Protocol):
             raise self._lost("it was closed")
         self._correlation_id += 1
         correlation_id = self._correlation_id
-        header = RequestHeader(request.api.key, version, correlation_id, CLIENT_ID)
+        header = RequestHeader(request.api.key, version, correlation_id, self._client_id)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = future
         self._transport.write(b"".join(request_frame(header, [encode(request, version)])))
@@ -184,7 +190,7 @@ class Connection(asyncio.Protocol):
             return
         handshake = await self._exchange(SaslHandshakeRequest(mechanism=""), SaslHandshakeResponse, HANDSHAKE_VERSION, CONNECT_S)
         if handshake.error_code in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_SASL_MECHANISM):
-            raise SecurityFailed("the brokers want their clients to sign in, and the gateway's way to them does not say so")
+            raise SecurityFailed(f"{self.endpoint} wants its clients to sign in, and no credentials are given")
 
 
 def _send(messages: Any, answer: bytes) -> bytes | None:
@@ -196,14 +202,14 @@ def _send(messages: Any, answer: bytes) -> bytes | None:
     return following
 
 
-async def connect(endpoint: Endpoint, config: Mapping[str, Any]) -> Connection:
+async def connect(endpoint: Endpoint, config: Mapping[str, Any], *, client_id: str) -> Connection:
     """A connection on which calls can be made.  Raises BrokerTimeout, or SecurityFailed where we are not let in."""
     context = context_of(config)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_S):
             _, connection = await loop.create_connection(
-                lambda: Connection(endpoint),
+                lambda: Connection(endpoint, client_id),
                 endpoint.host,
                 endpoint.port,
                 ssl=context,
@@ -223,14 +229,14 @@ async def connect(endpoint: Endpoint, config: Mapping[str, Any]) -> Connection:
     return connection
 
 
-async def greet(bootstrap: str, way: Mapping[str, Any]) -> None:
+async def greet(bootstrap: str, way: Mapping[str, Any], *, client_id: str) -> None:
     """Return when a broker answers.  Raises BrokerTimeout, or SecurityFailed where one wants to know first who asks."""
     last: BrokerTimeout | None = None
     bare = {name: value for name, value in way.items() if name.startswith("ssl.")}
     config = {**bare, "security.protocol": "SSL" if is_encrypted(way) else "PLAINTEXT"}
     for text in bootstrap.split(","):
         try:
-            (await connect(Endpoint(*address_of(text)), config)).close()
+            (await connect(Endpoint(*address_of(text)), config, client_id=client_id)).close()
             return
         except BrokerTimeout as error:
             last = error
