@@ -180,6 +180,10 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
         "headrace_share_group_oldest_seconds",
         "headrace_share_oldest_seconds",
     ),
+    of_groups.test_a_share_group_that_its_breaker_pauses: (
+        "headrace_share_breakers_open",
+        "headrace_share_breaker_trips_total",
+    ),
     request_trail.test_a_broker_exports_spans_of_its_requests_with_links_to_those_of_the_records: (
         "headrace_trace_spans_total",
         "headrace_trace_spans_dropped_total",

@@ -79,6 +79,7 @@ from headrace.broker.partitions.storage import DiskStorage, Storage
 from headrace.broker.scheduling.coordinator import ScheduleCoordinator
 from headrace.broker.scheduling.placing import Places
 from headrace.broker.scheduling.requests import ScheduleRequests
+from headrace.broker.sharing.activity import ShareActivity
 from headrace.broker.sharing.beginning import ShareBeginnings
 from headrace.broker.sharing.dead_letters import DeadLetters
 from headrace.broker.sharing.ends import PartitionEnds
@@ -505,6 +506,7 @@ class Parts:
             broker_id=self.broker_id,
             bytes_max=self.config.now["fetch.max.bytes"],
         )
+        self.share_activity = ShareActivity(self.share_partitions, self.delays, self.image)
 
     def _open_listeners(self) -> frozenset[str]:
         """Those at which nobody is asked for a name."""

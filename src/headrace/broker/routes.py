@@ -378,7 +378,7 @@ APIS: Mapping[int, Served] = {
         _later(
             DescribeShareGroupOffsetsRequest,
             lambda parts, request, context: describe_share_group_offsets.handle(
-                request, context, parts.groups, parts.share_client, parts.partition_ends, parts.image
+                request, context, parts.groups, parts.share_client, parts.partition_ends, parts.image, parts.share_activity
             ),
         ),
         _later(

@@ -25,6 +25,11 @@ SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
 SHARE_ISOLATION_LEVEL = "share.isolation.level"
 SHARE_RENEWAL = "share.renew.acknowledge.enable"
 SHARE_BACKOFF = "headrace.share.backoff.ms"
+SHARE_PAUSED = "headrace.share.paused"
+SHARE_BREAKER_PERCENT = "headrace.share.breaker.percent"
+SHARE_BREAKER_RECORDS = "headrace.share.breaker.records"
+SHARE_BREAKER_PAUSE = "headrace.share.breaker.pause.ms"
+SHARE_BREAKER_RESUMED = "headrace.share.breaker.resumed.ms"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_COPIES = "errors.deadletterqueue.copy.record.enable"
 DEAD_LETTER_PREFIX = "errors.deadletterqueue.topic.name.prefix"
@@ -89,6 +94,49 @@ SHARE_GROUP_SETTINGS = SettingTable(
             default=0,
             doc="How long a record rests that was released, or whose lock ran out, before it is delivered again; twice as long "
             "after each further delivery, an hour at most, give or take a quarter.",
+            minimum=0,
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_PAUSED,
+            kind=Kind.BOOLEAN,
+            default=False,
+            doc="Whether a share group gets no records for now; what its members have they may finish (`headrace queue pause`).",
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_BREAKER_PERCENT,
+            kind=Kind.INT,
+            default=0,
+            doc="Delivery to a share group pauses when more than so many percent of the last records that were done were given "
+            "up: rejected, or after their last delivery.  0 is never.",
+            minimum=0,
+            maximum=100,
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_BREAKER_RECORDS,
+            kind=Kind.INT,
+            default=100,
+            doc="How many records the breaker of a share group looks at; after a pause, a tenth as many at first.",
+            minimum=1,
+            maximum=100_000,
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_BREAKER_PAUSE,
+            kind=Kind.INT,
+            default=60_000,
+            doc="How long the breaker of a share group pauses delivery.",
+            minimum=1,
+            dynamic=True,
+        ),
+        Setting(
+            name=SHARE_BREAKER_RESUMED,
+            kind=Kind.LONG,
+            default=0,
+            doc="Pauses of the breaker that began before this time (milliseconds since 1970) are over; `headrace queue resume` "
+            "sets it.",
             minimum=0,
             dynamic=True,
         ),

@@ -9,7 +9,7 @@ from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from tests.support.metrics import Watch, write
 from tests.support.raw import RawClient, batch
-from tests.support.share_member import ShareMember
+from tests.support.share_member import ShareMember, set_of_group
 from tests.support.share_requests import ACCEPT, REJECT, RELEASE
 from tests.support.waiting import until
 
@@ -94,3 +94,16 @@ def test_what_a_share_group_has_not_done_is_told_also_when_nobody_works(broker: 
 
     assert watch.now("headrace_share_group_lag_records", group=topic) == 2
     assert watch.now("headrace_share_group_in_flight_records", group=topic) == 0
+
+
+def test_a_share_group_that_its_breaker_pauses(broker: Broker, client: RawClient, topic: str) -> None:
+    watch = Watch(broker)
+    limits = {"headrace_share_breaker_percent": "50", "headrace_share_breaker_records": "2"}
+    assert set_of_group(client, topic, **limits) == ErrorCode.NONE
+    member = ShareMember(client, topic, topic).join()
+    member.produce(b"a", b"b")
+    member.take()
+    assert member.say(0, 1, REJECT) == ErrorCode.NONE
+
+    assert watch.moved("headrace_share_breaker_trips_total") == 1
+    assert watch.now("headrace_share_breakers_open") == 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from headrace.broker.coordinators.groups.coordinator import GroupShards
 from headrace.broker.coordinators.share_state.client import ShareStateClient
 from headrace.broker.network.dispatch import RequestContext
+from headrace.broker.sharing.activity import ShareActivity
 from headrace.broker.sharing.ends import PartitionEnds
 from headrace.controller.image import CurrentImage, Topic
 from headrace.coordination.group.shard import GroupShard
@@ -32,7 +33,10 @@ async def handle(
     client: ShareStateClient,
     ends: PartitionEnds,
     image: CurrentImage,
+    activity: ShareActivity,
 ) -> DescribeShareGroupOffsetsResponse:
+    if request.at_work:
+        return DescribeShareGroupOffsetsResponse(groups=tuple(activity.of(group, context) for group in request.groups))
     found = [await _Description(context, groups, client, ends, image).of(group) for group in request.groups]
     return DescribeShareGroupOffsetsResponse(groups=tuple(found))
 

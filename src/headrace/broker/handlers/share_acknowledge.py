@@ -6,7 +6,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.sharing.acknowledging import Acknowledging
 from headrace.broker.sharing.fetching import ShareFetching
 from headrace.broker.sharing.hints import LeaderHints
-from headrace.broker.sharing.words import RENEWING_FROM, batches_by_partition
+from headrace.broker.sharing.words import RENEWING_FROM, by_partition
 from headrace.coordination.share.sessions import FINAL, OPEN, ShareSession, ShareSessions
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.share_acknowledge import (
@@ -23,7 +23,7 @@ async def handle(request: ShareAcknowledgeRequest, context: RequestContext, shar
     except RequestError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message, responses=(), node_endpoints=())
     group_id, member_id = session.key
-    words = batches_by_partition(request.topics)
+    words = by_partition(request.topics)
     may_renew = context.api_version >= RENEWING_FROM and request.is_renew_ack
     outcomes = await Acknowledging(sharing.partitions, sharing.image, context).note(
         group_id, member_id, words, may_renew=may_renew

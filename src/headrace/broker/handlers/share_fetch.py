@@ -7,7 +7,7 @@ from headrace.broker.sharing.acknowledging import Acknowledging, Outcomes
 from headrace.broker.sharing.fetching import Appetite, Found, ShareFetch, ShareFetching
 from headrace.broker.sharing.hints import LeaderHints
 from headrace.broker.sharing.reading import Delivery
-from headrace.broker.sharing.words import RENEWING_FROM, batches_by_partition
+from headrace.broker.sharing.words import RENEWING_FROM, by_partition
 from headrace.coordination.share.delivery import AcquireMode
 from headrace.coordination.share.partition import Wish
 from headrace.coordination.share.sessions import FINAL, OPEN, ShareSession, ShareSessions
@@ -33,7 +33,7 @@ async def handle(request: ShareFetchRequest, context: RequestContext, sharing: S
         )
     if request.share_session_epoch == OPEN:
         sharing.watch(session, context)
-    words = {named: batches for named, batches in batches_by_partition(request.topics).items() if batches}
+    words = {named: said for named, said in by_partition(request.topics).items() if said.batches}
     may_renew = context.api_version >= RENEWING_FROM and request.is_renew_ack
     outcomes = await Acknowledging(sharing.partitions, sharing.image, context).note(*session.key, words, may_renew=may_renew)
     found: Found = {}

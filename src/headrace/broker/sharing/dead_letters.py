@@ -7,7 +7,7 @@ one is delivered to nobody.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from headrace.broker.sharing.ends import PartitionEnds
 from headrace.controller.image import CurrentImage, Topic
 from headrace.coordination.share.delivery import RecordState, StateBatch
 from headrace.coordination.share.entries import ShareKey
+from headrace.coordination.share.partition import GivenUp
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
 from headrace.log.interface import Origin
@@ -64,6 +65,20 @@ class Grave(NamedTuple):
     state_epoch: int
 
 
+class Known(NamedTuple):
+    """What is known of records beside their state: why they were rejected, and when they were first delivered, on a clock that
+    shows `now`."""
+
+    reasons: Mapping[int, str]
+    given_up: Sequence[GivenUp]
+    now: float
+
+    def age_ms(self, offset: int) -> int | None:
+        """How long ago it was first delivered; None where a leader before this one did that."""
+        found = next((each.first_at for each in self.given_up if each.first <= offset < each.end), 0.0)
+        return round((self.now - found) * 1000) if found else None
+
+
 class DeadLetters:
     """Of all groups, for the partitions that this broker leads."""
 
@@ -87,7 +102,7 @@ class DeadLetters:
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
-    async def write(self, grave: Grave, origin: Partition, burial: Burial, given_up: Sequence[StateBatch]) -> None:
+    async def write(self, grave: Grave, origin: Partition, burial: Burial, given_up: Sequence[StateBatch], known: Known) -> None:
         """Return when the letters are committed.  Raises RequestError where they are not, as far as is known."""
         topic = self._topic(grave.key, burial)
         if topic is None:
@@ -96,7 +111,7 @@ class DeadLetters:
             if not is_warm(origin, batch.first):
                 await warm_up(asyncio.get_running_loop(), self._disk, origin, batch.first, READ_BYTES)
         letters = [
-            self._letter(grave, burial, record, batch.delivery_count)
+            self._letter(grave, burial, record, batch.delivery_count, known)
             for batch in given_up
             for record in _records(origin, batch.first, batch.end)
         ]
@@ -113,17 +128,19 @@ class DeadLetters:
             return None
         return topic
 
-    def _letter(self, grave: Grave, burial: Burial, record: Record, attempts: int) -> Record:
+    def _letter(self, grave: Grave, burial: Burial, record: Record, attempts: int, known: Known) -> Record:
         key, origin, state_epoch = grave
         now_ms = self._clock.wall_ms()
-        cause = "attempts" if attempts >= burial.delivery_count_limit else "rejected"
+        given, age_ms = known.reasons.get(record.offset), known.age_ms(record.offset)
+        cause = "rejected" if given is not None or attempts < burial.delivery_count_limit else "attempts"
+        reason = given or REASONS[cause]
         told = {
             f"{KAFKA_PREFIX}topic": origin.topic,
             f"{KAFKA_PREFIX}partition": str(origin.partition),
             f"{KAFKA_PREFIX}offset": str(record.offset),
             f"{KAFKA_PREFIX}group": key.group_id,
             f"{KAFKA_PREFIX}delivery.count": str(attempts),
-            f"{KAFKA_PREFIX}message": REASONS[cause],
+            f"{KAFKA_PREFIX}message": reason,
             STATE_EPOCH: str(state_epoch),
             TOPIC_ID: str(key.topic_id),
             f"{PREFIX}topic": origin.topic,
@@ -132,10 +149,12 @@ class DeadLetters:
             f"{PREFIX}timestamp": str(record.timestamp),
             f"{PREFIX}group": key.group_id,
             f"{PREFIX}cause": cause,
-            f"{PREFIX}reason": REASONS[cause],
+            f"{PREFIX}reason": reason,
             f"{PREFIX}attempts": str(attempts),
-            f"{PREFIX}last-failed-at": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            f"{PREFIX}last-failed-at": _moment(now_ms),
         }
+        if age_ms is not None:
+            told[f"{PREFIX}first-delivered-at"] = _moment(now_ms - age_ms)
         headers: Headers = tuple((name, text.encode()) for name, text in told.items())
         if not burial.copies_record:
             return Record(0, now_ms, None, None, headers)
@@ -213,6 +232,10 @@ class DeadLetters:
         except (RequestError, StorageError, PeerUnreachable) as error:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{target} cannot be read now: {error}") from error
         return data, max((header.next_offset for header, _ in iterate_batches(data)), default=end)
+
+
+def _moment(wall_ms: int) -> str:
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _records(origin: Partition, first: int, end: int) -> Iterator[Record]:

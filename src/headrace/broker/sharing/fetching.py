@@ -48,12 +48,12 @@ class ShareFetching:
     def finish(self, session: ShareSession, context: RequestContext) -> None:
         """The session is closed: what its member still has is free."""
         (context.connection.when_lost or {}).pop(session.key, None)
-        self.partitions.release(*session.key)
+        self.partitions.release(*session.key, was_lost=False)
 
     def _on_lost(self, session: ShareSession) -> None:
         if self.sessions.is_open(session):
             self.sessions.close(session.key)
-            self.partitions.release(*session.key)
+            self.partitions.release(*session.key, was_lost=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

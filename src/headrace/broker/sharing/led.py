@@ -7,13 +7,15 @@ refused because another leads or offsets were moved by hand, ends this view of i
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from headrace.broker.coordinators.share_state.client import ShareStateClient
 from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.waiting import Readers
-from headrace.broker.sharing.dead_letters import DeadLetters, Grave
+from headrace.broker.sharing.breakers import Breakers
+from headrace.broker.sharing.dead_letters import DeadLetters, Grave, Known
 from headrace.broker.sharing.settings import SettingsOf, ShareSettings
 from headrace.broker.supervision.supervision import Spawn
 from headrace.coordination.share.delivery import RecordState, StateBatch, laid_over
@@ -33,6 +35,7 @@ FOR_CLIENTS = {
 }
 
 
+NO_REASONS: Mapping[int, str] = MappingProxyType({})
 OUTCOMES = {
     RecordState.ACKNOWLEDGED: "accepted",
     RecordState.AVAILABLE: "released",
@@ -55,6 +58,7 @@ class LedSharePartition:
         jitter: Callable[[], float],
         figures: ShareFigures,
         dead_letters: DeadLetters,
+        breakers: Breakers,
         on_over: "Callable[[LedSharePartition], None]",
         on_written: "Callable[[LedSharePartition], None]",
     ) -> None:
@@ -71,11 +75,13 @@ class LedSharePartition:
         self._jitter = jitter
         self._figures = figures
         self._dead_letters = dead_letters
+        self._breakers = breakers
         self._on_over = on_over
         self._on_written = on_written
         self._share: SharePartition | None = None
         self._state_epoch = 0
         self._loading: asyncio.Future[None] | None = None
+        self._reasons: dict[int, str] = {}  # why records are rejected, until their letters are written
         self._unwritten: list[tuple[Change, asyncio.Future[None] | None]] = []
         self._is_writing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -84,6 +90,16 @@ class LedSharePartition:
     def in_flight(self) -> int:
         """Records that are some member's now."""
         return 0 if self._share is None else self._share.acquired
+
+    @property
+    def resting(self) -> int:
+        """Records that nobody gets yet, as they were delivered in vain."""
+        return 0 if self._share is None else self._share.resting(self._loop.time())
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the group gets no records for now."""
+        return self._breakers.is_paused(self.key.group_id)
 
     @property
     def settings(self) -> ShareSettings:
@@ -153,18 +169,23 @@ class LedSharePartition:
         self._set_timer()
         return acquired
 
-    async def acknowledge(self, member_id: str, words: Iterable[Acknowledgement]) -> None:
-        """Return when the word is kept.  Raises RequestError."""
+    async def acknowledge(
+        self, member_id: str, words: Iterable[Acknowledgement], reasons: Mapping[int, str] = NO_REASONS
+    ) -> None:
+        """Return when the word is kept.  `reasons` are by offset, of records that are rejected.  Raises RequestError."""
         share = await self.loaded()
         change = share.acknowledge(member_id, words, self._loop.time())
         self._set_timer()
+        if change is not None and reasons:
+            rejected = {offset for each in change.given_up for offset in range(each.first, each.end)}
+            self._reasons.update((offset, text) for offset, text in reasons.items() if offset in rejected)
         if change is not None:
             await self._kept(change)
 
-    def release(self, member_id: str) -> None:
+    def release(self, member_id: str, *, was_lost: bool) -> None:
         """The member has gone, or has closed its session."""
         if self._share is not None:
-            self._keep(self._share.release(member_id))
+            self._keep(self._share.release(member_id, was_lost=was_lost))
 
     def _expire(self) -> None:
         self._timer = None
@@ -229,7 +250,8 @@ class LedSharePartition:
         burial = self.settings.burial
         given_up = [batch for batch in change.batches if batch.state is RecordState.ARCHIVED]
         if burial is not None and given_up:
-            await self._dead_letters.write(self._grave, self.partition, burial, given_up)
+            known = Known(self._reasons, change.given_up, self._loop.time())
+            await self._dead_letters.write(self._grave, self.partition, burial, given_up, known)
 
     def _settle(self, taken: list[tuple[Change, "asyncio.Future[None] | None"]], error: RequestError | None) -> None:
         assert self._share is not None
@@ -241,6 +263,11 @@ class LedSharePartition:
                     if batch.state is RecordState.ARCHIVED:
                         topic = self.partition.identity.topic
                         self._figures.on_given_up(self.key.group_id, topic, batch.end - batch.first)
+                self._breakers.note(self.key.group_id, change.batches)
+            if self._reasons:
+                for given_up in change.given_up:
+                    for offset in range(given_up.first, given_up.end):
+                        self._reasons.pop(offset, None)
             self._share.settle(change, written=error is None, now=self._loop.time())
             if kept is None or kept.done():
                 continue

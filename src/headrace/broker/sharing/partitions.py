@@ -10,6 +10,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import search
 from headrace.broker.partitions.replica_changes import ReplicaChanges
 from headrace.broker.partitions.replicas import Replicas
+from headrace.broker.sharing.breakers import Breakers
 from headrace.broker.sharing.dead_letters import DeadLetters
 from headrace.broker.sharing.led import LedSharePartition
 from headrace.broker.sharing.settings import SettingsOf, ShareSettings
@@ -54,6 +55,7 @@ class SharePartitions:
         self._entropy = entropy
         self._figures = figures
         self._dead_letters = dead_letters
+        self.breakers = Breakers(settings_of, clock, figures)
         self._led: dict[ShareKey, LedSharePartition] = {}
         replica_changes.on_role.append(self._on_role)
         replica_changes.on_removed.append(self._forget)
@@ -78,6 +80,7 @@ class SharePartitions:
                 self._jitter,
                 self._figures,
                 self._dead_letters,
+                self.breakers,
                 self._on_over,
                 self._on_written,
             )
@@ -87,11 +90,11 @@ class SharePartitions:
     def all(self) -> list[LedSharePartition]:
         return list(self._led.values())
 
-    def release(self, group_id: str, member_id: str) -> None:
+    def release(self, group_id: str, member_id: str, *, was_lost: bool) -> None:
         """A member's session is over.  With the last one of its group, what is known of the group here is forgotten."""
         for led in list(self._led.values()):
             if led.key.group_id == group_id:
-                led.release(member_id)
+                led.release(member_id, was_lost=was_lost)
                 self._on_written(led)
 
     def _on_written(self, led: LedSharePartition) -> None:

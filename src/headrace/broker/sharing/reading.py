@@ -34,7 +34,7 @@ async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk
     share = await led.loaded()
     partition = led.partition
     now = led.now()
-    if not share.can_acquire(now):
+    if led.is_paused or not share.can_acquire(now):
         return NOTHING
     offset = share.next_fetch_offset(now)
     if not is_warm(partition, offset):

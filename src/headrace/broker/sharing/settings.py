@@ -5,6 +5,7 @@ from typing import Any
 
 from headrace.broker.sharing.dead_letters import Burial
 from headrace.controller.image import CurrentImage
+from headrace.coordination.share.breaker import BreakerLimits
 from headrace.coordination.share.partition import ShareLimits
 from headrace.declaring import dataclass
 from headrace.model.broker_settings import BrokerConfig
@@ -13,13 +14,20 @@ from headrace.model.group_settings import (
     DEAD_LETTER_TOPIC,
     SHARE_AUTO_OFFSET_RESET,
     SHARE_BACKOFF,
+    SHARE_BREAKER_PAUSE,
+    SHARE_BREAKER_PERCENT,
+    SHARE_BREAKER_RECORDS,
+    SHARE_BREAKER_RESUMED,
     SHARE_DELIVERY_COUNT_LIMIT,
     SHARE_GROUP_SETTINGS,
     SHARE_ISOLATION_LEVEL,
     SHARE_LOCK_DURATION,
+    SHARE_PAUSED,
     SHARE_RECORD_LOCKS,
     SHARE_RENEWAL,
 )
+
+NO_BREAKER = BreakerLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +35,8 @@ class ShareSettings:
     limits: ShareLimits
     offset_reset: str
     committed_only: bool
+    breaker: BreakerLimits = NO_BREAKER
+    is_paused: bool = False
     # Where records go that are given up; None where they just are.
     burial: Burial | None = None
 
@@ -67,6 +77,13 @@ class ShareSettingsView:
             limits=limits,
             offset_reset=own.get(SHARE_AUTO_OFFSET_RESET, "latest"),
             committed_only=own.get(SHARE_ISOLATION_LEVEL, "read_uncommitted") == "read_committed",
+            breaker=BreakerLimits(
+                percent=own.get(SHARE_BREAKER_PERCENT, 0),
+                records=own.get(SHARE_BREAKER_RECORDS, 100),
+                pause_ms=own.get(SHARE_BREAKER_PAUSE, 60_000),
+                resumed_ms=own.get(SHARE_BREAKER_RESUMED, 0),
+            ),
+            is_paused=own.get(SHARE_PAUSED, False),
             burial=_burial(own, limits),
         )
 

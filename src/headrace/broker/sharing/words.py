@@ -1,7 +1,7 @@
 """What members say of records, from the form it has on the wire; nonsense is refused before anybody hears of it."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.coordination.share.delivery import AcknowledgeType
 from headrace.coordination.share.partition import Acknowledgement
@@ -10,15 +10,29 @@ from headrace.model.errors import ErrorCode, RequestError
 from headrace.wire.messages.share_fetch import AcknowledgementBatch
 
 RENEWING_FROM = 2
+REASON_CHARACTERS_MAX = 1000
 KINDS = {kind.value: kind for kind in AcknowledgeType}
 
 
-def batches_by_partition(topics: Iterable[Any]) -> dict[PartitionId, list[AcknowledgementBatch]]:
+class PartitionWords(NamedTuple):
+    """What a request says of one partition, and why records are rejected, by offset."""
+
+    batches: list[AcknowledgementBatch]
+    reasons: dict[int, str]
+
+
+def by_partition(topics: Iterable[Any]) -> dict[PartitionId, PartitionWords]:
     """What a request says of each partition that it names; of one that it names twice, both."""
-    said: dict[PartitionId, list[AcknowledgementBatch]] = {}
+    said: dict[PartitionId, PartitionWords] = {}
     for topic in topics:
         for partition in topic.partitions:
-            said.setdefault((topic.topic_id, partition.partition_index), []).extend(partition.acknowledgement_batches)
+            key = (topic.topic_id, partition.partition_index)
+            words = said.get(key)
+            if words is None:
+                words = said[key] = PartitionWords([], {})
+            words.batches.extend(partition.acknowledgement_batches)
+            for reason in partition.reasons:
+                words.reasons[reason.offset] = reason.text[:REASON_CHARACTERS_MAX]
     return said
 
 

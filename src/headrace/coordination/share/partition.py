@@ -81,6 +81,14 @@ class Wish(NamedTuple):
     mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
 
 
+class GivenUp(NamedTuple):
+    """Records that nobody gets any more, and when they were first delivered, as far as that is known."""
+
+    first: int
+    end: int
+    first_at: float
+
+
 class Change(NamedTuple):
     """Word for the share coordinator.  Number 0 is of what has taken effect already, and needs not be settled."""
 
@@ -88,6 +96,7 @@ class Change(NamedTuple):
     start: int
     batches: tuple[StateBatch, ...]
     done: int
+    given_up: tuple[GivenUp, ...] = ()
 
 
 class SharePartition:
@@ -136,6 +145,10 @@ class SharePartition:
     @property
     def acquired(self) -> int:
         return self._runs.acquired
+
+    def resting(self, now: float) -> int:
+        """Records that are free, and that nobody gets yet."""
+        return sum(run.size for run in self._runs if run.state is RunState.AVAILABLE and run.not_before > now)
 
     # --- acquiring --------------------------------------------------------------------------------------------------------
 
@@ -216,6 +229,8 @@ class SharePartition:
             for run in self._runs.cut_out(max(begin, first), min(stop, end)):
                 self._runs.turn(run, RunState.ACQUIRED)
                 run.delivery_count += 1
+                if run.delivery_count == 1:
+                    run.first_at = now
                 run.member_id, run.deadline, run.change = member_id, deadline, 0
                 taken.append(Acquired(run.first, run.end, run.delivery_count))
         return taken
@@ -231,14 +246,18 @@ class SharePartition:
             self._check(member_id, first, end, kind)
         self._changes += 1
         batches: list[StateBatch] = []
+        given_up: list[GivenUp] = []
         for first, end, kind in words:
             for run in self._runs.cut_out(first, end):
                 if kind is AcknowledgeType.RENEW:
                     self._lock(run, now)
-                else:
-                    run.change = self._changes
-                    batches.append(StateBatch(run.first, run.end, self._outcome(run, kind), run.delivery_count))
-        return self._change(self._changes, batches) if batches else None
+                    continue
+                run.change = self._changes
+                outcome = self._outcome(run, kind)
+                batches.append(StateBatch(run.first, run.end, outcome, run.delivery_count))
+                if outcome is RecordState.ARCHIVED:
+                    given_up.append(GivenUp(run.first, run.end, run.first_at))
+        return self._change(self._changes, batches, given_up) if batches else None
 
     def _words(self, said: Acknowledgement) -> Iterator[tuple[int, int, AcknowledgeType]]:
         """Ranges of which one thing is said, without what lies before the start."""
@@ -290,10 +309,18 @@ class SharePartition:
 
     # --- giving back ------------------------------------------------------------------------------------------------------
 
-    def release(self, member_id: str) -> Change | None:
-        """The member has gone: what it had is free at once, or given up after its last delivery."""
-        mine = [(run.first, run.end) for run in self._runs if run.member_id == member_id]
-        return self._give_back(mine, lambda run: run.member_id == member_id, None)
+    def release(self, member_id: str, *, was_lost: bool) -> Change | None:
+        """The member has gone: what it had is free at once.
+
+        Who says goodbye has not begun with it: its delivery does not count (as in Kafka).  That of a member that was lost does,
+        and may be the last: a record that kills whoever works on it is given up some time.  (Kafka delivers it for ever.)"""
+        mine = [run for run in self._runs if run.member_id == member_id]
+        if not was_lost:
+            for run in mine:
+                if run.state is RunState.ACQUIRED and not run.change:
+                    run.delivery_count -= 1
+        ranges = [(run.first, run.end) for run in mine]
+        return self._give_back(ranges, lambda run: run.member_id == member_id, None)
 
     def expire(self, now: float) -> Change | None:
         """Locks that have run out are no more, and what has rested long enough may be delivered."""
@@ -329,7 +356,8 @@ class SharePartition:
 
     def _give_back(self, ranges: Iterable[tuple[int, int]], is_over: IsOver, now: float | None) -> Change | None:
         """With a time, what is free rests from then on."""
-        batches = []
+        batches: list[StateBatch] = []
+        given_up: list[GivenUp] = []
         for first, end in ranges:
             for run in self._runs.cut_out(first, end):
                 # Of what is being written the outcome is not known yet.
@@ -342,9 +370,10 @@ class SharePartition:
                     if now is not None:
                         self._let_rest(run, now)
                 else:
+                    given_up.append(GivenUp(run.first, run.end, run.first_at))
                     self._runs.turn(run, RunState.DONE)
         self._runs.tidy()
-        return self._change(0, batches) if batches else None
+        return self._change(0, batches, given_up) if batches else None
 
     def _free(self, run: Run) -> None:
         self._runs.turn(run, RunState.AVAILABLE)
@@ -356,21 +385,24 @@ class SharePartition:
             run.not_before = now + min(doubled, BACKOFF_MS_MAX) * self._jitter() / 1000
             heappush(self._rests, run.not_before)
 
-    def _change(self, number: int, batches: Iterable[StateBatch]) -> Change:
+    def _change(self, number: int, batches: Iterable[StateBatch], given_up: Iterable[GivenUp]) -> Change:
         told = tuple(coalesced(sorted(batches)))
-        return self._described(number, told, told if number else ())
+        return self._described(number, told, told if number else (), tuple(given_up))
 
     def joined(self, changes: Sequence[Change]) -> Change:
         """Changes that are written at once, as one: together they may move the start farther than each by itself."""
         told = tuple(batch for change in changes for batch in change.batches)
         pending = sorted(batch for change in changes if change.number for batch in change.batches)
-        return self._described(changes[-1].number, told, pending)
+        given_up = tuple(each for change in changes for each in change.given_up)
+        return self._described(changes[-1].number, told, pending, given_up)
 
-    def _described(self, number: int, told: tuple[StateBatch, ...], pending: Iterable[StateBatch]) -> Change:
+    def _described(
+        self, number: int, told: tuple[StateBatch, ...], pending: Iterable[StateBatch], given_up: tuple[GivenUp, ...]
+    ) -> Change:
         coming = [batch for batch in pending if batch.state is not RecordState.AVAILABLE]
         start = self._start_after(coming)
         done = self.done + sum(max(0, batch.end - max(batch.first, self.start)) for batch in coming)
-        return Change(number, start, told, done - (start - self.start))
+        return Change(number, start, told, done - (start - self.start), given_up)
 
     def _start_after(self, coming: Iterable[StateBatch]) -> int:
         """Where the start will be once these are done, too."""

@@ -31,6 +31,7 @@ class Run:
     deadline: float = 0.0  # until when it is the member's
     change: int = 0  # the change whose fate is not known yet; 0 where there is none
     not_before: float = 0.0  # until when nobody gets it again, though it is free
+    first_at: float = 0.0  # when it was first delivered; 0 where a leader before this one did that
 
     @property
     def size(self) -> int:
@@ -141,7 +142,17 @@ class Runs:
         run = self._runs[position]
         if run.first == offset:
             return
-        rest = Run(offset, run.end, run.state, run.delivery_count, run.member_id, run.deadline, run.change, run.not_before)
+        rest = Run(
+            offset,
+            run.end,
+            run.state,
+            run.delivery_count,
+            run.member_id,
+            run.deadline,
+            run.change,
+            run.not_before,
+            run.first_at,
+        )
         run.end = offset
         self._runs.insert(position + 1, rest)
         self._firsts.insert(position + 1, offset)

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from headrace.declaring import dataclass
 from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
-from headrace.wire.messages.share_fetch import AcknowledgementBatch
-from headrace.wire.schema import Api, Since, array, boolean, int16, int32, string, uuid
+from headrace.wire.messages.share_fetch import REASONS_TAG, AcknowledgementBatch, Reason
+from headrace.wire.schema import Api, Since, Tagged, array, boolean, int16, int32, string, uuid
 
 SHARE_ACKNOWLEDGE = Api(key=79, versions=range(1, 3), flexible_from=0)
 
@@ -17,6 +17,7 @@ class AcknowledgePartition:
 
     partition_index: Annotated[int, int32]
     acknowledgement_batches: Annotated[tuple[AcknowledgementBatch, ...], array(AcknowledgementBatch)]
+    reasons: Annotated[tuple[Reason, ...], array(Reason), Tagged(REASONS_TAG)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

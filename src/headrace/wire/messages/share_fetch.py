@@ -5,7 +5,7 @@ from uuid import UUID
 
 from headrace.declaring import dataclass
 from headrace.wire.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
-from headrace.wire.schema import Api, Buffer, Since, array, batches, boolean, int8, int16, int32, int64, string, uuid
+from headrace.wire.schema import Api, Buffer, Since, Tagged, array, batches, boolean, int8, int16, int32, int64, string, uuid
 
 SHARE_FETCH = Api(key=78, versions=range(1, 3), flexible_from=0)
 
@@ -20,11 +20,24 @@ class AcknowledgementBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a record was rejected, in words for its dead letter.  Headrace's own: others pass over tags that they do not know."""
+
+    offset: Annotated[int, int64]
+    text: Annotated[str, string]
+
+
+# Far above what Kafka gives to its own tags.
+REASONS_TAG = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPartition:
     """One partition, and word of records that it gave earlier."""
 
     partition_index: Annotated[int, int32]
     acknowledgement_batches: Annotated[tuple[AcknowledgementBatch, ...], array(AcknowledgementBatch)]
+    reasons: Annotated[tuple[Reason, ...], array(Reason), Tagged(REASONS_TAG)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from headrace.coordination.share.partition import (
     Acknowledgement,
     Acquired,
     Change,
+    GivenUp,
     LogBatch,
     ShareLimits,
     SharePartition,
@@ -131,7 +132,7 @@ def test_until_a_change_is_written_nobody_gets_its_records_and_no_second_word_co
     assert partition.next_fetch_offset() == 10
     assert refusal(partition, said(0, 1, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
     assert partition.expire(100.0) is None
-    assert partition.release("ann") is None
+    assert partition.release("ann", was_lost=True) is None
 
     partition.settle(change, written=True)
     assert partition.next_fetch_offset() == 0
@@ -181,12 +182,36 @@ def test_a_member_that_goes_gives_back_what_it_has() -> None:
     partition = with_ten()
     partition.acquire(wish("bob"), [LogBatch(10, 20)], 0.0)
 
-    released = partition.release("ann")
+    released = partition.release("ann", was_lost=True)
 
     assert released is not None
     assert released.batches == (StateBatch(0, 10, RecordState.AVAILABLE, 1),)
     assert partition.next_fetch_offset() == 0
     assert partition.acquired == 10
+
+
+def test_what_a_member_gives_back_when_it_says_goodbye_does_not_count_as_delivered() -> None:
+    partition = with_ten(ShareLimits(delivery_count_limit=1))
+
+    released = partition.release("ann", was_lost=False)
+
+    assert released is not None
+    assert released.batches == (StateBatch(0, 10, RecordState.AVAILABLE, 0),)
+    assert partition.acquire(wish("bob"), [LogBatch(0, 10)], 0.0) == (Acquired(0, 10, 1),)
+
+
+def test_a_change_tells_when_what_is_given_up_was_first_delivered() -> None:
+    partition = SharePartition(0, limits=ShareLimits(delivery_count_limit=2))
+    partition.acquire(wish("ann"), [LogBatch(0, 10)], 5.0)
+    partition.release("ann", was_lost=True)
+    partition.acquire(wish("ann"), [LogBatch(0, 10)], 9.0)
+
+    change = partition.acknowledge("ann", [said(2, 4, REJECT), said(4, 5, ACCEPT)], 10.0)
+    assert change is not None
+    assert change.given_up == (GivenUp(2, 4, 5.0),)
+    expired = partition.expire(100.0)
+    assert expired is not None
+    assert expired.given_up == (GivenUp(0, 2, 5.0), GivenUp(5, 10, 5.0))
 
 
 def test_no_timer_is_left_of_records_that_are_done() -> None:
@@ -311,7 +336,7 @@ def test_a_lock_that_ran_out_makes_a_record_rest_and_a_member_that_has_gone_does
     partition.expire(30.0)
     assert partition.next_fetch_offset(30.5) == 2
     assert partition.acquire(wish("bob"), [LogBatch(0, 2)], 31.0) == (Acquired(0, 2, 2),)
-    partition.release("bob")
+    partition.release("bob", was_lost=True)
     assert partition.next_fetch_offset(31.0) == 0
 
 
@@ -321,7 +346,7 @@ def test_what_rests_is_passed_over_and_what_is_free_around_it_is_not() -> None:
     change = partition.acknowledge("ann", [said(1, 2, RELEASE)], 0.0)
     assert change is not None
     partition.settle(change, written=True, now=0.0)
-    partition.release("ann")
+    partition.release("ann", was_lost=True)
 
     taken = partition.acquire(wish("bob"), [LogBatch(0, 3)], 0.5)
     assert taken == (Acquired(0, 1, 2), Acquired(2, 3, 2))

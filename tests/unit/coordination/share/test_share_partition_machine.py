@@ -143,14 +143,15 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.kept_start = max(self.kept_start, change.start)
         self.kept = laid_over(self.kept, change.batches, self.kept_start)
 
-    @rule(member=MEMBERS)
-    def release(self, member: str) -> None:
-        change = self.partition.release(member)
+    @rule(member=MEMBERS, was_lost=st.booleans())
+    def release(self, member: str, was_lost: bool) -> None:
+        change = self.partition.release(member, was_lost=was_lost)
         held = [record for record in self.records.values() if record.holder == member and not record.is_pending]
         assert (change is None) == (not held)
         if change is not None:
             self._keep(change)
         for record in held:
+            record.deliveries -= not was_lost
             self._leave(record, is_over=False)
 
     @rule(seconds=st.sampled_from([0.5, 4.0, 11.0]))

@@ -38,6 +38,8 @@ OUTCOMES = counter(
     "outcome",
 )
 ONE = ("group", "topic", "partition")
+PAUSED = gauge("headrace_share_breakers_open", "Share groups whose breaker has paused delivery on this broker.")
+TRIPS = counter("headrace_share_breaker_trips_total", "How often the breaker of a share group has paused delivery.")
 LAG = gauge(
     "headrace_share_group_lag_records", "Records of a partition that a share group has not done: ready, or in flight.", *ONE
 )
@@ -135,6 +137,8 @@ class SharingCollector:
         scrape.add(OLDEST, oldest)
         scrape.add(IN_FLIGHT, sum(led.in_flight for led in self._partitions.all()))
         scrape.add(DELIVERIES, self._figures.deliveries)
+        scrape.add(PAUSED, self._partitions.breakers.open_count())
+        scrape.add(TRIPS, self._figures.breaker_trips)
         scrape.rows(OUTCOMES).extend(((outcome,), (count,)) for outcome, count in self._figures.outcomes.items())
         yield
 
