@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headrace.client.aio.admin import AsyncAdmin
     from headrace.client.aio.consumer import AsyncConsumer
     from headrace.client.aio.producer import AsyncProducer
+    from headrace.client.aio.queue import AsyncQueue
     from headrace.client.consumer.consumer import Consumer
     from headrace.client.consumer.priority import PriorityConsumer
     from headrace.client.deadletter.backoff import Backoff
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from headrace.client.formats.registry import RegistryFailed, SchemaRegistry
     from headrace.client.producer.partitioners import KeyHash, RoundRobin, Salted, Sticky
     from headrace.client.producer.producer import Producer
+    from headrace.client.queue.job import Job
+    from headrace.client.queue.queue import Queue
     from headrace.client.records.record import Delivery, Record
     from headrace.model.identity import TopicPartition
 
@@ -73,16 +76,19 @@ _HOMES = {
     "AsyncAdmin": "headrace.client.aio.admin",
     "AsyncConsumer": "headrace.client.aio.consumer",
     "AsyncProducer": "headrace.client.aio.producer",
+    "AsyncQueue": "headrace.client.aio.queue",
     "Avro": "headrace.client.formats.avro",
     "Backoff": "headrace.client.deadletter.backoff",
     "Consumer": "headrace.client.consumer.consumer",
     "DeadLetters": "headrace.client.deadletter.deadletter",
     "Delivery": "headrace.client.records.record",
+    "Job": "headrace.client.queue.job",
     "JsonSchema": "headrace.client.formats.json_schema",
     "KeyHash": "headrace.client.producer.partitioners",
     "PriorityConsumer": "headrace.client.consumer.priority",
     "Producer": "headrace.client.producer.producer",
     "Protobuf": "headrace.client.formats.protobuf",
+    "Queue": "headrace.client.queue.queue",
     "Record": "headrace.client.records.record",
     "RegistryFailed": "headrace.client.formats.registry",
     "RoundRobin": "headrace.client.producer.partitioners",
@@ -101,6 +107,9 @@ __all__ = [  # noqa: RUF022 - what people look for first comes first
     "AsyncProducer",
     "AsyncConsumer",
     "AsyncAdmin",
+    "Queue",
+    "AsyncQueue",
+    "Job",
     "Record",
     "Delivery",
     "TopicPartition",

@@ -28,6 +28,7 @@ AWAY = "a broker that stays away for longer than clients like"
 ALLOWED = {
     "cluster/test_alerts.py: keep_writing": "producers that write all the time, at a pace",
     "compat/test_transactions_exactly_once.py: wreak_havoc": "a kill comes at a random moment",
+    "integration/queue_worker.py: main": SLOW,
     "integration/test_bounded_memory.py: test_a_trickle_is_cut_and_what_is_sent_fast_enough_is_not": PACE,
     "integration/test_degraded.py: sync": SLOW_DISK,
     "integration/test_sdk_async.py: handle": SLOW,

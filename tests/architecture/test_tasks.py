@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "headrace/metadata/etcd_http.py": "calls that race each other, all of them ended by the one who started them",
     "headrace/gateway/serving/tasks.py": "the gateway's, which knows nothing of a broker's supervision",
     "headrace/client/aio/arrivals.py": "the client's, which runs on the user's loop",
+    "headrace/client/queue/member.py": "the client's, which runs on a loop of its own and ends them when it is closed",
     "headrace/client/push/tasks.py": "the client's, which runs on the user's loop",
 }
 

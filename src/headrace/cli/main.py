@@ -33,6 +33,7 @@ COMMANDS = {
     "transaction": "headrace.cli.groups.transaction:app",
     "producer": "headrace.cli.groups.transaction:producer_app",
     "dead-letter": "headrace.cli.topics.dead_letter:app",
+    "queue": "headrace.cli.groups.queue:app",
     "schedule": "headrace.cli.topics.schedule:app",
     "pipeline": "headrace.cli.pipeline.pipeline:app",
     "cluster": "headrace.cli.cluster.cluster:app",

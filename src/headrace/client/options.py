@@ -85,6 +85,28 @@ class ConsumerOptions(SecurityOptions, total=False):
     librdkafka: Mapping[str, Any] | None
 
 
+class PutOptions(TypedDict, total=False):
+    """Of `Queue.put`."""
+
+    key: Any
+    headers: HeadersGiven | None
+    delay: float | timedelta | None
+    at: datetime | int | None
+    ttl: float | timedelta | None
+
+
+class QueueOptions(SecurityOptions, total=False):
+    """Of `Queue`, for AsyncQueue."""
+
+    attempts: int | None
+    backoff: Duration | None
+    lock: Duration | None
+    dead_letters: str | bool
+    prefetch: int | None
+    client_id: str
+    librdkafka: Mapping[str, Any] | None
+
+
 class TopicOptions(TypedDict, total=False):
     """Of `Admin.create_topic`."""
 

@@ -76,6 +76,14 @@ STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("schedule run", "tidy", 0, "tidy"),
     ("schedule remove", "tidy", 0, "tidy"),
     ("cancel", "orders alice", 1, "there is no topic orders"),
+    ("queue put", "chores one two", 0, "2 jobs put"),
+    ("queue peek", "chores --group helpers", 0, "two"),
+    ("queue work", "chores --group helpers --idle 3s -- true", 0, "2 jobs done"),
+    ("queue list", "", 0, "chores"),
+    ("queue describe", "chores --group helpers", 0, "share.auto.offset.reset *"),
+    ("queue pause", "helpers", 0, "gets no jobs"),
+    ("queue resume", "helpers", 0, "gets jobs"),
+    ("queue reset", "chores --group helpers --to earliest --execute", 0, "Done"),
 )
 NEVER_SAID = ("no broker answers", "secret", "AUTHORIZATION_FAILED")
 
@@ -140,7 +148,14 @@ def test_every_command_works_by_a_profile(secured: Command, broker: Broker) -> N
             producer.begin_transaction()
             producer.produce("orders", b"booked")
             producer.flush(20)
-        outcome = secured(*command.split(), *shlex.split(words), "--profile", "secured", given=b"one\ntwo\n")
+        own, program, others = words.partition("-- ")  # what follows is somebody else's
+        outcome = secured(
+            *command.split(),
+            *shlex.split(own),
+            *("--profile", "secured"),
+            *shlex.split(program + others),
+            given=b"one\ntwo\n",
+        )
         told = outcome.output + outcome.remarks
         if outcome.code != code or said not in told or any(each in told for each in NEVER_SAID):
             wrong.append((command, words, outcome))

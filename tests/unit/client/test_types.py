@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace import Admin, Consumer, Producer
+from headrace import Admin, Consumer, Producer, Queue
 from headrace.client import options
 from headrace.client.security.options import SecurityOptions
 from headrace.testing import Broker
@@ -20,6 +20,8 @@ from tests.unit.client import typed_program
         (options.ProducerOptions, Producer.__init__, {"bootstrap", "when_full"}),
         (options.ConsumerOptions, Consumer.__init__, {"topics", "bootstrap", "keys", "values"}),
         (options.AdminOptions, Admin.__init__, {"bootstrap"}),
+        (options.QueueOptions, Queue.__init__, {"topic", "group", "bootstrap", "keys", "values"}),
+        (options.PutOptions, Queue.put, {"value"}),
         (options.TopicOptions, Admin.create_topic, {"name"}),
     ],
 )
