@@ -88,6 +88,9 @@ bench-gateway: $(STAMPS)/test ## Figures of the gateway: REST, NDJSON, events, w
 bench-versions: $(STAMPS)/test ## This checkout's costs beside another's, in turns: OTHER=its root, with a .venv (ARGS='--only start --rounds 9')
 	@$(BIN)/python -m benchmarks.versions $(OTHER) $(ARGS)
 
+bench-queues: $(STAMPS)/test $(STAMPS)/queue-peers ## Figures of queues, beside Redis and RabbitMQ where Debian has them (ARGS='--quick --only delayed')
+	@$(BIN)/python -m benchmarks.queues $(ARGS)
+
 bench-peers: $(STAMPS)/test ## The broker's figures beside another broker's: PEER=host:port
 	@$(BIN)/python -m benchmarks.broker $(if $(PEER),--peer $(PEER)) $(ARGS)
 
@@ -152,6 +155,12 @@ $(STAMPS)/classes: tests/spark/java_archive.py | $(STAMPS)/spark $(STAMPS)/debia
 
 $(STAMPS)/debian: .ci/debian-packages | $(STAMPS)/run
 	@sh .ci/debian-packages kcat etcd-server iproute2 openjdk-17-jre-headless prometheus prometheus-alertmanager chromium
+	@touch $@
+
+# Only for bench-queues: the servers through apt where it may, and their clients.
+$(STAMPS)/queue-peers: .ci/debian-packages | $(STAMPS)/test
+	@sh .ci/debian-packages redis-server rabbitmq-server
+	@$(PIP) redis pika
 	@touch $@
 
 $(STAMPS)/node: tests/compat/kafkajs/package.json .ci/node-packages | $(STAMPS)/run
