@@ -180,6 +180,7 @@ PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
         "headrace_share_group_oldest_seconds",
         "headrace_share_oldest_seconds",
     ),
+    of_groups.test_a_dead_letter_that_its_topic_takes_at_no_size: ("headrace_share_letters_lost_total",),
     of_groups.test_a_share_group_that_its_breaker_pauses: (
         "headrace_share_breakers_open",
         "headrace_share_breaker_trips_total",

@@ -74,3 +74,24 @@ def test_the_command_for_dead_letters_reads_them_as_it_reads_the_sdks(broker: Br
     assert isinstance(letter, Parked)
     assert (letter.origin_topic, letter.origin_offset, letter.group) == ("jobs-shown", 0, "shown")
     assert (letter.cause, letter.attempts, letter.record.value) == ("rejected", 1, b"bad")
+
+
+@pytest.mark.parametrize(("largest", "letters"), [("1200", 1), ("50", 0)])
+def test_a_letter_that_its_topic_does_not_take_goes_without_the_record_or_is_given_up(
+    broker: Broker, client: RawClient, largest: str, letters: int
+) -> None:
+    name = f"dead-small-{largest}"
+    create(client, name, errors_deadletterqueue_group_enable="true", max_message_bytes=largest)
+    settings = {"errors_deadletterqueue_topic_name": name, "errors_deadletterqueue_copy_record_enable": "true"}
+    assert set_of_group(client, name, **settings) == ErrorCode.NONE
+    member = ShareMember(client, name, f"jobs-{largest}").join()
+    member.produce(b"x" * 5_000)
+    assert member.take() == [(0, 0, 1)]
+    assert member.say(0, 0, REJECT) == ErrorCode.NONE
+
+    found = list(parked(broker.bootstrap, name))
+    assert len(found) == letters
+    assert [(each.origin_offset, each.record.value, each.record.header("headrace-dead-letter-truncated")) for each in found] == [
+        (0, None, b"true")
+    ] * letters
+    assert member.take() == []

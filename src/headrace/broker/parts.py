@@ -493,7 +493,16 @@ class Parts:
             self.loop,
             self.host.entropy,
             self.figures.sharing,
-            DeadLetters(self.broker_id, self.replicas, self.image, self.peers, self.partition_ends, self.clock, self.host.disk),
+            DeadLetters(
+                self.broker_id,
+                self.replicas,
+                self.image,
+                self.peers,
+                self.partition_ends,
+                self.clock,
+                self.host.disk,
+                self.figures.sharing,
+            ),
         )
         self.share_beginnings = ShareBeginnings(self.groups, self.share_client, self.spawn)
         self.share_fetching = ShareFetching(

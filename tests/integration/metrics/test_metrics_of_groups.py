@@ -5,6 +5,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from headrace import Admin
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from tests.support.metrics import Watch, write
@@ -107,3 +108,17 @@ def test_a_share_group_that_its_breaker_pauses(broker: Broker, client: RawClient
 
     assert watch.moved("headrace_share_breaker_trips_total") == 1
     assert watch.now("headrace_share_breakers_open") == 1
+
+
+def test_a_dead_letter_that_its_topic_takes_at_no_size(broker: Broker, client: RawClient, topic: str) -> None:
+    watch = Watch(broker)
+    with Admin(broker.bootstrap) as admin:
+        small = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": "50"}
+        admin.create_topic(f"dlq.{topic}", settings=small)
+    assert set_of_group(client, topic, errors_deadletterqueue_topic_name=f"dlq.{topic}") == ErrorCode.NONE
+    member = ShareMember(client, topic, topic).join()
+    member.produce(b"a")
+    member.take()
+    assert member.say(0, 0, REJECT) == ErrorCode.NONE
+
+    assert watch.moved("headrace_share_letters_lost_total") == 1

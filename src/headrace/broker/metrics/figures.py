@@ -246,6 +246,7 @@ class ShareFigures:
         self.outcomes = {"accepted": 0, "released": 0, "given_up": 0}  # how they ended
         self.dead: dict[tuple[str, str], int] = {}  # those given up, by group and topic
         self.breaker_trips = 0
+        self.letters_lost = 0
 
     def on_given_up(self, group: str, topic: str, records: int) -> None:
         """Of groups that come and go, those that were first are counted by name."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from headrace.broker.cluster.peers import Peers, PeerUnreachable
 from headrace.broker.coordinators.partition_log import wait_for_high_watermark
 from headrace.broker.coordinators.writing import in_batches
+from headrace.broker.metrics.figures import ShareFigures
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import is_warm, warm_up
 from headrace.broker.partitions.replicas import Replicas
@@ -27,7 +28,7 @@ from headrace.host.disk import Disk
 from headrace.log.interface import Origin
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.model.identity import TopicPartition
-from headrace.records.batch import iterate_batches
+from headrace.records.batch import build_batch, iterate_batches
 from headrace.records.record import Headers, Record, read_records
 from headrace.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -46,6 +47,8 @@ READ_BYTES = 1 << 20
 PRODUCE_VERSION, FETCH_VERSION = 9, 12
 REMOTE_S = 10.0
 PURPOSE = "dead letters"
+TRUNCATED = f"{PREFIX}truncated"
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 REASONS = {"rejected": "Offset rejected by client.", "attempts": "Offset delivery count exceeded the threshold."}
 
 
@@ -91,6 +94,7 @@ class DeadLetters:
         ends: PartitionEnds,
         clock: Clock,
         disk: Disk,
+        figures: ShareFigures,
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
@@ -99,6 +103,7 @@ class DeadLetters:
         self._ends = ends
         self._clock = clock
         self._disk = disk
+        self._figures = figures
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -118,7 +123,28 @@ class DeadLetters:
         target = TopicPartition(topic.name, grave.key.partition % topic.partition_count)
         numbered = [letter._replace(offset=position) for position, letter in enumerate(letters)]
         for written in in_batches(numbered, None) if numbered else ():
-            await self._append(target, written)
+            try:
+                await self._append(target, written)
+            except RequestError as error:
+                if error.code not in TOO_LARGE:
+                    raise
+                await self._append_singly(target, read_records(written))
+
+    async def _append_singly(self, target: TopicPartition, letters: Sequence[Record]) -> None:
+        """One that its topic does not take as it is goes without the record; to try again would change nothing."""
+        for letter in letters:
+            told = tuple(each for each in letter.headers if each[0].startswith((KAFKA_PREFIX, PREFIX)))
+            bare = Record(0, letter.timestamp, None, None, (*told, (TRUNCATED, b"true")))
+            for form in (letter._replace(offset=0), bare):
+                try:
+                    await self._append(target, build_batch([form]))
+                    break
+                except RequestError as error:
+                    if error.code not in TOO_LARGE:
+                        raise
+            else:
+                self._figures.letters_lost += 1
+                logger.error("a dead letter is lost, as %s takes none of its size: %s", target, dict(told))
 
     def _topic(self, key: ShareKey, burial: Burial) -> Topic | None:
         topic = self._image().topics.get(burial.topic)
@@ -167,6 +193,9 @@ class DeadLetters:
                 partition = self._replicas.find(target.topic, target.partition)
                 partition.require_leader()
                 partition.require_replicas()
+                # The same as where another leads it, who takes this for a client's.
+                if len(batch) > partition.log.config.max_message_bytes:
+                    raise RequestError(ErrorCode.MESSAGE_TOO_LARGE)
                 appended = partition.append(batch, Origin.COORDINATOR)
                 await wait_for_high_watermark(partition, appended.last_offset + 1)
                 return
@@ -178,6 +207,8 @@ class DeadLetters:
             if result.error_code != ErrorCode.NONE:
                 raise RequestError(ErrorCode(result.error_code), result.error_message or "")
         except (RequestError, StorageError, PeerUnreachable) as error:
+            if isinstance(error, RequestError) and error.code in TOO_LARGE:
+                raise
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{target} takes no dead letters: {error}") from error
 
     def _leader(self, target: TopicPartition) -> int:

@@ -100,7 +100,9 @@ class Stage:
         client: Any = self.kept
         loop = asyncio.get_running_loop()
         sessions = ShareSessions(sessions_max)
-        self.dead_letters = DeadLetters(1, self.replicas, lambda: self.image, peers, ends, SystemClock(), SystemDisk())
+        self.dead_letters = DeadLetters(
+            1, self.replicas, lambda: self.image, peers, ends, SystemClock(), SystemDisk(), self.figures
+        )
         self.partitions = SharePartitions(
             self.replicas,
             changes,

@@ -40,6 +40,10 @@ OUTCOMES = counter(
 ONE = ("group", "topic", "partition")
 PAUSED = gauge("headrace_share_breakers_open", "Share groups whose breaker has paused delivery on this broker.")
 TRIPS = counter("headrace_share_breaker_trips_total", "How often the breaker of a share group has paused delivery.")
+LETTERS_LOST = counter(
+    "headrace_share_letters_lost_total",
+    "Dead letters that their topic did not take at any size: the records are given up without.",
+)
 LAG = gauge(
     "headrace_share_group_lag_records", "Records of a partition that a share group has not done: ready, or in flight.", *ONE
 )
@@ -139,6 +143,7 @@ class SharingCollector:
         scrape.add(DELIVERIES, self._figures.deliveries)
         scrape.add(PAUSED, self._partitions.breakers.open_count())
         scrape.add(TRIPS, self._figures.breaker_trips)
+        scrape.add(LETTERS_LOST, self._figures.letters_lost)
         scrape.rows(OUTCOMES).extend(((outcome,), (count,)) for outcome, count in self._figures.outcomes.items())
         yield
 
