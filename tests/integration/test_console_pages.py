@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Iterator
+from math import sin
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -242,13 +243,23 @@ def test_keys_lead_to_every_page_and_a_phone_shows_it_whole(chromium: "Browser",
 
 
 @pytest.mark.skipif(not os.environ.get("HEADRACE_SCREENSHOTS"), reason="only on request")
-def test_pictures_for_the_docs_are_made(chromium: "Browser", console: ConsoleThread) -> None:
+@pytest.mark.timeout(600)
+def test_pictures_for_the_docs_are_made(chromium: "Browser", console: ConsoleThread, world: World) -> None:
     DOCS.mkdir(exist_ok=True)
+    idle = Eyes(chromium, console.url)
+    with Producer(world.open) as producer:
+        for second in range(60):
+            order = b'{"order": %d, "customer": "eve", "total": %d.5, "items": [{"sku": "A-%d"}]}' % (second, second, second)
+            producer.send_many("orders", [order] * int(40 + 30 * sin(second / 12)), keys=None).result()
+            idle.page.wait_for_timeout(1000)
+    idle.close()
     for name, kind in (("overview", "light"), ("topics", "dark"), ("topic", "light"), ("group", "light"), ("brokers", "dark")):
         eyes = Eyes(chromium, console.url, color_scheme=kind, viewport={"width": 1180, "height": 760})
         page = eyes.go(PLACES[name][0])
-        page.get_by_text(PLACES[name][1]).first.wait_for()
+        page.locator("main .page").first.wait_for()
         page.wait_for_timeout(1500)
+        if name == "topic":
+            page.locator("button.open").nth(2).click()
         page.screenshot(path=DOCS / f"{name}.png")
         eyes.close()
 
