@@ -264,6 +264,7 @@ def test_every_json_schema_can_follow_itself(tree: dict) -> None:  # type: ignor
     assert schema.problems_reading(parse("JSON", json.dumps(tree, sort_keys=True, indent=1))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_avro_records_with_thousands_of_fields_are_compared_in_a_moment(kept: bool) -> None:
     def record(prefix: str) -> str:
@@ -278,6 +279,7 @@ def test_avro_records_with_thousands_of_fields_are_compared_in_a_moment(kept: bo
     assert time.process_time() - began < 1  # Apache's own takes ten times as long
 
 
+@pytest.mark.slow
 def test_avro_unions_that_would_take_hours_to_compare_are_not() -> None:
     union = [{"type": "record", "name": f"R{index}", "fields": [{"name": "x", "type": "int"}]} for index in range(600)]
     old = parse("AVRO", json.dumps(union))

@@ -72,6 +72,7 @@ def side_of(message: type[Any]) -> str:
     return "Request" if message.__name__.endswith("Request") else "Response"
 
 
+@pytest.mark.slow
 @known_to(is_known_to_kio)
 def test_kio_agrees(message: type[Any], versions: list[int]) -> None:
     def check(value: Any, version: int, data: bytes) -> None:

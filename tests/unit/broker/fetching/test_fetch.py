@@ -312,6 +312,7 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([0, MAX_WAIT_MS]),
     CHANGES,
