@@ -122,6 +122,7 @@ class World:
 class _Reply:
     def __init__(self, world: World) -> None:
         self._world = world
+        self.figures = None
         self.share = SimpleNamespace(
             room_for_reply=lambda wanted: min(wanted, world.room),
             wait_to_reply=lambda wanted, on_room, first: world.line.append(on_room),
