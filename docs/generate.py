@@ -217,7 +217,7 @@ Told by the pipeline itself, at the port of `headrace pipeline run FILE --metric
 _GATEWAY_METRICS = """
 ## Gateways, webhooks and the schema registry
 
-Told by a gateway at the address of `headrace gateway --metrics HOST:PORT`, and on the broker's page by one that runs beside it (`headrace serve --http`).
+Told by a gateway at the address of `headrace gateway --metrics HOST:PORT`, and on the broker's page by one that runs beside it (`headrace serve --http HOST:PORT`).
 """
 
 

@@ -10,8 +10,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker import footprint, groups, latency, observed, requests, scrapes, throughput, transactions
+from benchmarks.broker import footprint, groups, latency, requests, throughput, transactions
 from benchmarks.broker.target import Target
+from benchmarks.broker.watched import observed, scrapes
 
 QUESTIONS: dict[str, ModuleType] = {
     "throughput": throughput,

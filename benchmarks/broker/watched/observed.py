@@ -15,7 +15,7 @@ from benchmarks.broker.throughput import temporary_topic
 
 COLUMNS = ("what", "CPU µs a message", "pages read", "ratio", "not measured", "ratio")
 ROUNDS = 5
-UNCOUNTED = (sys.executable, "-m", "benchmarks.broker.uncounted")
+UNCOUNTED = (sys.executable, "-m", "benchmarks.broker.watched.uncounted")
 SCRAPE_S = 1.0
 COUNTS = {100: 1_000_000, 1024: 200_000}
 
