@@ -1,4 +1,4 @@
-"""`python -m benchmarks.broker.watched.uncounted serve ...`: a broker that measures none of its requests, to compare the others with."""
+"""`python -m benchmarks.broker.watched.uncounted serve ...`: a broker that measures none of its requests, for comparison."""
 
 from headrace.broker.metrics.figures import ApiFigures, ConnectionFigures
 from headrace.cli.main import main
