@@ -35,7 +35,7 @@ async function rules(body, { session, reload, query }) {
     sortBy: "principal",
     empty: "No rule is like that.",
     columns: [
-      { name: "permission", title: "", cell: (row) => tag(row.permission, row.permission === "deny" ? "serious" : "well"), sort: (row) => row.permission },
+      { name: "permission", title: "Rule", cell: (row) => tag(row.permission, row.permission === "deny" ? "serious" : "well"), sort: (row) => row.permission },
       { name: "principal", title: "Who", cell: (row) => row.principal, sort: (row) => row.principal },
       { name: "operation", title: "What", cell: (row) => row.operation.replaceAll("_", " "), sort: (row) => row.operation },
       { name: "resource", title: "With", cell: (row) => [h("span", { class: "muted" }, `${row.resource_type.replaceAll("_", " ")} `), row.resource_name, row.pattern === "prefixed" && "…"], sort: (row) => `${row.resource_type} ${row.resource_name}` },
