@@ -157,14 +157,21 @@ def test_what_a_rule_hides_is_shown_on_no_path(world: World) -> None:
         found = client.get("/console/api/topics/orders/messages?text=4111").json()["records"]
         refused = [
             client.get(path).status_code
-            for path in ("/topics/customers/records", "/topics/orders/records", "/topics/orders/events", "/ws", "/dead-letters/x")
+            for path in (
+                "/topics/customers/records",
+                "/topics/orders/records",
+                "/topics/orders/events",
+                "/ws",
+                "/dead-letters/x",
+                "/schedules",
+            )
         ]
 
     assert (whole["key"], whole["value"], whole["headers"], whole["hidden"]) == ("•••", "•••", [], True)
     assert part["value"]["card"] == {"number": "•••", "kind": "visa"}
     assert "value_raw" not in part
     assert found == []
-    assert refused == [403] * 5
+    assert refused == [403] * 6
 
 
 def test_messages_are_found_forwards_backwards_and_by_conditions_with_nothing_twice(console: httpx.Client) -> None:

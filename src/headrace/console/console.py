@@ -21,7 +21,6 @@ from headrace.console.nouns import (
     letters,
     overview,
     pipelines,
-    schedules,
     security,
     session,
     topics,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from headrace.gateway.callers.caller import Caller
     from headrace.gateway.gateway import Gateway
 
-ROOMS = (session, overview, topics, messages, groups, brokers, transactions, schedules, letters, security, pipelines)
+ROOMS = (session, overview, topics, messages, groups, brokers, transactions, letters, security, pipelines)
 
 
 class Console:

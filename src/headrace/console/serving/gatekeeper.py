@@ -21,7 +21,15 @@ SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OWN_SESSION: Final = "/console/api/session"
 # What opens a socket by GET may write on it.
 SOCKET: Final = "/ws"
-READS_ANY_TOPIC: Final = ("/ws", "/groups/{group}/members", "/consumers/", "/subscriptions", "/dead-letters/{topic}")
+# Schedules have what they write in them.
+READS_ANY_TOPIC: Final = (
+    "/ws",
+    "/groups/{group}/members",
+    "/consumers/",
+    "/subscriptions",
+    "/dead-letters/{topic}",
+    "/schedules",
+)
 READS_ONE_TOPIC: Final = ("/topics/{topic}/records", "/topics/{topic}/events")
 
 

@@ -35,7 +35,7 @@ function abort(row, session, reload) {
     danger: true,
     what: h("p", {}, `What ${row.id} wrote to ${count(row.partitions.length, "partition")} in its open transaction is aborted, and its producer ${row.producer} is fenced: it fails at its next request.`),
     cli: `headrace transaction abort ${quoted(row.id)}`,
-    act: change("DELETE", `/console/api/transactions/${encodeURIComponent(row.id)}`),
+    act: change("POST", `/transactions/${encodeURIComponent(row.id)}/aborts`),
     done: () => (announce(`The transaction of ${row.id} is aborted.`), reload()),
     session,
   });
