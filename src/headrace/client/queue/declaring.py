@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from headrace.client.admin.admin import Admin
@@ -12,6 +11,7 @@ from headrace.client.arguments import Duration, milliseconds, topic_name, whole_
 from headrace.client.errors import BrokerError, TopicNotFound, WrongState
 from headrace.client.logs import log
 from headrace.client.security.connecting import Way
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 
 DEAD_LETTER_PREFIX: Final = "dlq."

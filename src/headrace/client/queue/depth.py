@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.client.admin.group_settings import group_settings
 from headrace.client.admin.wire_admin import WireAdmin, raise_for
 from headrace.client.errors import BrokerError, BrokerTimeout
 from headrace.client.security.connecting import Way
+from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode
 from headrace.records.batch import iterate_batches
 from headrace.records.record import Record, read_records
