@@ -13,7 +13,7 @@ from headrace.model.identity import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.client.brokers.cluster import Isolation
-    from headrace.gateway.brokers.cluster import CallersCluster
+    from headrace.gateway.brokers.cluster import Cluster
 
 BYTES_MIN: Final = 64 * 1024
 
@@ -21,9 +21,7 @@ BYTES_MIN: Final = 64 * 1024
 class Reader:
     """`offset` is the next one to read.  Close it, or a tail is watched for nobody."""
 
-    def __init__(
-        self, cluster: CallersCluster, place: TopicPartition, offset: int, isolation: Isolation = "read_uncommitted"
-    ) -> None:
+    def __init__(self, cluster: Cluster, place: TopicPartition, offset: int, isolation: Isolation = "read_uncommitted") -> None:
         self._cluster = cluster
         self.place = place
         self.offset = offset
@@ -91,7 +89,7 @@ class Reader:
 class Readers:
     """Some partitions of a topic, read as one; `positions` are the next offsets."""
 
-    def __init__(self, cluster: CallersCluster, topic: str, positions: Mapping[int, int], isolation: Isolation) -> None:
+    def __init__(self, cluster: Cluster, topic: str, positions: Mapping[int, int], isolation: Isolation) -> None:
         self._each = [Reader(cluster, TopicPartition(topic, index), offset, isolation) for index, offset in positions.items()]
         self._first = 0
 

@@ -10,7 +10,7 @@ from headrace.client.admin.acls import RuleAdmin
 from headrace.client.admin.users import Users
 from headrace.client.aio.admin import AsyncAdmin
 from headrace.client.aio.producer import AsyncProducer
-from headrace.gateway.brokers.cluster import CallersCluster
+from headrace.gateway.brokers.cluster import Cluster
 from headrace.gateway.callers.credentials import Credentials
 from headrace.gateway.serving.tasks import Tasks
 
@@ -31,7 +31,7 @@ class Caller:
         self.used_at = now
         self.in_use = 0
         self._tasks = Tasks()
-        self._cluster: CallersCluster | None = None
+        self._cluster: Cluster | None = None
         self._admin: AsyncAdmin | None = None
         self._producer: AsyncProducer | None = None
         self._is_let_in = False
@@ -43,10 +43,10 @@ class Caller:
         return {**self.credentials.properties, "bootstrap.servers": self.bootstrap}
 
     @property
-    def cluster(self) -> CallersCluster:
+    def cluster(self) -> Cluster:
         """The brokers, asked over connections of our own."""
         if self._cluster is None:
-            self._cluster = CallersCluster(self.bootstrap, self.credentials.properties, self._tasks)
+            self._cluster = Cluster(self.bootstrap, self.credentials.properties, self._tasks)
         return self._cluster
 
     @property
