@@ -206,4 +206,4 @@ def test_what_transactions_have_not_committed_is_left_out_by_wish(http: httpx.Cl
 def test_a_name_that_is_none_is_refused(http: httpx.Client) -> None:
     answer = http.post("/topics/no%20name/records", json={"value": 1})
 
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_topic_exception")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")

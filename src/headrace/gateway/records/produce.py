@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import orjson
 from aiohttp import web
 
-from headrace.client.errors import BatchFailed, BrokerError, BrokerTimeout, HeadraceError, TopicNotFound
+from headrace.client.errors import BatchFailed, BrokerError, BrokerTimeout, HeadraceError, InvalidArgument, TopicNotFound
 from headrace.client.records.record import Delivery
 from headrace.gateway.api.call import Call, body_too_large, read_whole
 from headrace.gateway.api.operations import Operations, Parameter, Reply
@@ -19,6 +19,7 @@ from headrace.gateway.callers.caller import Caller
 from headrace.gateway.records.by_schema import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
 from headrace.gateway.records.formats import FORMATS, SCHEMA, delayed, encoded, headers_of
 from headrace.gateway.serving.problems import Problem, bad_request, problem_of
+from headrace.model.errors import ErrorCode
 
 operations = Operations("records")
 
@@ -218,6 +219,8 @@ async def _require(caller: Caller, topic: str) -> None:
             if asyncio.get_running_loop().time() > deadline:
                 raise
         except BrokerError as error:
+            if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise InvalidArgument("the topic's name is none: 1 to 249 letters, digits, '.', '_' and '-'") from None
             if not error.retriable:
                 raise
             return
