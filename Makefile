@@ -67,6 +67,7 @@ torture: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian ## Kill, stop, cut off 
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration tests/compat -k 'kill or crash or come_and_go' --timeout 7200 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/integration/test_handshake_flood.py -s $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_torture.py -s --timeout 14400 $(ARGS)
+	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/test_gateway_torture.py -s --timeout 14400 $(ARGS)
 	@HEADRACE_OPENAPI_CASES=100 $(BIN)/python -m pytest tests/integration/test_gateway_openapi_cases.py --timeout 3600 $(ARGS)
 	@HEADRACE_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/spark/test_spark_torture.py tests/spark/test_files_under_fire.py tests/spark/test_exactly_once_under_fire.py $(ARGS)
 
