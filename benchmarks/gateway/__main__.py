@@ -192,11 +192,72 @@ async def webhooks(bootstrap: str, running: Running, scale: int) -> list[Row]:
     return rows
 
 
+async def subscriptions(bootstrap: str, running: Running, scale: int) -> list[Row]:
+    """Many webhooks on one topic, each with a group of its own."""
+    count, records, rest_s = 1000 // scale, 20, 10
+    with Admin(bootstrap) as admin:
+        admin.create_topic("shared", partitions=1)
+    async with aiohttp.ClientSession() as session, endpoint() as hook:
+        while not (await (await session.get(f"{running.url}/live")).json())["coordinated"]:
+            await asyncio.sleep(0.2)
+        before = running.memory_mib()
+        for number in range(count):
+            wanted = {"topic": "shared", "group": f"bench-{number}", "callback_url": hook.url, "begin": "earliest"}
+            async with session.post(f"{running.url}/subscriptions", json=wanted) as response:
+                await answer_of(response)
+        memory = running.memory_mib() - before
+        cpu = running.cpu_s()
+        await asyncio.sleep(rest_s)
+        resting = (running.cpu_s() - cpu) / rest_s * 100
+
+        async def deliver() -> None:
+            async with AsyncProducer(bootstrap, linger=0, values="json") as producer:
+                for _ in range(records):
+                    await producer.send("shared", time.time())
+            while len(hook.delays_s) < count * records:
+                await asyncio.sleep(0.01)
+
+        row = await timed(running, f"{count:,} webhooks, {records} records each", count * records, deliver)
+        return [(*row, f"{memory / count * 1024:.1f}", f"{resting:.1f} %")]
+
+
+async def schemas(bootstrap: str, running: Running, scale: int) -> list[Row]:
+    count, at_once = 8000 // scale, 8
+    text = orjson.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}).decode()
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{running.url}/subjects/orders-value/versions", json={"schema": text}) as response:
+            number = orjson.loads(await answer_of(response))["id"]
+
+        async def look_up_ids() -> None:
+            for _ in range(count // at_once):
+                async with session.get(f"{running.url}/schemas/ids/{number}") as response:
+                    await answer_of(response)
+
+        async def look_up_texts() -> None:
+            for _ in range(count // at_once):
+                async with session.post(f"{running.url}/subjects/orders-value", json={"schema": text}) as response:
+                    await answer_of(response)
+
+        async def register() -> None:
+            for each in range(count // 80):
+                wanted = {"schema": orjson.dumps({"type": "enum", "name": "E", "symbols": [f"S{each}"]}).decode()}
+                async with session.post(f"{running.url}/subjects/new-{each}/versions", json=wanted) as response:
+                    await answer_of(response)
+
+        return [
+            await timed(running, "by id, 8 connections", count, lambda: _beside(at_once, look_up_ids)),
+            await timed(running, "by content, 8 connections", count, lambda: _beside(at_once, look_up_texts)),
+            await timed(running, "registered, one by one", count // 80, register),
+        ]
+
+
 RATE = ("what", "records/s", "gateway's CPU, µs each")
 MEASURES = {
     "produce": ("Writing records of 100 bytes", RATE, produce),
     "consume": ("Reading records of 100 bytes", RATE, consume),
     "events": ("Server-sent events", (*RATE, "memory, KiB a reader"), events),
+    "schemas": ("Schemas", ("what", "requests/s", "gateway's CPU, µs each"), schemas),
+    "subscriptions": ("Many webhooks", (*RATE, "memory, KiB a webhook", "CPU at rest"), subscriptions),
     "webhooks": ("Webhooks, 8 partitions, one record a request", (*RATE, "p50 ms", "p99 ms"), webhooks),
 }
 
