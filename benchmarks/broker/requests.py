@@ -40,10 +40,11 @@ def measure(target: Target, in_flight: int, seconds: float) -> tuple[object, ...
     return target.name, in_flight, f"{answered / took:,.0f}", f"{used / answered * 1e6:.0f}"
 
 
-def produce_frame(topic: str) -> bytes:
-    """A Produce request with one message of 100 bytes, acks all."""
-    record = Record(offset=0, timestamp=time.time_ns() // 1_000_000, key=None, value=bytes(100), headers=())
-    partition = PartitionProduceData(index=0, records=build_batch([record]))
+def produce_frame(topic: str, messages: int = 1, size: int = 100) -> bytes:
+    """A Produce request with so many messages, acks all."""
+    now_ms = time.time_ns() // 1_000_000
+    records = [Record(offset=number, timestamp=now_ms, key=None, value=bytes(size), headers=()) for number in range(messages)]
+    partition = PartitionProduceData(index=0, records=build_batch(records))
     request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(TopicProduceData(name=topic, partition_data=(partition,)),))
     header = RequestHeader(ProduceRequest.api.key, VERSION, 1, "bench")
     return b"".join(request_frame(header, [encode(request, VERSION)]))

@@ -80,6 +80,18 @@ def requests(command: Command) -> Iterator[Round]:
 
 
 @contextmanager
+def batches(command: Command) -> Iterator[Round]:
+    """Requests of one size whatever the client's pace, five under way: CPU µs of the broker for one."""
+    with (
+        fresh_broker("os", command) as target,
+        temporary_topic(target, 1) as topic,
+        socket.create_connection(target.address, 10) as connection,
+    ):
+        frames = {f"{count} x 1 KiB, CPU µs": produce_frame(topic, count, 1024) for count in (10, 100, 900)}
+        yield lambda: {name: costs.of_a_request(target, connection, frame, 5) * 1e6 for name, frame in frames.items()}
+
+
+@contextmanager
 def metadata(command: Command) -> Iterator[Round]:
     """All that there is to know, asked of a broker with many partitions."""
     with fresh_broker("os", command) as target, socket.create_connection(target.address, 10) as connection:
@@ -93,7 +105,7 @@ def metadata(command: Command) -> Iterator[Round]:
 
 @contextmanager
 def throughput(command: Command) -> Iterator[Round]:
-    """Messages by librdkafka, in batches: CPU seconds of the broker for a million."""
+    """Messages by librdkafka, in batches as large as its pace makes them: CPU seconds of the broker for a million."""
     with fresh_broker("os", command) as target:
         yield lambda: {
             f"{what} {size} B, CPU s/M": cost
@@ -102,4 +114,10 @@ def throughput(command: Command) -> Iterator[Round]:
         }
 
 
-QUESTIONS: dict[str, Question] = {"start": start, "requests": requests, "metadata": metadata, "throughput": throughput}
+QUESTIONS: dict[str, Question] = {
+    "start": start,
+    "requests": requests,
+    "batches": batches,
+    "metadata": metadata,
+    "throughput": throughput,
+}
