@@ -13,7 +13,7 @@ from headrace.client.admin.wire_admin import raise_for
 from headrace.client.brokers.cluster import EARLIEST, LATEST, Isolation
 from headrace.console.messages.decoding import Decoder
 from headrace.console.messages.expression import Test, read_expression
-from headrace.gateway.brokers.cluster import ClientsCluster
+from headrace.gateway.brokers.cluster import Cluster
 from headrace.gateway.brokers.decoding import decoded
 from headrace.gateway.brokers.reader import Readers
 from headrace.gateway.brokers.tails import Shown
@@ -63,7 +63,7 @@ class Search:
     """One look into a topic."""
 
     def __init__(
-        self, cluster: ClientsCluster, topic: str, decoder: Decoder, wanted: Filter, isolation: Isolation, raw: bool
+        self, cluster: Cluster, topic: str, decoder: Decoder, wanted: Filter, isolation: Isolation, raw: bool
     ) -> None:
         self._cluster = cluster
         self._topic = topic
