@@ -116,9 +116,15 @@ class WatchedCluster(MemoryCluster):
 
     hold = UnreachableStore
 
-    def __init__(self) -> None:
+    def __init__(self, objects: Path) -> None:
         self.watched_disks = {each: FillingDisk(SimulatedDisk(random.Random(each))) for each in (1, 2, 3)}
-        super().__init__(3, {"broker.session.timeout.ms": "3000"}, disks=self.watched_disks)
+        settings = {
+            "broker.session.timeout.ms": "3000",
+            "headrace.remote.url": f"file://{objects}",
+            "remote.log.manager.task.interval.ms": "200",
+        }
+        super().__init__(3, settings, disks=self.watched_disks)
+        self.objects = objects
         self._first_port = free_port(in_a_row=3)
 
     def port(self, broker_id: int) -> int:
@@ -331,6 +337,22 @@ async def delayed_records_are_held_up(stage: Stage) -> None:
     await stage.clear("HeadraceDelayedRecordsLate")
 
 
+async def the_object_store_is_away(stage: Stage) -> None:
+    stage.cluster.objects.write_text("where the folder should be")
+    await stage.cluster.create("archive", 1, 2, 3, remote_storage_enable="true", internal_segment_bytes="300")
+    leader = stage.cluster.image.topics["archive"].partitions[0].leader
+    for _ in range(9):
+        await stage.cluster.produce(leader, "archive", "one" * 30)
+    tiering = stage.cluster.brokers[leader].parts.tiering
+    assert tiering is not None
+    (part,) = tiering.parts.values()
+    await until_async(lambda: part.behind_since is not None, "an upload failed")
+    part.behind_since = (part.behind_since or 0) - 3600
+    await stage.fire("HeadraceUploadsBehind")
+    stage.cluster.objects.unlink()
+    await stage.clear("HeadraceUploadsBehind")
+
+
 async def a_query_falls_behind(stage: Stage) -> None:
     stage.query_is_behind(200_000)
     await stage.fire("HeadracePipelineBehind")
@@ -349,6 +371,7 @@ TROUBLES: dict[Callable[[Stage], Awaitable[None]], tuple[str, ...]] = {
     a_handler_gives_up: ("HeadraceDeadLettersGrow",),
     a_queue_is_left_alone: ("HeadraceQueueRecordsGivenUp", "HeadraceQueueBehind"),
     delayed_records_are_held_up: ("HeadraceDelayedRecordsLate",),
+    the_object_store_is_away: ("HeadraceUploadsBehind",),
     a_group_falls_behind: ("HeadraceConsumerLagRecords", "HeadraceConsumerLagSeconds"),
     a_disk_fills: ("HeadraceDiskFills", "HeadraceDiskAlmostFull"),
     disks_are_slow: ("HeadraceFlushesSlow",),
@@ -395,7 +418,7 @@ async def stage_in(folder: Path) -> AsyncIterator[Stage]:
         with Broker(settings=secured) as apart:
             assert apart.broker is not None
             assert apart.broker.metrics.address is not None
-            cluster = WatchedCluster()
+            cluster = WatchedCluster(folder / "objects")
             async with cluster:
                 brokers = [f"127.0.0.1:{cluster.port(each)}" for each in (1, 2, 3)]
                 files = dict(monitoring_files(brokers, [f"127.0.0.1:{exposition.port}"]))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration import test_client_telemetry as client_telemetry
 from tests.integration import test_metrics_of_disks_and_replicas as disks_and_replicas
+from tests.integration import test_metrics_of_tiering as of_tiering
 from tests.integration import test_request_trail as request_trail
 from tests.integration.metrics import test_metrics_of_groups as of_groups
 from tests.integration.metrics import test_metrics_of_records as of_records
@@ -19,6 +20,17 @@ from tests.integration.metrics import test_metrics_of_the_process as of_the_proc
 from tests.support.metrics import all_families
 
 PROOFS: dict[Callable[..., None], tuple[str, ...]] = {
+    of_tiering.test_tiered_storage: (
+        "headrace_remote_uploaded_segments_total",
+        "headrace_remote_uploaded_bytes_total",
+        "headrace_remote_pending_bytes",
+        "headrace_remote_pending_seconds",
+        "headrace_remote_size_bytes",
+        "headrace_remote_deleted_objects_total",
+        "headrace_remote_failures_total",
+        "headrace_remote_fetched_bytes_total",
+        "headrace_remote_cache_bytes",
+    ),
     of_records.test_delayed_records: (
         "headrace_delayed_records",
         "headrace_delayed_records_by_topic",

@@ -69,6 +69,9 @@ def of_transaction(path: str, test: str, field: str) -> Proof:
     return Proof(TRANSACTION + path, test, field, transaction_settings)
 
 
+TIERED = "integration/test_tiered_storage.py"
+RECOVERY = "integration/test_recovery_from_the_store.py"
+TIER_FAULTS = "integration/test_tiered_faults.py"
 SCHEMAS = "integration/test_schema_validation.py"
 THROTTLED = Proof(CLUSTER, "test_a_throttled_move_takes_its_time_and_arrives")
 FOLLOWER = here("test_followers_fetch_as_they_are_set")
@@ -126,6 +129,16 @@ PROOFS: dict[str, Proof] = {
     "headrace.audit": Proof(AUDIT, "test_without_security_nothing_is_recorded_unless_it_is_asked_for"),
     "headrace.audit.when.unavailable": Proof(AUDIT, "test_acts_may_be_allowed_that_are_recorded_later"),
     "headrace.audit.timeout.ms": Proof(AUDIT, "test_an_act_that_cannot_be_recorded_is_refused_and_not_done"),
+    "headrace.remote.url": Proof(TIERED, "test_old_records_are_read_from_the_store_when_the_disk_no_longer_has_them"),
+    "headrace.remote.timeout.ms": Proof(TIER_FAULTS, "test_the_store_has_the_time_that_is_set"),
+    "headrace.remote.upload.bytes.per.second": Proof(TIER_FAULTS, "test_uploads_are_no_faster_than_is_set"),
+    "headrace.remote.cache.bytes": Proof(TIER_FAULTS, "test_the_cache_takes_no_more_of_the_disk_than_is_set"),
+    "headrace.remote.sweep.interval.ms": Proof(TIER_FAULTS, "test_one_failure_at_any_step_of_an_upload_costs_nothing"),
+    "headrace.remote.sweep.grace.ms": Proof(TIER_FAULTS, "test_one_failure_at_any_step_of_an_upload_costs_nothing"),
+    "remote.log.manager.task.interval.ms": Proof(
+        TIERED, "test_old_records_are_read_from_the_store_when_the_disk_no_longer_has_them"
+    ),
+    "remote.fetch.max.wait.ms": Proof(TIER_FAULTS, "test_a_fetch_does_not_wait_for_the_store_longer_than_is_set"),
     "headrace.delay.topic.num.partitions": Proof(DELAYS, "test_the_topic_of_what_waits_is_made_as_it_is_set"),
     "headrace.delay.topic.replication.factor": Proof(DELAYS, "test_the_topic_of_what_waits_is_made_as_it_is_set"),
     "headrace.delay.clock.confirm.ms": Proof(DELAYS, "test_a_clock_that_is_set_ahead_delivers_nothing_before_it_is_confirmed"),
@@ -339,6 +352,10 @@ PROOFS: dict[str, Proof] = {
     "headrace.flush": Proof(
         "unit/broker/test_flush_modes.py", "test_a_stricter_flush_mode_flushes_what_is_unflushed_at_once", "flush"
     ),
+    "headrace.remote.from": Proof(RECOVERY, "test_a_lost_cluster_comes_back_from_the_store_alone"),
+    "local.retention.bytes": Proof(TIERED, "test_local_retention_by_size_leaves_the_newest_on_disk"),
+    "local.retention.ms": Proof(TIERED, "test_a_restart_finds_both_parts_again"),
+    "remote.storage.enable": Proof(TIERED, "test_a_broker_without_a_store_refuses_tiered_topics"),
     "headrace.delay.enable": Proof(DELAYED, "test_what_is_due_comes_in_order_of_its_time_and_not_before"),
     "headrace.key.schema.validation": Proof(SCHEMAS, "test_a_key_must_begin_with_the_id_of_a_registered_schema"),
     "headrace.value.schema.validation": Proof(SCHEMAS, "test_a_value_must_begin_with_the_id_of_a_registered_schema"),
@@ -434,6 +451,7 @@ def test_every_setting_of_a_log_is_one_of_a_topic_or_of_the_broker() -> None:
         "headrace.delay.enable": "delay_enable",
         "headrace.flush": "flush",
         "headrace.key.schema.validation": "key_schema_validation",
+        "headrace.remote.from": "remote_from",
         "headrace.ttl.enable": "message_ttl_enable",
         "headrace.value.schema.validation": "value_schema_validation",
     }

@@ -314,6 +314,8 @@ class Broker:
         self.phase = Phase.SERVING
         self.collection.collectors += parts.collectors(self.server, self.tls)
         parts.housekeeping.start(self.supervisor.scope("housekeeping"))
+        if parts.tiering is not None:
+            parts.tiering.start()
         logger.debug("what runs, and what follows when it dies:")
         for line in self.supervisor.tree():
             logger.debug("%s", line)

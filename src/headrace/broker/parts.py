@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.broker.access.rules import AccessRules
 from headrace.broker.administration.auto_creation import AutoCreation
@@ -60,6 +61,7 @@ from headrace.broker.metrics.collectors.partitions import PartitionsCollector
 from headrace.broker.metrics.collectors.replication import ReplicationCollector
 from headrace.broker.metrics.collectors.security import SecurityCollector
 from headrace.broker.metrics.collectors.sharing import SharingCollector
+from headrace.broker.metrics.collectors.tiering import TieringCollector
 from headrace.broker.metrics.figures import Figures
 from headrace.broker.metrics.log_positions import LogPositions
 from headrace.broker.network.known_brokers import KnownBrokers
@@ -110,6 +112,10 @@ from headrace.security.authorization.guard import Denial
 from headrace.security.quotas import Quotas
 from headrace.wire.apis import ApiKey
 
+if TYPE_CHECKING:
+    from headrace.broker.tiering.tiering import Tiering
+    from headrace.objects.store import ObjectStore
+
 logger = logging.getLogger(__name__)
 
 
@@ -123,6 +129,8 @@ class Host:
     # Heavy work goes to processes of its own, which know only the real disk; elsewhere it goes to a thread.
     worker_processes: bool = True
     open_store: Callable[[BrokerConfig, Entropy], Awaitable[MetadataStore]] = open_store
+    # Opens the object store of tiered topics, by its address and how long it has for an answer.
+    open_objects: "Callable[[str, float], ObjectStore] | None" = None
     # How much of what was written last the system keeps in memory.
     page_cache_bytes: int = field(default_factory=page_cache_bytes)
 
@@ -174,6 +182,7 @@ class Parts:
         self._make_coordinators()
         self._make_place_in_cluster()
         self._make_housekeeping()
+        self._make_tiering()
         self._make_network()
         self._make_sharing()
         self.audit: AuditTrail | None = None
@@ -419,6 +428,39 @@ class Parts:
         )
         self.replica_changes.on_removed.append(self.housekeeping.on_removed)
 
+    def _make_tiering(self) -> None:
+        """Only where an object store is set; what it takes is imported only then."""
+        self.tiering = self._tiering()
+        if self.tiering is not None:
+            self.replica_changes.on_role.append(self.tiering.on_role)
+            self.replica_changes.why_not_yet = self.tiering.why_not_yet
+            self.replica_changes.on_removed.append(self.tiering.on_removed)
+
+    def _tiering(self) -> "Tiering | None":
+        url = self.config.now["headrace.remote.url"]
+        if url is None or not isinstance(self.storage, DiskStorage):
+            return None
+        from headrace.broker.tiering.tiering import Tiering
+        from headrace.objects.opening import open_object_store
+
+        store = (self.host.open_objects or open_object_store)(url, self.config.now["headrace.remote.timeout.ms"] / 1000)
+        return Tiering(
+            store,
+            replicas=self.replicas,
+            image=self.image,
+            is_controller=lambda: self.controller.is_active,
+            config=self.config,
+            folder=Path(self.storage.name),
+            disk=self.host.disk,
+            clock=self.clock,
+            entropy=self.host.entropy,
+            loop=self.loop,
+            removal=self.removal,
+            log_starts=self.log_starts,
+            scope=self.supervisor.scope("tiered storage"),
+            figures=self.figures.tier,
+        )
+
     def collectors(self, server: Server, tls: Tls | None) -> list[Collector]:
         """What tells the numbers of all of these."""
         figures = self.figures
@@ -444,6 +486,7 @@ class Parts:
             ),
             SecurityCollector(figures.security, tls, self.audit),
             DelaysCollector(figures.delays, self.delays, self.image),
+            TieringCollector(self.tiering, self.clock.monotonic),
             ClientTelemetryCollector(self.telemetry),
         ]
 

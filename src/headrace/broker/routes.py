@@ -250,6 +250,7 @@ APIS: Mapping[int, Served] = {
                         deadlines=Deadlines(parts.loop),
                         clock=parts.clock,
                         cold_reads=parts.figures.disk.cold_reads,
+                        remote_wait_s=lambda: parts.config.now["remote.fetch.max.wait.ms"] / 1000,
                     ),
                 ).start
             ),

@@ -45,6 +45,7 @@ COMMANDS = {
     "audit": "headrace.cli.cluster.audit:app",
     "monitoring": "headrace.cli.monitoring.monitoring:app",
     "client-metrics": "headrace.cli.monitoring.client_metrics:app",
+    "recover": "headrace.cli.node.recover:recover",
     "log": "headrace.cli.node.log:app",
     "logs": "headrace.cli.node.logs:app",
     "doctor": "headrace.cli.node.doctor:doctor",

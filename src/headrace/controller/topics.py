@@ -33,6 +33,7 @@ from headrace.controller.placement import place
 from headrace.declaring import dataclass
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.identity import NO_BROKER
+from headrace.model.tier.lost_topic import LostTopic
 
 OPERATIONS_MAX = 100
 PARTITIONS_MAX = 100_000  # of one topic
@@ -62,7 +63,7 @@ def creation(image: ClusterImage, spec: TopicSpec, operations_max: int = OPERATI
     if spec.name in image.topics:
         raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
     placing = _placing_of_new_topic(image, spec)
-    states = _NewPartitions(image, spec.topic_id)
+    states = _NewPartitions(image, spec.topic_id, spec.configs)
 
     def writes() -> list[ConditionalWrite]:
         puts = states.puts(placing(), first_index=0)
@@ -126,7 +127,7 @@ def growth(
         placing = _given(_check_assignments(image, dict(enumerate(assignments, old_count)), first_index=old_count))
     else:
         placing = _placing(image, name, range(old_count, new_count), topic.replication_factor)
-    states = _NewPartitions(image, topic.topic_id)
+    states = _NewPartitions(image, topic.topic_id, topic.configs)
     entry = TopicEntry(topic_id=topic.topic_id, partition_count=new_count, configs=topic.configs)
     key = topic_key(name)
     # Each step holds only while nobody else has changed the topic: two who grow it at once must not overwrite each other.
@@ -206,8 +207,10 @@ def _all_racks(image: ClusterImage) -> dict[int, str | None]:
 class _NewPartitions:
     """What the first state of a partition goes by."""
 
-    def __init__(self, image: ClusterImage, topic_id: UUID) -> None:
+    def __init__(self, image: ClusterImage, topic_id: UUID, configs: Mapping[str, str]) -> None:
         self._topic_id = topic_id
+        # The records of a topic that was lost have epochs already; those that follow must not be older.
+        self._first_epoch = LostTopic.parse(configs.get(LostTopic.SETTING, "")).next_epoch
         self._alive = frozenset(image.brokers)
         self._willing = frozenset(broker for broker in self._alive if not image.brokers[broker].shutting_down)
 
@@ -221,7 +224,8 @@ class _NewPartitions:
         alive = tuple(broker for broker in replicas if broker in self._alive)
         willing = [broker for broker in alive if broker in self._willing] or list(alive)
         # A new partition is empty, so every replica that lives is in sync from the start.
-        return PartitionState(replicas=replicas, leader=willing[0] if willing else NO_BROKER, isr=alive)
+        leader = willing[0] if willing else NO_BROKER
+        return PartitionState(replicas=replicas, leader=leader, isr=alive, leader_epoch=self._first_epoch)
 
 
 def _check_assignments(

@@ -9,7 +9,7 @@ the preparation of cuts.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from headrace.host.clock import Clock
@@ -17,7 +17,9 @@ from headrace.host.disk import Disk, is_full
 from headrace.log.appending import Appender
 from headrace.log.cleaning.retention import apply_retention, remove_below
 from headrace.log.durability.durability import SyncFailed
+from headrace.log.epochs import EpochStart
 from headrace.log.parts import LogParts
+from headrace.log.producers.producer_snapshot import SnapshotEntry
 from headrace.log.producers.snapshots import write_snapshot
 from headrace.log.recovery.opening import open_parts
 from headrace.log.results import RemovedSegment
@@ -129,6 +131,11 @@ class Log:
         return self.state.end_offset - self._durability.flushed_offset
 
     @property
+    def is_new(self) -> bool:
+        """Whether there was nothing in its directory when it was opened."""
+        return self._durability.is_new
+
+    @property
     def size_bytes(self) -> int:
         return self.segments.size_bytes
 
@@ -186,6 +193,7 @@ class Log:
     def begin_at(self, offset: int) -> None:
         """The log begins here from now on."""
         self.state.start_offset = offset
+        self.state.local_start = max(offset, self.state.local_start)
         self.epochs.truncate_from_start(offset)
 
     def delete_before(self, offset: int) -> list[RemovedSegment]:
@@ -196,6 +204,25 @@ class Log:
             return []
         self.begin_at(offset)
         return remove_below(self, offset)
+
+    def release_below(self, offset: int) -> list[RemovedSegment]:
+        """What lies below an offset is in an object store: whole segments of it leave the disk, and stay part of the log."""
+        self.state.require_working()
+        bases = self.segments.bases
+        count = sum(1 for following in bases[1:] if following <= offset)
+        removed = self.segments.remove_oldest(count, "local retention")
+        if removed:
+            self.state.local_start = max(self.state.local_start, bases[0])
+        return removed
+
+    def continue_remote(self, epochs: Iterable[EpochStart], producers: list[SnapshotEntry]) -> None:
+        """The log, which has just been begun anew behind what an object store has of it, goes on from there."""
+        state = self.state
+        assert state.local_start == state.end_offset, f"{self} has records of its own"
+        for epoch in epochs:
+            self.epochs.assign(*epoch)
+        self.producers.load(producers)
+        write_snapshot(self.disk, self.directory, state.end_offset, producers)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[RemovedSegment]:
         self.state.require_working()

@@ -64,7 +64,7 @@ class RemovedSegment:
 
     base_offset: int
     size_bytes: int
-    # "retention.ms", "retention.bytes", "log start", "compaction" or "truncation"
+    # "retention.ms", "retention.bytes", "local retention", "log start", "compaction" or "truncation"
     reason: str
     unlink: Callable[[], None]
     # How long its files stay, under another name: file.delete.delay.ms.

@@ -8,13 +8,16 @@ from headrace.model.topic_settings import LogConfig
 
 
 class LogState:
-    """Always: `start_offset <= end_offset`.  Once `failure` is set the log is offline for good."""
+    """Always: `start_offset <= local_start <= end_offset`.  Once `failure` is set the log is offline for good.
 
-    __slots__ = ("config", "corruption_count", "end_offset", "failure", "findings", "start_offset")
+    What lies before `local_start` is in an object store; where there is none, the two starts are one."""
+
+    __slots__ = ("config", "corruption_count", "end_offset", "failure", "findings", "local_start", "start_offset")
 
     def __init__(self, config: LogConfig) -> None:
         self.config = config
         self.start_offset = 0
+        self.local_start = 0
         self.end_offset = 0
         self.failure: StorageError | None = None
         self.corruption_count = 0

@@ -74,7 +74,7 @@ class Truncation:
     def begin_starting_over(self, offset: int) -> Cut:
         """All of the log is about to go: nothing is promised of any of it, for a power failure may leave any beginning."""
         self._state.require_working()
-        return self._begin(min(offset, self._state.start_offset))
+        return self._begin(min(offset, self._state.local_start))
 
     def _begin(self, end: int) -> Cut:
         cut = Cut(end)
@@ -155,6 +155,7 @@ class Truncation:
         self._writer.on_cut()
         self._epochs.truncate_from_end(state.end_offset)
         state.start_offset = min(state.start_offset, state.end_offset)
+        state.local_start = min(state.local_start, state.end_offset)
         segments.clean_offset = min(segments.clean_offset, state.end_offset)
         self._remove_snapshots(beyond=state.end_offset)
         replay_producers(segments.disk, segments.directory, segments.all, self._producers, snapshot_up_to=state.end_offset)
@@ -172,7 +173,7 @@ class Truncation:
     def start_over_at(self, offset: int) -> list[RemovedSegment]:
         """Remove everything; the next record gets `offset`.  NoRoom when the disk is too full for that: then all is as it was."""
         self._state.require_working()
-        self._prepare_in_place(min(offset, self._state.start_offset))
+        self._prepare_in_place(min(offset, self._state.local_start))
         return self.start_over_unprepared(offset)
 
     def start_over_unprepared(self, offset: int) -> list[RemovedSegment]:
@@ -192,8 +193,14 @@ class Truncation:
             segments.take_over([segments.create(offset, self._clock.wall_ms())])
         except OSError as error:
             raise state.fail("starting over", directory, error) from error
-        state.start_offset = state.end_offset = segments.clean_offset = offset
+        state.local_start = state.end_offset = segments.clean_offset = offset
         self._writer.nothing_waits()
-        self._epochs.clear()
+        if state.config.remote_storage_enable:
+            # What is in an object store stays part of the log.
+            state.start_offset = min(state.start_offset, offset)
+            self._epochs.truncate_from_end(offset)
+        else:
+            state.start_offset = offset
+            self._epochs.clear()
         self._producers.clear()
         return removed

@@ -23,6 +23,7 @@ from headrace.model.security_settings import (
 from headrace.model.settings import LONG_MAX, Kind, Setting, SettingError, SettingTable
 from headrace.model.settings import dynamic as _dynamic
 from headrace.model.settings import fixed as _fixed
+from headrace.model.tier.settings import TIER_SETTINGS
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
 _SERVER = (
@@ -271,6 +272,7 @@ BROKER_SETTINGS = SettingTable(
     + ACCESS_SETTINGS
     + AUDIT_SETTINGS
     + DELAY_SETTINGS
+    + TIER_SETTINGS
     + _LIMITS
     + _TOPICS
     + _DEFAULTS_FOR_TOPICS

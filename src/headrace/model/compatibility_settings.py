@@ -10,7 +10,7 @@ def _taken(name: str, kind: Kind, default: Value, doc: str, minimum: float | Non
     return Setting(name=name, kind=kind, default=default, doc=doc, minimum=minimum, dynamic=True, compatibility=True)
 
 
-NOT_TIERED = "There is no tiered storage."
+TIERED_OTHERWISE = "Tiered storage has its own settings, `headrace.remote.*`."
 COMPATIBILITY_SETTINGS = (
     _taken("num.network.threads", Kind.INT, 3, "One event loop serves all connections.", 1),
     _taken("num.io.threads", Kind.INT, 8, "There are as many threads for the disk as flushes and reads need.", 1),
@@ -46,14 +46,13 @@ COMPATIBILITY_SETTINGS = (
     _taken("max.connection.creation.rate", Kind.INT, INT_MAX, "Set the quota `connection_creation_rate` instead.", 0),
     _taken("max.connections.per.ip", Kind.INT, INT_MAX, "Connections are limited by `max.connections` and by quotas.", 0),
     _taken("max.connections.per.ip.overrides", Kind.STRING, "", "Connections are limited by `max.connections` and by quotas."),
-    _taken("follower.fetch.last.tiered.offset.enable", Kind.BOOLEAN, False, NOT_TIERED),
-    _taken("remote.fetch.max.wait.ms", Kind.INT, 500, NOT_TIERED, 1),
-    _taken("remote.list.offsets.request.timeout.ms", Kind.LONG, 30_000, NOT_TIERED, 1),
-    _taken("remote.log.index.file.cache.total.size.bytes", Kind.LONG, 1_073_741_824, NOT_TIERED, 1),
-    _taken("remote.log.manager.copier.thread.pool.size", Kind.INT, 10, NOT_TIERED, 1),
-    _taken("remote.log.manager.copy.max.bytes.per.second", Kind.LONG, LONG_MAX, NOT_TIERED, 1),
-    _taken("remote.log.manager.expiration.thread.pool.size", Kind.INT, 10, NOT_TIERED, 1),
-    _taken("remote.log.manager.fetch.max.bytes.per.second", Kind.LONG, LONG_MAX, NOT_TIERED, 1),
-    _taken("remote.log.manager.follower.thread.pool.size", Kind.INT, 2, NOT_TIERED, 1),
-    _taken("remote.log.reader.threads", Kind.INT, 10, NOT_TIERED, 1),
+    _taken("follower.fetch.last.tiered.offset.enable", Kind.BOOLEAN, False, "New followers always begin behind what is tiered."),
+    _taken("remote.list.offsets.request.timeout.ms", Kind.LONG, 30_000, TIERED_OTHERWISE, 1),
+    _taken("remote.log.index.file.cache.total.size.bytes", Kind.LONG, 1_073_741_824, TIERED_OTHERWISE, 1),
+    _taken("remote.log.manager.copier.thread.pool.size", Kind.INT, 10, TIERED_OTHERWISE, 1),
+    _taken("remote.log.manager.copy.max.bytes.per.second", Kind.LONG, LONG_MAX, TIERED_OTHERWISE, 1),
+    _taken("remote.log.manager.expiration.thread.pool.size", Kind.INT, 10, TIERED_OTHERWISE, 1),
+    _taken("remote.log.manager.fetch.max.bytes.per.second", Kind.LONG, LONG_MAX, TIERED_OTHERWISE, 1),
+    _taken("remote.log.manager.follower.thread.pool.size", Kind.INT, 2, TIERED_OTHERWISE, 1),
+    _taken("remote.log.reader.threads", Kind.INT, 10, TIERED_OTHERWISE, 1),
 )

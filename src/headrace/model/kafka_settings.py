@@ -88,7 +88,6 @@ READ_AT_START = frozenset(
         "remote.log.manager.copy.quota.window.size.seconds",
         "remote.log.manager.fetch.quota.window.num",
         "remote.log.manager.fetch.quota.window.size.seconds",
-        "remote.log.manager.task.interval.ms",
         "remote.log.manager.thread.pool.size",
         "remote.log.metadata.custom.metadata.max.bytes",
         "remote.log.metadata.manager.class.name",

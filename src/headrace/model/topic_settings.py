@@ -7,8 +7,8 @@ from typing import Any
 
 from headrace.declaring import dataclass
 from headrace.model.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, SettingTable, Value
+from headrace.model.tier.lost_topic import LostTopic
 
-NOT_TIERED = "There is no tiered storage."
 _CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
 
 
@@ -140,6 +140,13 @@ TOPIC_SETTINGS = SettingTable(
             synonyms=("headrace.ttl.enable",),
         ),
         _topic(
+            "headrace.remote.from",
+            Kind.STRING,
+            "",
+            "CLUSTER/TOPIC:EPOCH, the folder in the object store whose records this topic begins with, those of a topic that was"
+            " lost, and the first epoch of its own. `headrace recover` sets it; it holds from the creation on.",
+        ),
+        _topic(
             "headrace.value.schema.validation",
             Kind.BOOLEAN,
             False,
@@ -163,18 +170,18 @@ TOPIC_SETTINGS = SettingTable(
             "local.retention.bytes",
             Kind.LONG,
             -2,
-            NOT_TIERED,
+            "The most bytes of a tiered partition that stay on disk once they are in the object store; -1 for no limit, -2 for as"
+            " many as `retention.bytes`.",
             minimum=-2,
-            compatibility=True,
             synonyms=("log.local.retention.bytes",),
         ),
         _topic(
             "local.retention.ms",
             Kind.LONG,
             -2,
-            NOT_TIERED,
+            "How long records of a tiered topic stay on disk once they are in the object store; -1 for no limit, -2 for as long"
+            " as `retention.ms`.",
             minimum=-2,
-            compatibility=True,
             synonyms=("log.local.retention.ms",),
         ),
         _topic(
@@ -275,9 +282,27 @@ TOPIC_SETTINGS = SettingTable(
             compatibility=True,
             synonyms=("log.preallocate",),
         ),
-        _topic("remote.log.copy.disable", Kind.BOOLEAN, False, NOT_TIERED, compatibility=True),
-        _topic("remote.log.delete.on.disable", Kind.BOOLEAN, False, NOT_TIERED, compatibility=True),
-        _topic("remote.storage.enable", Kind.BOOLEAN, False, NOT_TIERED, choices=("false",), compatibility=True),
+        _topic(
+            "remote.log.copy.disable",
+            Kind.BOOLEAN,
+            False,
+            "Segments are copied for as long as `remote.storage.enable` is on.",
+            compatibility=True,
+        ),
+        _topic(
+            "remote.log.delete.on.disable",
+            Kind.BOOLEAN,
+            False,
+            "Tiered storage is not turned off again for a topic.",
+            compatibility=True,
+        ),
+        _topic(
+            "remote.storage.enable",
+            Kind.BOOLEAN,
+            False,
+            "Whether closed segments go to the object store of `headrace.remote.url`, and old ones are read from there. Once on,"
+            " it stays on.",
+        ),
         _topic(
             "retention.bytes",
             Kind.LONG,
@@ -350,6 +375,7 @@ _FIELDS = {
     "headrace.flush": "flush",
     "headrace.key.schema.validation": "key_schema_validation",
     "headrace.value.schema.validation": "value_schema_validation",
+    "headrace.remote.from": "remote_from",
     "headrace.ttl.enable": "message_ttl_enable",
     "internal.segment.bytes": "segment_bytes",
 }
@@ -385,6 +411,10 @@ class LogConfig:
     min_insync_replicas: int = 1
     preallocate: bool = False
     producer_id_expiration_ms: int = 86_400_000
+    local_retention_bytes: int = -2
+    local_retention_ms: int = -2
+    remote_from: str = ""
+    remote_storage_enable: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -427,7 +457,10 @@ class LogConfig:
     def checked(self, texts: Mapping[str, str]) -> "LogConfig":
         """As below, where somebody asks for it; SettingError names the first that is not accepted."""
         _check_lags(self, TOPIC_SETTINGS.parse(texts))
-        return self.overridden(texts)
+        after = self.overridden(texts)
+        _check_tiered(after)
+        LostTopic.parse(after.remote_from)
+        return after
 
     def overridden(self, texts: Mapping[str, str]) -> "LogConfig":
         """These settings with a topic's own on top, which were checked when they were set."""
@@ -448,3 +481,12 @@ def _check_lags(before: LogConfig, values: Mapping[str, Any]) -> None:
     most = values.get("max.compaction.lag.ms", before.max_compaction_lag_ms)
     if least > most:
         raise SettingError(f"min.compaction.lag.ms={least} is above max.compaction.lag.ms={most}")
+
+
+def _check_tiered(config: LogConfig) -> None:
+    if config.remote_storage_enable and config.is_compacted:
+        raise SettingError("remote.storage.enable=true needs cleanup.policy=delete: what is in an object store is not compacted")
+    if config.remote_storage_enable and config.message_ttl_enable:
+        raise SettingError(
+            "remote.storage.enable=true does not go with headrace.ttl.enable=true: records would outlive their time in the store"
+        )

@@ -62,6 +62,7 @@ class Next(Enum):
 
     APPEND = "append"
     TRUNCATE = "truncate"
+    GO_ON_BEHIND_REMOTE = "go on behind remote"  # drop everything and begin behind what is in an object store (KIP-405)
     START_OVER = "start over"  # drop everything and begin where the leader's log begins
     WAIT_FOR_METADATA = "wait for metadata"  # the leader, or the epoch, has changed
     BACK_OFF = "back off"
@@ -103,6 +104,8 @@ def next_step(answer: FetchAnswer, epochs: Epochs, start_offset: int, end_offset
         return Step(Next.APPEND)
     if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
         return Step(Next.START_OVER)
+    if answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+        return Step(Next.GO_ON_BEHIND_REMOTE)
     if answer.error in WAIT_FOR_METADATA_ERRORS:
         return Step(Next.WAIT_FOR_METADATA)
     # UNKNOWN_LEADER_EPOCH: the leader has yet to hear of its own election.  A disk that failed there may come back.

@@ -186,6 +186,14 @@ CASES = {
         {"cluster": "c", "group": "g", "topic": "t"},
         "Share group g is 6m 40s behind in t.",
     ),
+    "HeadraceUploadsBehind": Case(
+        {f"headrace_remote_pending_seconds{{{B}}}": "0x3 1000x20 0x5"},
+        "8m",
+        "11m",
+        "26m",
+        BROKER,
+        "Segments on b:1 have waited for the object store for 16m 40s.",
+    ),
     "HeadraceDelayedRecordsLate": Case(
         {f"headrace_delayed_overdue_seconds{{{B}}}": "0x3 30x10 0x5"},
         "4m",

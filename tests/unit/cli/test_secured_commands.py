@@ -44,6 +44,7 @@ STEPS: tuple[tuple[str, str, int, str], ...] = (
     ("dead-letter redrive", "parked.dead-letter --yes", 0, "0 records sent back"),
     ("cluster status", "", 0, "HEALTHY"),
     ("doctor", "--data .", 0, "reached at"),
+    ("recover", "--from file:///nothing/there --yes", 1, "has no topics to recover"),
     ("cluster rebalance", "--yes", 0, "Nothing to move"),
     ("cluster drain", "1 --dry-run", 1, ""),
     ("cluster replace", "1 2 --dry-run", 1, ""),

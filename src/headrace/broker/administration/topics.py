@@ -29,6 +29,7 @@ from headrace.model.names import (
     why_not_a_topic_name,
 )
 from headrace.model.settings import SettingError
+from headrace.model.tier.tiered_topics import keep_tiered, require_store
 from headrace.model.topic_settings import TOPIC_SETTINGS, LogConfig
 
 REPLICATION_FACTOR_IN_A_CLUSTER = 3
@@ -132,6 +133,7 @@ class Topics:
             if topic.name in (DELAYED, SCHEDULES):
                 self._keep_looked_into(topic.name, before, after)
             self._checked_config({name: text for name, text in after.items() if name not in kept}, kept)
+            keep_tiered(before, after)
             return after
 
         checked(topic.configs)
@@ -311,7 +313,9 @@ class Topics:
 
     def _checked_config(self, texts: Mapping[str, str], kept: Mapping[str, str] = MappingProxyType({})) -> LogConfig:
         try:
-            return self._config.now.topic_defaults().overridden(kept).checked(texts)
+            config = self._config.now.topic_defaults().overridden(kept).checked(texts)
+            require_store(self._config.now, config)
+            return config
         except SettingError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, f"{error}.") from None
 

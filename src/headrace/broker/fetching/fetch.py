@@ -37,6 +37,8 @@ class Surroundings:
     deadlines: Deadlines
     clock: Clock = field(default_factory=SystemClock)
     cold_reads: Seconds = field(default_factory=Seconds)
+    # How long a fetch waits for an object store.
+    remote_wait_s: Callable[[], float] = lambda: 0.5
 
 
 class Fetch:
@@ -45,6 +47,7 @@ class Fetch:
     __slots__ = (
         "_cold",
         "_context",
+        "_has_brought",
         "_interest",
         "_reading",
         "_readout",
@@ -53,6 +56,7 @@ class Fetch:
         "_room_wanted",
         "_seen",
         "_surroundings",
+        "_to_bring",
         "_waits_s",
         "state",
     )
@@ -77,6 +81,8 @@ class Fetch:
         self._waits_s: float | None = None
         # What one step leaves to the next: what was found cold, how much room is wanted, what was seen, and the answer.
         self._cold: list[tuple[Partition, FetchPartition]] = []
+        self._to_bring: list[tuple[Partition, FetchPartition]] = []
+        self._has_brought = False
         self._room_wanted = 0
         self._seen: list[FoundTopic] = []
         self._readout: Readout | None = None
@@ -138,10 +144,24 @@ class Fetch:
             if room == 0 and wanted > 0:
                 return Event.NO_ROOM
         readout = self._readout = read_all(found, self._reading, room)
+        if self._reading.to_bring:
+            return self._on_remote(readout)
         if readout.is_urgent or readout.size >= request.min_bytes or self._interest.is_empty:
             return Event.ENOUGH
         self._seen = found
         return Event.TOO_LITTLE
+
+    def _on_remote(self, readout: Readout) -> Event:
+        """Some of it is in an object store.  What is here does not wait for that; the next fetch finds it brought."""
+        to_bring = list(self._reading.to_bring)
+        is_first_time, self._has_brought = not self._has_brought, True
+        if is_first_time and not readout.size and not readout.is_urgent:
+            self._to_bring = to_bring
+            return Event.COLD
+        for partition, wanted in to_bring:
+            assert partition.remote is not None
+            partition.remote.bring(wanted.fetch_offset, wanted.partition_max_bytes)
+        return Event.ENOUGH
 
     @property
     def _bytes_max(self) -> int:
@@ -149,7 +169,20 @@ class Fetch:
 
     def _warm_up(self) -> None:
         cold, self._cold = self._cold, []
-        self._surroundings.run_task(self._warm_up_and_read(cold), self._reply)
+        to_bring, self._to_bring = self._to_bring, []
+        work = self._bring_and_read(to_bring) if to_bring else self._warm_up_and_read(cold)
+        self._surroundings.run_task(work, self._reply)
+
+    async def _bring_and_read(self, to_bring: list[tuple[Partition, FetchPartition]]) -> None:
+        """All at once.  The first that is there is answered, and the others with the fetches that follow."""
+        bringing = [
+            partition.remote.bring(wanted.fetch_offset, wanted.partition_max_bytes)
+            for partition, wanted in to_bring
+            if partition.remote is not None
+        ]
+        seconds = self._surroundings.remote_wait_s()
+        await asyncio.wait(bringing, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        self._on_if_wanted(Event.WARMED)
 
     async def _warm_up_and_read(self, cold: list[tuple[Partition, FetchPartition]]) -> None:
         left = self._bytes_max

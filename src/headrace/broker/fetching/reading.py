@@ -25,6 +25,8 @@ class Reading(Protocol):
     filled_reply: bool
     # What was read last, by partition, in bytes and in offsets, and from which offset on.
     served: list[tuple[Partition, int, int, int]]
+    # What is in an object store and has to be brought from there.
+    to_bring: list[tuple[Partition, FetchPartition]]
 
     def may_read(self, partition: Partition) -> bool:
         """Whether this broker still is the one to ask."""
@@ -42,11 +44,15 @@ class Reading(Protocol):
         """So many bytes at most; with `at_least_one`, one batch however large.  Raises RequestError, StorageError."""
         ...
 
+    def read_remote(self, partition: Partition, wanted: FetchPartition, left: int, *, at_least_one: bool) -> PartitionData:
+        """The same, where `read` has raised OFFSET_MOVED_TO_TIERED_STORAGE."""
+        ...
+
 
 class ConsumerReading:
     """A consumer sees what is committed, or what the in-sync replicas have; perhaps from a follower nearby."""
 
-    __slots__ = ("_committed_only", "_nearby", "_rack", "consumes", "filled_reply", "served")
+    __slots__ = ("_committed_only", "_nearby", "_rack", "consumes", "filled_reply", "served", "to_bring")
 
     is_replica = False
 
@@ -57,6 +63,7 @@ class ConsumerReading:
         self._committed_only = committed_only
         self.filled_reply = False
         self.served: list[tuple[Partition, int, int, int]] = []
+        self.to_bring: list[tuple[Partition, FetchPartition]] = []
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader or (self._nearby is not None and self._nearby.is_enabled)
@@ -99,6 +106,33 @@ class ConsumerReading:
             data.aborted_transactions = self._aborted(partition, wanted.fetch_offset, read.next_offset) if read.data else ()
         return data
 
+    def read_remote(self, partition: Partition, wanted: FetchPartition, left: int, *, at_least_one: bool) -> PartitionData:
+        """What was brought from an object store; nothing, and not to be waited for here, where it is still on its way."""
+        data = _positions(partition, wanted)
+        remote = partition.remote
+        if remote is None:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+        up_to = data.last_stable_offset if self._committed_only else data.high_watermark
+        bytes_max = max(0, min(wanted.partition_max_bytes, left))
+        read = remote.take(wanted.fetch_offset, max_bytes=bytes_max, up_to=up_to, at_least_one=at_least_one)
+        if read is None:
+            self.to_bring.append((partition, wanted))
+            return data
+        data.records = read.data
+        if read.data:
+            self.served.append((partition, len(read.data), read.next_offset - wanted.fetch_offset, wanted.fetch_offset))
+        # Who reads old records is not kept waiting for more of them.
+        self.filled_reply = True
+        if self._committed_only:
+            found = {(each.producer_id, each.first_offset): each for each in read.aborted if each.first_offset < read.next_offset}
+            if not read.aborted_are_all:
+                local = partition.log.aborted_transactions(wanted.fetch_offset, read.next_offset)
+                found |= {(each.producer_id, each.first_offset): each for each in local}
+            data.aborted_transactions = tuple(
+                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found.values()
+            )
+        return data
+
     def _aborted(self, partition: Partition, start: int, end: int) -> tuple[AbortedTransaction, ...]:
         return tuple(
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
@@ -109,7 +143,7 @@ class ConsumerReading:
 class ReplicaReading:
     """A follower gets the whole log of its leader, though not faster than it may catch up, and tells how far it has got."""
 
-    __slots__ = ("_replica_id", "_throttle", "filled_reply", "served")
+    __slots__ = ("_replica_id", "_throttle", "filled_reply", "served", "to_bring")
 
     is_replica = True
     consumes = False
@@ -119,6 +153,7 @@ class ReplicaReading:
         self._throttle = throttle
         self.filled_reply = False
         self.served: list[tuple[Partition, int, int, int]] = []
+        self.to_bring: list[tuple[Partition, FetchPartition]] = []
 
     def may_read(self, partition: Partition) -> bool:
         return partition.is_leader
@@ -155,6 +190,10 @@ class ReplicaReading:
             self.filled_reply = True
         self._throttle.on_bytes(partition, self._replica_id, len(read.data))
         return data
+
+    def read_remote(self, partition: Partition, wanted: FetchPartition, left: int, *, at_least_one: bool) -> PartitionData:
+        """A follower is told that it is there, and begins behind it."""
+        raise RequestError(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
 
     def note_positions(self, found_topics: list[FoundTopic], replica_epoch: int) -> None:
         """A follower that asks for an offset has everything below: let the high watermark, and the in-sync set, know."""
@@ -198,6 +237,7 @@ def read_all(found_topics: list[FoundTopic], reading: Reading, left: int, *, at_
     size = 0
     is_urgent = reading.filled_reply = False
     reading.served.clear()
+    reading.to_bring.clear()
     for topic, found in found_topics:
         answers = []
         for each in found:
@@ -218,7 +258,12 @@ def _read(found: Found, reading: Reading, left: int, at_least_one: bool) -> Part
     if partition is None:
         return PartitionData(partition_index=wanted.partition, error_code=code)
     try:
-        return reading.read(partition, wanted, left, at_least_one=at_least_one)
+        try:
+            return reading.read(partition, wanted, left, at_least_one=at_least_one)
+        except RequestError as error:
+            if error.code is not ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                raise
+            return reading.read_remote(partition, wanted, left, at_least_one=at_least_one)
     except RequestError as error:
         return PartitionData(partition_index=wanted.partition, error_code=error.code)
     except StorageError as error:

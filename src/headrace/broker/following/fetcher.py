@@ -22,6 +22,7 @@ from headrace.broker.supervision.supervision import Rule, Scope
 from headrace.controller.image import CurrentImage
 from headrace.declaring import dataclass
 from headrace.log.interface import PartitionLog
+from headrace.log.log import Log
 from headrace.metadata.membership import BrokerMembership
 from headrace.metrics.log_lines import REQUEST_LOG
 from headrace.model.errors import ErrorCode, NoRoom, RequestError, StorageError
@@ -61,6 +62,7 @@ LATEST, EARLIEST = -1, -2
 PURPOSE = "replication"
 ANSWER_SLACK_S = 5.0
 THROTTLE_PAUSE_S = 0.05
+ASIDE_SECONDS_MAX = 300.0
 NAMED_MAX = 500  # in one request, so that ten thousand new partitions are not one long silence, here and at the leader
 EPOCH_MAX = 2**31 - 1
 
@@ -303,6 +305,11 @@ class Fetcher:
             case Next.START_OVER:
                 self._touch(partition)
                 await self._start_over(partition, step.offset)
+            case Next.GO_ON_BEHIND_REMOTE:
+                # An object store takes its time, which is not that of the other partitions.
+                self._not_before[partition.identity] = self._following.now() + ASIDE_SECONDS_MAX
+                self._touch(partition)
+                self._following.scope.spawn("go on behind remote part", self._go_on_behind_remote(partition))
             case _:
                 logger.debug("%s: broker %d answers %s", partition.identity, self._leader, answer.error.name)
                 self._back_off(partition)
@@ -357,6 +364,24 @@ class Fetcher:
         logger.info("%s: starts over at offset %d, where its leader's log begins", partition.identity, offset)
         if await self._following.cutter.start_over_at(partition, offset, self._while_followed(partition)):
             self._moved_starts[partition] = None
+
+    async def _go_on_behind_remote(self, partition: Partition) -> None:
+        """What the leader has no more on its disk stays in the object store: this log begins behind it (KIP-1023)."""
+        is_wanted = self._while_followed(partition)
+        try:
+            beginning = await partition.remote.beginning() if partition.remote is not None else None
+            log = partition.log
+            if beginning is None or not isinstance(log, Log) or beginning.offset <= log.end_offset or not is_wanted():
+                return
+            logger.info("%s: goes on at offset %d, behind what is in the object store", partition.identity, beginning.offset)
+            if await self._following.cutter.start_over_at(partition, beginning.offset, is_wanted):
+                log.continue_remote(beginning.epochs, beginning.producers)
+                self._moved_starts[partition] = None
+        except StorageError as error:
+            partition.on_storage_failure(error)
+        finally:
+            if is_wanted():
+                self._back_off(partition)
 
     def _while_followed(self, partition: Partition) -> Callable[[], bool]:
         epoch = partition.leader_epoch

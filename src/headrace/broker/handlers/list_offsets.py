@@ -7,6 +7,7 @@ from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import search
 from headrace.broker.partitions.replicas import Replicas
 from headrace.host.disk import Disk
+from headrace.log.results import FoundOffset
 from headrace.model.access.acls import Operation, ResourceType
 from headrace.model.errors import ErrorCode, RequestError, StorageError
 from headrace.wire.messages.list_offsets import (
@@ -40,7 +41,7 @@ async def _answer(
         partition = _led(replicas, topic, wanted)
         if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
             time = None if wanted.timestamp == MAX_TIMESTAMP else wanted.timestamp
-            found = await search(asyncio.get_running_loop(), disk, partition, time, _end(partition, request))
+            found = await _search(disk, partition, time, _end(partition, request))
             partition = _led(replicas, topic, wanted)  # it may be another's by now
             timestamp, offset, epoch = (-1, -1, -1) if found is None else found
         else:
@@ -57,6 +58,17 @@ async def _answer(
         offset=offset,
         leader_epoch=epoch,
     )
+
+
+async def _search(disk: Disk, partition: Partition, timestamp: int | None, up_to: int) -> FoundOffset | None:
+    """Among what is in an object store alone, and then among what is here."""
+    remote = await partition.remote.find(timestamp) if partition.remote is not None else None
+    if remote is not None and timestamp is not None:
+        return remote
+    local = await search(asyncio.get_running_loop(), disk, partition, timestamp, up_to)
+    if remote is None or local is None:
+        return local or remote
+    return local if local.timestamp > remote.timestamp else remote
 
 
 def _led(replicas: Replicas, topic: str, wanted: ListOffsetsPartition) -> Partition:
@@ -77,10 +89,19 @@ def _find(partition: Partition, request: ListOffsetsRequest, timestamp: int) -> 
     match timestamp:
         case -1:
             return -1, up_to, log.epochs.latest
-        case -2 | -4:
+        case -2:
             return -1, log.start_offset, log.epochs.epoch_at(log.start_offset)
-        case -5 | -6:
-            # Nothing is kept in an object store.
-            return -1, -1, -1
+        case -4:
+            local_start = max(log.start_offset, log.state.local_start)
+            return -1, local_start, log.epochs.epoch_at(local_start)
+        case -5:
+            # The last offset that is in an object store; -1 where none is.
+            offset = -1 if partition.remote is None else max(-1, partition.remote.end_offset - 1)
+            return -1, offset, log.epochs.epoch_at(offset) if offset >= 0 else -1
+        case -6:
+            if partition.remote is None:
+                return -1, -1, -1
+            offset = max(partition.remote.end_offset, log.state.local_start)
+            return -1, offset, log.epochs.epoch_at(offset)
         case _:
             raise RequestError(ErrorCode.UNSUPPORTED_VERSION)

@@ -15,6 +15,7 @@ from headrace.broker.metrics.collectors import (
     replication,
     security,
     sharing,
+    tiering,
 )
 from headrace.metrics.families import Family
 
@@ -24,6 +25,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "Clients, as they see themselves": client_telemetry,
     "Records and logs": partitions,
     "The disk": disk,
+    "Tiered storage": tiering,
     "Replication": replication,
     "Groups and transactions": coordinators,
     "Delayed delivery": delays,

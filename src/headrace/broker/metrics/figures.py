@@ -268,6 +268,20 @@ class SecurityFigures:
         self.denials[denial.check.operation.name, denial.check.resource_type.name] += 1
 
 
+class TierFigures:
+    """What went to the object store, and what was deleted there."""
+
+    __slots__ = ("deleted_objects", "failures", "swept_objects", "uploaded_bytes", "uploaded_segments")
+
+    def __init__(self) -> None:
+        self.uploaded_segments = 0
+        self.uploaded_bytes = 0
+        self.deleted_objects = 0
+        self.swept_objects = 0
+        # Rounds over a partition that the store, or the disk, cut short.
+        self.failures = 0
+
+
 class Figures:
     """All that a broker counts."""
 
@@ -277,6 +291,7 @@ class Figures:
         # Of partitions that are no longer here.
         self.gone = Traffic()
         self.disk = DiskFigures()
+        self.tier = TierFigures()
         self.cluster = ClusterFigures()
         self.coordinators = CoordinatorFigures()
         self.delays = DelayFigures()

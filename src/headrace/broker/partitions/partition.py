@@ -7,7 +7,7 @@ With flush mode `ack` the high watermark passes only what is flushed, so no read
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from headrace.broker.health.disk_space import DiskSpace
@@ -24,6 +24,9 @@ from headrace.model.identity import TopicPartition
 from headrace.model.names import INTERNAL_TOPICS
 from headrace.model.topic_settings import LogConfig
 from headrace.replication.follower import watermark_after
+
+if TYPE_CHECKING:
+    from headrace.broker.fetching.remote import RemoteReads
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +125,8 @@ class Partition:
         self._is_known_to_wait = False
         # None for a log that is in memory as a whole.
         self.written_lately: WrittenLately | None = None
+        # What of the log is in an object store; None where nothing ever is.
+        self.remote: RemoteReads | None = None
         self._flusher = flusher
         self._loop = loop
         self._space = space or DiskSpace("memory", lambda: 0, loop.time)

@@ -45,11 +45,18 @@ OPEN_THREADS = 8  # each waits for its disk while others compute
 # How long whoever has changed something waits for it to be carried out here.  It holds all the same, and is carried out later.
 SETTLED_SECONDS_MAX = 30.0
 
+# A partition that cannot be led yet is asked about again after so long.
+NOT_YET_S = 0.1
+
 # Between so many partitions the loop gets a turn: a lease must be renewed however many there are.
 ROLES_PER_TURN = 50
 
 Settled = Callable[[], Awaitable[bool]]
 Lead = Callable[[Partition, PartitionState], Leadership]
+
+
+class NotYet(Exception):
+    """A partition cannot be led yet, for a reason in words for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,8 @@ class ReplicaChanges:
         self.lead: Lead = lambda partition, state: Alone()
         # Whether this broker may lead at all: not before the controller has admitted it, nor after it lost its lease.
         self.may_lead: Callable[[], bool] = lambda: True
+        # Why a partition cannot be led here yet; it is asked again a little later.
+        self.why_not_yet: Callable[[Partition, PartitionState], str | None] = lambda partition, state: None
         # Told after a partition's role has changed, and before it goes away.
         self.on_role: list[Callable[[Partition], None]] = []
         self.on_removed: list[Callable[[Partition], None]] = []
@@ -285,7 +294,9 @@ class ReplicaChanges:
                     figures=self._figures,
                 )
                 if not isinstance(log, MemoryLog):
-                    partition.written_lately = WrittenLately(self._page_cache, log.start_offset, log.end_offset, log.size_bytes)
+                    partition.written_lately = WrittenLately(
+                        self._page_cache, log.state.local_start, log.end_offset, log.size_bytes
+                    )
                 partition.restore_high_watermark(self._storage.high_watermark_checkpoint(partition.identity))
                 if failure is not None:
                     before = self._replicas.get(partition.identity)
@@ -330,6 +341,12 @@ class ReplicaChanges:
     def _assume_role(self, partition: Partition) -> None:
         try:
             self._lead_or_follow(partition)
+        except NotYet as error:
+            if partition.failure is None:
+                self._without_role[partition] = None
+            partition.on_role_failure(StorageError(partition.identity, str(error)))
+            if self._reconcile_later is None and not self._reconcile_soon:
+                self._reconcile_later = self._loop.call_later(NOT_YET_S, self.reconcile)
         except Exception as error:
             # It might be half of one and half of the other: it serves nobody, and others may lead it, until that is mended.
             if partition.failure is None:
@@ -343,6 +360,8 @@ class ReplicaChanges:
             return
         state = topic.partitions[partition.identity.partition]
         if state.leader == self._broker_id and self.may_lead():
+            if (why := self.why_not_yet(partition, state)) is not None:
+                raise NotYet(why)
             partition.lead(state, self.lead(partition, state))
         else:
             partition.follow(state)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.partitions.reading import is_warm, warm_up
 from headrace.broker.sharing.led import LedSharePartition
-from headrace.coordination.share.partition import Acquired, LogBatch, Wish
+from headrace.coordination.share.partition import Acquired, LogBatch, SharePartition, Wish
 from headrace.host.disk import Disk
+from headrace.log.results import AbortedTransaction
 from headrace.model.errors import RequestError, StorageError
 from headrace.records.batch import iterate_batches
 from headrace.records.control import read_marker
@@ -27,6 +28,8 @@ class Delivery(NamedTuple):
 
 
 NOTHING = Delivery(b"", ())
+# How long a share group's member waits for an object store before it hears that there is nothing yet.
+REMOTE_WAIT_S = 0.5
 
 
 async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk, is_wanted: Callable[[], bool]) -> Delivery:
@@ -37,6 +40,9 @@ async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk
     if led.is_paused or not share.can_acquire(now):
         return NOTHING
     offset = share.next_fetch_offset(now)
+    if offset < partition.log.state.local_start and partition.remote is not None:
+        await asyncio.wait([partition.remote.bring(offset, max_bytes)], timeout=REMOTE_WAIT_S)
+        return _deliver_remote(led, share, wish, offset, max_bytes, is_wanted)
     if not is_warm(partition, offset):
         await warm_up(asyncio.get_running_loop(), disk, partition, offset, max_bytes)
         now = led.now()
@@ -58,13 +64,36 @@ async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk
     return Delivery(_needed(data, acquired), acquired)
 
 
-def _batches(partition: Partition, data: bytes, committed_only: bool) -> Iterator[LogBatch]:
+def _deliver_remote(
+    led: LedSharePartition, share: SharePartition, wish: Wish, offset: int, max_bytes: int, is_wanted: Callable[[], bool]
+) -> Delivery:
+    """What was brought from an object store; nothing while it is on its way.  Raises RequestError."""
+    partition, now = led.partition, led.now()
+    partition.require_leader()
+    if partition.remote is None or led.is_over or not is_wanted() or not share.can_acquire(now):
+        return NOTHING
+    up_to = partition.readable_to(committed_only=led.settings.committed_only)
+    if share.next_fetch_offset(now) != offset:
+        return NOTHING  # somebody was quicker
+    read = partition.remote.take(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=True)
+    if read is None or not read.data:
+        return NOTHING
+    data = bytes(read.data)
+    batches = list(_batches(partition, data, led.settings.committed_only, read.aborted))
+    acquired = led.acquire(share, wish, batches, now)
+    return Delivery(_needed(data, acquired), acquired)
+
+
+def _batches(
+    partition: Partition, data: bytes, committed_only: bool, also_aborted: tuple[AbortedTransaction, ...] = ()
+) -> Iterator[LogBatch]:
     """For who wants only what is committed, batches of aborted transactions are delivered to nobody."""
     batches = list(iterate_batches(data))
     begun: deque[tuple[int, int]] = deque()
     if committed_only and batches:
         start, end = batches[0][0].base_offset, batches[-1][0].next_offset
-        begun.extend(sorted((each.first_offset, each.producer_id) for each in partition.log.aborted_transactions(start, end)))
+        aborted = {*also_aborted, *partition.log.aborted_transactions(start, end)}
+        begun.extend(sorted((each.first_offset, each.producer_id) for each in aborted))
     aborting: set[int] = set()
     for header, batch in batches:
         while begun and begun[0][0] < header.next_offset:

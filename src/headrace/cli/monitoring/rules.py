@@ -230,6 +230,14 @@ CLIENTS = (
         description="Their time has come, and they were not delivered to their topic.",
     ),
     Alert(
+        name="HeadraceUploadsBehind",
+        expression="max by (cluster, instance) (headrace_remote_pending_seconds) > 900",
+        lasting="5m",
+        severity="warning",
+        summary="Segments on {{ $labels.instance }} have waited for the object store for {{ $value | humanizeDuration }}.",
+        description="They stay on the disk until they are uploaded, however long their topic wants them there.",
+    ),
+    Alert(
         name="HeadracePipelineBehind",
         expression="max by (cluster, query) (headrace_query_lag_records) > 100000",
         lasting="5m",

@@ -195,6 +195,17 @@ TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "If they have, look at the log of the broker that holds the records, and at HeadraceEventLoopLate.",
         ),
     ),
+    "HeadraceUploadsBehind": (
+        "Closed segments of tiered topics could not be uploaded, or not fast enough. Nothing is lost: they stay on the disk "
+        "until they are in the store, and fill it meanwhile.",
+        (
+            "`headrace_remote_failures_total` that grows: the store does not answer, or refuses. The broker's log says why; look "
+            "at credentials, the bucket, the network.",
+            "If it does not grow, more is written than is uploaded: raise `headrace.remote.upload.bytes.per.second`, or give the "
+            "machine more of the network.",
+            "See how long the disk lasts: HeadraceDiskFills.",
+        ),
+    ),
     "HeadracePipelineBehind": (
         "A query has more than 100,000 records to go. It is slower than its topics are written, or was stopped for a while.",
         (

@@ -16,7 +16,8 @@ def apply_retention(log: "Log", now_ms: int, high_watermark: int) -> list[Remove
     """Remove what the topic's settings no longer keep."""
     log.producers.remove_expired(log.config.producer_id_expiration_ms)
     removed = remove_below(log, log.start_offset)
-    if "delete" in log.config.cleanup_policy:
+    # What has a part in an object store is kept or removed as a whole, by who knows both parts.
+    if "delete" in log.config.cleanup_policy and not log.config.remote_storage_enable:
         removed += _remove_by_time(log, now_ms, high_watermark)
         removed += _remove_by_size(log, high_watermark)
     return removed

@@ -21,7 +21,7 @@ def open_parts(parts: LogParts, sync: Callable[[], int], *, clean: bool, recover
     end = state.end_offset
     is_durable = clean or is_new or end <= recovery_point
     durability.is_new = is_new
-    durability.found(min(found.noted_offset, end), end if is_durable else state.start_offset)
+    durability.found(min(found.noted_offset, end), end if is_durable else state.local_start)
     if not is_new and (not clean or found.unsure_from < end):
         _note_found(parts, found.unsure_from, is_durable)
         if not is_durable or durability.has_companions:
@@ -41,8 +41,10 @@ def _take_over(parts: LogParts, found: Recovered, start_offset: int) -> None:
     state.corruption_count = found.corruption_count
     state.findings = found.findings
     state.end_offset = found.end_offset
-    state.start_offset = max(found.segments[0].base_offset, min(start_offset, found.end_offset))
-    segments.clean_offset = state.start_offset
+    state.local_start = max(found.segments[0].base_offset, min(start_offset, found.end_offset))
+    # Where the log's beginning is in an object store, where it begins is what was written down, and not what is on this disk.
+    state.start_offset = min(start_offset, state.local_start) if state.config.remote_storage_enable else state.local_start
+    segments.clean_offset = state.local_start
     parts.epochs.truncate_from_start(state.start_offset)
     parts.producers.on_high_watermark(state.end_offset)
 

@@ -17,14 +17,14 @@ class SegmentFinder:
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> FoundOffset | None:
         self._state.require_working()
         try:
-            return first_at_or_after(self._segments, self._state.start_offset, timestamp, up_to)
+            return first_at_or_after(self._segments, self._state.local_start, timestamp, up_to)
         except OSError as error:
             raise StorageError(self._segments.directory, f"looking for time {timestamp}", error) from error
 
     def offset_of_max_timestamp(self, up_to: int) -> FoundOffset | None:
         self._state.require_working()
         try:
-            return latest(self._segments, self._state.start_offset, up_to)
+            return latest(self._segments, self._state.local_start, up_to)
         except OSError as error:
             raise StorageError(self._segments.directory, "looking for the greatest time", error) from error
 

@@ -30,8 +30,8 @@ class SegmentReader:
         if state.failure is not None:
             raise state.failure
         end = state.end_offset
-        if offset < state.start_offset or offset > end:
-            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {state.start_offset} and {end}")
+        if offset < state.local_start or offset > end:
+            self._refuse(offset)
         if offset >= up_to or offset == end:
             if offset == end:
                 active = self._segments.all[-1]
@@ -44,6 +44,13 @@ class SegmentReader:
             return self._read_beyond_gap(offset, read.next_offset, max_bytes, min(up_to, end), at_least_one)
         except OSError as error:
             raise StorageError(self._segments.directory, f"reading at offset {offset}", error) from error
+
+    def _refuse(self, offset: int) -> NoReturn:
+        state = self._state
+        if state.start_offset <= offset < state.local_start:
+            raise RequestError(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, f"offset {offset} is in the object store")
+        between = f"{state.start_offset} and {state.end_offset}"
+        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between {between}")
 
     def _read_beyond_gap(self, offset: int, following: int, max_bytes: int, up_to: int, at_least_one: bool) -> Read:
         """What comes after batches without records, and where that is nothing, something to step over them."""
@@ -91,7 +98,7 @@ class SegmentReader:
 
     def ahead_of_read(self, offset: int, size: int) -> ReadAhead | None:
         state, segments = self._state, self._segments
-        if state.failure is not None or not state.start_offset <= offset < state.end_offset:
+        if state.failure is not None or not state.local_start <= offset < state.end_offset:
             return None
         segment, position = segments.visited.get(offset, (None, None))
         return AheadOfRead(segment or segments.all[segments.holding(offset)], offset, position, size)

@@ -77,7 +77,7 @@ class SegmentSearch(ReadAhead):
         self._originals = {segment: segment.cuts for segment in segments}
         self._learnt: list[tuple[Segment, Segment]] = []
         self._state = state
-        self._start_offset = state.start_offset
+        self._start_offset = state.local_start
         self._timestamp = timestamp
         self._up_to = up_to
 
@@ -96,7 +96,7 @@ class SegmentSearch(ReadAhead):
         ):
             return False
         self._keep_timestamps()
-        return self.found is None or self.found.offset >= self._state.start_offset
+        return self.found is None or self.found.offset >= self._state.local_start
 
     def _keep_timestamps(self) -> None:
         """So that the next search need not open the files of every segment again."""

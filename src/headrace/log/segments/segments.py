@@ -77,7 +77,7 @@ class Segments(Sequence[Segment]):
     @property
     def damaged_from(self) -> int | None:
         """Where the first segment begins of which something cannot be read any more."""
-        start = self._state.start_offset
+        start = self._state.local_start
         for segment in self.all:
             if any(hole.next_offset > start for hole in segment.holes):
                 return max(segment.base_offset, start)

@@ -162,6 +162,7 @@ class _Reading:
     def __init__(self, world: World) -> None:
         self._world = world
         self.served: list[tuple[Partition, int, int]] = []
+        self.to_bring: list[tuple[Partition, FetchPartition]] = []
 
     def readable_to(self, partition: Partition) -> int:
         return self._world.readable
