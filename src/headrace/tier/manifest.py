@@ -6,11 +6,13 @@ manifest has read the one before and replaces just that one, so of two leaders o
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
 from crc32c import crc32c
+
+from headrace.declaring import dataclass
 
 VERSION: Final = 1
 

@@ -6,7 +6,6 @@ manifest that was written last, and read back, does not name it.  What the store
 
 import itertools
 import logging
-from dataclasses import dataclass
 
 from headrace.broker.housekeeping.file_removal import FileRemoval
 from headrace.broker.metrics.figures import TierFigures
@@ -14,6 +13,7 @@ from headrace.broker.partitions.log_starts import LogStarts
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.tiering.remote_part import RemotePart
 from headrace.broker.tiering.uploading import Uploading, upload
+from headrace.declaring import dataclass
 from headrace.host.clock import Clock
 from headrace.log.log import Log
 from headrace.log.results import CorruptBatch

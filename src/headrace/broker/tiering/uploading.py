@@ -5,12 +5,12 @@ Names are new for each attempt.  Only once both objects are there, in full lengt
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from crc32c import crc32c
 
 from headrace.broker.tiering.throttle import UploadThrottle
+from headrace.declaring import dataclass
 from headrace.host.disk import Disk, File
 from headrace.log.log import Log
 from headrace.log.results import CorruptBatch

@@ -62,9 +62,7 @@ class Filter:
 class Search:
     """One look into a topic."""
 
-    def __init__(
-        self, cluster: Cluster, topic: str, decoder: Decoder, wanted: Filter, isolation: Isolation, raw: bool
-    ) -> None:
+    def __init__(self, cluster: Cluster, topic: str, decoder: Decoder, wanted: Filter, isolation: Isolation, raw: bool) -> None:
         self._cluster = cluster
         self._topic = topic
         self._decoder = decoder

@@ -1,8 +1,8 @@
 """Where the records of a topic are that begins with those of one that was lost: a folder of the object store."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from headrace.declaring import dataclass
 from headrace.model.settings import SettingError
 
 
