@@ -113,7 +113,7 @@ def test_a_rule_that_nobody_calls_is_found() -> None:
     assert list(unused("headrace.rules", rules, broker)) == ["line 1: proven", "line 7: held"]
 
 
-# Whom other people's code calls: asyncio, http.server, Spark and pytest, and the users of the SDK.
+# Whom other people's code calls: asyncio, http.server, Spark, pytest and task frameworks, and the users of the SDK.
 CALLED_BY_OTHERS = {
     *(
         "connection_made",
@@ -128,6 +128,7 @@ CALLED_BY_OTHERS = {
     *("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated", "streamReader", "streamWriter", "initialOffset"),
     *("getDefaultReadLimit", "prepareForTriggerAvailableNow", "reportLatestOffset", "take_kafka_modes"),
     "check_reader_writer_record_fields",
+    *("get_declared_delay_queues", "nack", "requeue", "kick"),  # dramatiq and taskiq
 }
 
 
