@@ -41,6 +41,10 @@ SOURCE_NAMES = (
     "group.id",
     "connectTimeoutMs",
     "fetchWith",
+    "valueFormat",
+    "valueSubject",
+    "schemaRegistry",
+    "badValues",
 )
 
 SINK_NAMES = (
@@ -52,6 +56,9 @@ SINK_NAMES = (
     "delivery",
     "deliveryId",
     "connectTimeoutMs",
+    "valueFormat",
+    "valueSubject",
+    "schemaRegistry",
 )
 
 # Spark itself puts these among a streaming writer's options.

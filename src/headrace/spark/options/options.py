@@ -10,6 +10,7 @@ from headrace.model.identity import TopicPartition
 from headrace.spark.errors import OptionError
 from headrace.spark.options import option_types
 from headrace.spark.options.names import SINK_NAMES, SOURCE_NAMES, SPARK_SINK_NAMES, check_names, client_properties
+from headrace.spark.schemas.value_format import FORMATS, ValueFormat
 
 # What stands for an end of the log in the JSON of startingOffsets and, the latter, of endingOffsets.
 EARLIEST_NUMBER = -2
@@ -74,6 +75,7 @@ class SourceOptions:
     poll_timeout_ms: int
     connect_timeout_ms: int
     fetch_with: str
+    value: ValueFormat | None = None
 
     @property
     def read_committed(self) -> bool:
@@ -112,6 +114,32 @@ def source_options(raw: Mapping[str, str], *, streaming: bool | None) -> SourceO
         poll_timeout_ms=option_types.integer(raw, "kafkaConsumer.pollTimeoutMs", 120_000, at_least=1) or 0,
         connect_timeout_ms=option_types.integer(raw, "connectTimeoutMs", 15_000, at_least=1) or 0,
         fetch_with=option_types.choice(raw, "fetchWith", "auto", ("auto", "direct", "librdkafka")),
+        value=_value_format(raw, _only_topic(raw)),
+    )
+
+
+def _only_topic(raw: Mapping[str, str]) -> str | None:
+    found = _subscription(raw)
+    names = found.names if isinstance(found, TopicNames) else frozenset()
+    if isinstance(found, Assignment):
+        names = frozenset(one.topic for one in found.partitions)
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _value_format(raw: Mapping[str, str], topic: str | None) -> ValueFormat | None:
+    if option_types.text(raw, "valueFormat") is None:
+        for name in ("valueSubject", "schemaRegistry", "badValues"):
+            if option_types.text(raw, name) is not None:
+                raise OptionError(f"option '{name}' is given without valueFormat, which takes one of {', '.join(FORMATS)}")
+        return None
+    subject = option_types.text(raw, "valueSubject")
+    if subject is None and topic is None:
+        raise OptionError("option 'valueFormat' needs valueSubject beside it where not exactly one topic is named")
+    return ValueFormat(
+        kind=option_types.choice(raw, "valueFormat", "avro", tuple(FORMATS)),
+        registry=option_types.text(raw, "schemaRegistry"),
+        subject=subject or f"{topic}-value",
+        bad_is_null=option_types.choice(raw, "badValues", "fail", ("fail", "null")) == "null",
     )
 
 
@@ -183,6 +211,7 @@ class SinkOptions:
     exactly_once: bool
     delivery_id: str | None
     connect_timeout_ms: int
+    value: ValueFormat | None = None
 
 
 def sink_options(raw: Mapping[str, str]) -> SinkOptions:
@@ -199,4 +228,5 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
         exactly_once=option_types.choice(raw, "delivery", "at-least-once", ("at-least-once", "exactly-once")) == "exactly-once",
         delivery_id=option_types.text(raw, "deliveryId"),
         connect_timeout_ms=option_types.integer(raw, "connectTimeoutMs", 15_000, at_least=1) or 0,
+        value=_value_format(raw, option_types.text(raw, "topic")),
     )

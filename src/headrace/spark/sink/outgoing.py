@@ -42,7 +42,7 @@ class Outgoing(NamedTuple):
     headers: Sequence[list[Header] | None] | None
 
 
-def check_sink_schema(schema: StructType, topic: str | None) -> None:
+def check_sink_schema(schema: StructType, topic: str | None, *, value_is_typed: bool = False) -> None:
     """Refuse a frame that cannot become records, before any task runs."""
     columns = {column.name: column.dataType for column in schema.fields}
     if "value" not in columns:
@@ -52,6 +52,8 @@ def check_sink_schema(schema: StructType, topic: str | None) -> None:
             "the headrace sink needs to know where to write: set the option 'topic' or give the frame a column 'topic'"
         )
     for name, types in SINK_COLUMNS.items():
+        if name == "value" and value_is_typed:
+            types = (StructType,)
         if name in columns and not isinstance(columns[name], types):
             wanted = " or ".join(one.typeName() for one in types)
             raise SchemaError(f"column '{name}' is {columns[name].simpleString()}, but the headrace sink takes {wanted} there")

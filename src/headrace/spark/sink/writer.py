@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from headrace.spark.errors import DeliveryError
 from headrace.spark.options.options import SinkOptions
+from headrace.spark.schemas.value_format import encoded
 from headrace.spark.sink.at_least_once import write_at_least_once
 from headrace.spark.sink.exactly_once import Delivery, write_exactly_once
 from headrace.spark.sink.producing import RecordProducer
@@ -39,6 +40,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         settle()
         options = self._options
+        iterator = encoded(iterator, options.value)
         if not options.exactly_once:
             return write_at_least_once(iterator, options)
         context = _task()
@@ -61,6 +63,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         settle()
         options = self._options
+        iterator = encoded(iterator, options.value)
         if not options.exactly_once:
             return write_at_least_once(iterator, options)
         context = _task()

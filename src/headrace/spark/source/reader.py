@@ -17,6 +17,7 @@ from headrace.model.identity import TopicPartition
 from headrace.spark.cluster import Cluster
 from headrace.spark.errors import DataLossError
 from headrace.spark.options.options import SourceOptions
+from headrace.spark.schemas.value_format import decoded, with_bytes
 from headrace.spark.source.plan import OffsetRange
 from headrace.spark.source.range_read import DirectFetchFailed, OutOfRange, RangeRead
 from headrace.spark.worker_process import settle
@@ -44,9 +45,10 @@ def read_partition(task: InputPartition, options: SourceOptions, schema: pa.Sche
     settle()
     if not isinstance(task, RangePartition):
         return  # Spark's stand-in for "no tasks at all"
+    wanted = options.value
     read = RangeRead(
         range=task.range,
-        schema=schema,
+        schema=schema if wanted is None else with_bytes(schema),
         client=options.client,
         leader=task.leader,
         now_ms=task.now_ms,
@@ -55,6 +57,10 @@ def read_partition(task: InputPartition, options: SourceOptions, schema: pa.Sche
         group_id_prefix=options.group_id_prefix,
         fetch_with=options.fetch_with,
     )
+    yield from _all(read) if wanted is None else decoded(_all(read), schema, wanted)
+
+
+def _all(read: RangeRead) -> Iterator[pa.RecordBatch]:
     try:
         yield from _read(read)
     except OutOfRange as gone:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -32,18 +33,19 @@ COLUMNS = {
 }
 
 
-def source_schema(*, include_headers: bool) -> StructType:
-    """What a read gives when the query names no schema."""
-    return StructType([StructField(name, kind) for name, kind in COLUMNS.items() if name != "headers" or include_headers])
+def source_schema(*, include_headers: bool, value: DataType | None = None) -> StructType:
+    """What a read gives when the query names no schema; `value` where values are decoded."""
+    columns = COLUMNS if value is None else {**COLUMNS, "value": value}
+    return StructType([StructField(name, kind) for name, kind in columns.items() if name != "headers" or include_headers])
 
 
-def check_source_schema(schema: StructType) -> None:
+def check_source_schema(schema: StructType, *, value_is_typed: bool = False) -> None:
     """A query may ask for some of the columns by `.schema("value BINARY, offset LONG")`; others there are none."""
     for column in schema.fields:
         if column.name not in COLUMNS:
             raise SchemaError(f"the headrace source has no column '{column.name}'; it has {', '.join(COLUMNS)}")
         expected, given = COLUMNS[column.name].simpleString(), column.dataType.simpleString()
-        if expected != given:
+        if expected != given and not (value_is_typed and column.name == "value"):
             raise SchemaError(f"column '{column.name}' of the headrace source is {expected}, not {given}")
 
 

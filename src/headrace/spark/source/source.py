@@ -29,21 +29,27 @@ class HeadraceSource(DataSource):
 
         # Asked at load(), before it is known whether the read streams: what is wrong with the options is best said here.
         options = source_options(self.options, streaming=None)
-        return source_schema(include_headers=options.include_headers)
+        if options.value is None:
+            return source_schema(include_headers=options.include_headers)
+        from headrace.spark.schemas.value_format import value_column
+
+        return source_schema(include_headers=options.include_headers, value=value_column(options.value))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from headrace.spark.source.batch import BatchReader
         from headrace.spark.source.rows import check_source_schema
 
-        check_source_schema(schema)
-        return BatchReader(source_options(self.options, streaming=False), schema)
+        options = source_options(self.options, streaming=False)
+        check_source_schema(schema, value_is_typed=options.value is not None)
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from headrace.spark.source.rows import check_source_schema
         from headrace.spark.source.stream import StreamReader
 
-        check_source_schema(schema)
-        return StreamReader(source_options(self.options, streaming=True), schema)
+        options = source_options(self.options, streaming=True)
+        check_source_schema(schema, value_is_typed=options.value is not None)
+        return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from headrace.spark.sink.outgoing import check_sink_schema
@@ -52,7 +58,7 @@ class HeadraceSource(DataSource):
         if overwrite:
             raise OptionError("a topic is only appended to: write with mode('append')")
         options = sink_options(self.options)
-        check_sink_schema(schema, options.topic)
+        check_sink_schema(schema, options.topic, value_is_typed=options.value is not None)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -60,5 +66,5 @@ class HeadraceSource(DataSource):
         from headrace.spark.sink.writer import StreamWriter
 
         options = sink_options(self.options)
-        check_sink_schema(schema, options.topic)
+        check_sink_schema(schema, options.topic, value_is_typed=options.value is not None)
         return StreamWriter(options)
