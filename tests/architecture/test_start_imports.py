@@ -29,7 +29,7 @@ HEAVY = {
     "yaml": "monitoring",
 }
 # A little more than there are, of ours and in all.  Before one is raised: need what is new be there before it is asked for?
-OUR_MODULES_MAX = 620
+OUR_MODULES_MAX = 640
 MODULES_MAX = 900
 COMMAND_MODULES = {where.partition(":")[0] for where in COMMANDS.values()}
 
