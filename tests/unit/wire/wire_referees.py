@@ -20,6 +20,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from headrace.wire.schema import fields_of, layout_of
+from tests.unit.wire.wire_strategies import is_ours
 
 EPOCH_MS = timedelta(milliseconds=1)
 
@@ -72,7 +73,7 @@ def ours_by_name(value: Any, version: int) -> Any:
     """The comparable form of a message of ours: the fields that the version carries."""
     if hasattr(type(value), "__dataclass_fields__"):
         flexible = not hasattr(type(value), "api") or layout_of(type(value)).is_flexible(version)
-        present = [f for f in fields_of(type(value)) if f.in_version(version) and (flexible or f.tag is None)]
+        present = [f for f in fields_of(type(value)) if f.in_version(version) and (flexible or f.tag is None) and not is_ours(f)]
         return {field.name.removesuffix("_ms"): ours_by_name(getattr(value, field.name), version) for field in present}
     if isinstance(value, tuple):
         return [ours_by_name(item, version) for item in value]

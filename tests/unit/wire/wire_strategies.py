@@ -42,6 +42,9 @@ SCALARS: dict[Scalar, st.SearchStrategy[Any]] = {
     uuid: st.binary(min_size=16, max_size=16).map(lambda data: UUID(bytes=data)),
 }
 # The referees give some numbers a meaning (error codes, times) and refuse those that have none.
+# Of tagged fields that only a broker and a client of Headrace know: beyond all that Kafka has given out.
+OWN_TAGS = 10_000
+
 TAME_ERROR_CODES = st.integers(-1, 100)
 TAME_NUMBERS = {
     int8: st.integers(0, 3),
@@ -52,6 +55,11 @@ TAME_NUMBERS = {
 TEXT = st.text(st.sampled_from("abé中😀.-"), max_size=6)
 
 
+def is_ours(field: Field) -> bool:
+    """Whether Kafka's form of the message lacks it: a tagged field that nobody else reads or writes."""
+    return field.tag is not None and field.tag >= OWN_TAGS
+
+
 def messages(message: type[Any], *, tame: bool = False) -> st.SearchStrategy[Any]:
     """Messages with every field of every version set to something."""
     parts = {field.name: _values(field, tame) for field in fields_of(message)}
@@ -59,6 +67,9 @@ def messages(message: type[Any], *, tame: bool = False) -> st.SearchStrategy[Any
 
 
 def _values(field: Field, tame: bool) -> st.SearchStrategy[Any]:
+    if tame and is_ours(field):
+        assert field.default is not None
+        return st.just(field.default())
     if tame and field.name.endswith("error_code"):
         return TAME_ERROR_CODES
     values = _of_type(field.type, tame)
