@@ -106,9 +106,10 @@ def _version(meta: Any) -> str:
     return f"{meta['e_tag'] or ''} {meta['version'] or ''}"
 
 
-def _mode(version: str) -> dict[str, str | None]:
+def _mode(version: str) -> dict[str, str]:
     tag, _, number = version.partition(" ")
-    return {"e_tag": tag or None, "version": number or None}
+    named = {"e_tag": tag, "version": number}
+    return {name: text for name, text in named.items() if text}
 
 
 def _milliseconds(meta: Any) -> int:

@@ -51,6 +51,32 @@ def test_a_folder_is_an_object_store(tmp_path: Path) -> None:
     play(contract(FolderStore(tmp_path)))
 
 
+def test_what_obstore_opens_is_an_object_store() -> None:
+    cloud = pytest.importorskip("headrace.objects.cloud", reason="obstore is not installed")
+
+    play(contract(cloud.CloudStore("memory:///")))
+
+
+def test_a_large_object_goes_up_in_parts_and_one_that_is_stuck_is_given_up() -> None:
+    cloud = pytest.importorskip("headrace.objects.cloud", reason="obstore is not installed")
+
+    async def pieces(count: int) -> AsyncIterator[bytes]:
+        for number in range(count):
+            yield bytes([number]) * 2**20
+        if count < 10:
+            await asyncio.Event().wait()
+
+    async def story() -> None:
+        store = cloud.CloudStore("memory:///")
+        await store.upload("x/0.log", pieces(10), 10 * 2**20, 20)
+        assert await store.get_range("x/0.log", 5 * 2**20 - 1, 5 * 2**20 + 1) == b"\x04\x05"
+        with pytest.raises(StoreAway):
+            await store.upload("x/1.log", pieces(1), 10 * 2**20, 0.2)
+        assert [each.key for each in await store.listed("x/")] == ["x/0.log"]
+
+    play(story())
+
+
 def test_of_many_who_replace_the_same_version_one_wins(tmp_path: Path) -> None:
     async def race() -> None:
         store = FolderStore(tmp_path)
