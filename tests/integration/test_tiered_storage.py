@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from confluent_kafka import Producer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from headrace import Consumer
 from headrace.broker.tiering.remote_part import RemotePart
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
@@ -138,6 +140,25 @@ def test_retention_counts_what_is_in_the_store(tiered: Broker, client: RawClient
     until(lambda: list_offset(client, topic, -2)[0] > 20, "the oldest records went")
 
     until(lambda: local_start(tiered, topic) > list_offset(client, topic, -2)[0], "what is in the store counts, and is kept")
+
+
+def test_records_of_aborted_transactions_stay_aborted_in_the_store(tiered: Broker, client: RawClient, topic: str) -> None:
+    create(client, topic, local_retention_ms="1", **TIERED)
+    producer = Producer({"bootstrap.servers": tiered.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce(topic, b"%d" % number * 100)
+        producer.flush(30)
+        producer.abort_transaction(30) if number % 2 else producer.commit_transaction(30)
+    fill(client, topic, 2)
+    until(lambda: local_start(tiered, topic) >= 12, "all transactions have left the disk")
+
+    with Consumer(topic, bootstrap=tiered.bootstrap, isolation="read_committed") as consumer:
+        values = [record.value for record in consumer.to_end()]
+
+    assert [value[:1] for value in values if len(value) == 100] == [b"0", b"2", b"4"]
+    assert len(values) == 5
 
 
 def test_local_retention_by_size_leaves_the_newest_on_disk(tiered: Broker, client: RawClient, topic: str) -> None:
