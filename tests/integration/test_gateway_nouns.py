@@ -78,6 +78,7 @@ OF_GROUPS_OF_COMMANDS = {"queue": ["GET /queues", "GET /queues/{queue}", "PATCH 
 # What is no question to a cluster: processes and files of this machine, and what is reckoned from rules that GET /acls shows.
 LOCAL = (
     "serve",
+    "console",
     "gateway",
     "pipeline",
     "cluster up",
