@@ -11,6 +11,7 @@ from collections.abc import Callable
 from headrace.broker.tiering.remote_part import RemotePart
 from headrace.broker.tiering.tending import Tending, own_manifest
 from headrace.controller.image import CurrentImage
+from headrace.model.tier.lost_topic import LostTopic
 from headrace.objects.store import ObjectMissing, ObjectStore, WriteConflict
 from headrace.tier.naming import DELETED, MANIFEST, parse_topic_id
 from headrace.tier.plan import written_again
@@ -50,9 +51,15 @@ class Sweeper:
         gone = 0
         for folder in await self._store.folders(f"{self._cluster_id}/"):
             topic_id = parse_topic_id(folder)
-            if topic_id is not None and topic_id not in self._image().topics_by_id:
+            if topic_id is not None and topic_id not in self._image().topics_by_id and folder not in self._recovered():
                 gone += await self._sweep_topic(folder)
         return gone
+
+    def _recovered(self) -> set[str]:
+        """The folders whose objects belong to topics that go on where those ended."""
+        topics = self._image().topics.values()
+        origins = [origin for topic in topics if (origin := topic.configs.get(LostTopic.SETTING))]
+        return {f"{LostTopic.parse(origin).folder.rstrip('/')}/" for origin in origins}
 
     async def _sweep_topic(self, folder: str) -> int:
         mark = folder + DELETED
