@@ -87,18 +87,18 @@ def test_names_follow_the_conventions() -> None:
 
 
 async def scraped_among_many(broker: RealBroker, page: Page) -> tuple[float, float, int]:
-    """How long a scrape takes, the longest silence of the loop meanwhile, and how many bytes it is.  The best of three."""
+    """How long a scrape takes, how long the loop computes meanwhile before it looks around, and how many bytes it is; the best of
+    three.  The second by the thread's own time, as tests beside this one take the processor away."""
     await broker.collection.page(page, Form.TEXT, compressed=False)
     results = []
     for _ in range(3):
-        moments = [time.perf_counter()]
+        began, moments = time.perf_counter(), [time.thread_time()]
         scraping = asyncio.ensure_future(broker.collection.page(page, Form.TEXT, compressed=False))
         while not scraping.done():
             await asyncio.sleep(0)
-            moments.append(time.perf_counter())
-        results.append(
-            (moments[-1] - moments[0], max(later - earlier for earlier, later in pairwise(moments)), len(scraping.result()))
-        )
+            moments.append(time.thread_time())
+        took = time.perf_counter() - began
+        results.append((took, max(later - earlier for earlier, later in pairwise(moments)), len(scraping.result())))
     return min(took for took, _, _ in results), min(silence for _, silence, _ in results), results[0][2]
 
 
@@ -113,8 +113,8 @@ def test_a_scrape_of_ten_thousand_partitions_does_not_keep_the_loop() -> None:
         detail = broker.call(scraped_among_many(broker.broker, Page.DETAIL))
 
     print(f"summary: {summary}, detail: {detail}")
-    # Both are wide: other tests run beside this one.  The figures proper are in `make bench`.
+    # The first is wide: other tests run beside this one.  The figures proper are in `make bench`.
     for took, silence, _ in (summary, detail):
-        assert took < 2.0
-        assert silence < 0.1
+        assert took < 3.0
+        assert silence < 0.02
     assert detail[2] > PARTITIONS * 100
