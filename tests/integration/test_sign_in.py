@@ -310,6 +310,22 @@ def test_a_token_that_is_not_for_us_lets_nobody_in(client: RawClient, issuer: Is
     assert client.is_closed_by_broker()
 
 
+@pytest.mark.parametrize("hangs_up", [True, False])
+def test_a_token_that_is_refused_counts_once_also_when_its_owner_hangs_up(broker: Broker, issuer: Issuer, hangs_up: bool) -> None:
+    def failures(real: RealBroker) -> int:
+        assert real.sign_ins is not None
+        return real.sign_ins.failures.recent("127.0.0.1", real.loop.time())
+
+    before = broker.run(failures)
+    with RawClient(broker.bootstraps["SASL_PLAINTEXT"]) as client:
+        handshake(client, "OAUTHBEARER")
+        assert say(client, f"n,,\x01auth=Bearer {issuer.token(aud='others')}\x01\x01".encode()).auth_bytes
+        if not hangs_up:
+            assert say(client, b"\x01").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    assert broker.run(failures) == before + 1
+
+
 def test_a_user_that_is_removed_does_not_get_in_any_more(broker: Broker, authority: Authority) -> None:
     add_user(broker, "leaver", "secret")
     admin = AdminClient({"bootstrap.servers": broker.bootstraps["PLAINTEXT"]})

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from headrace.model.access.principals import group, user
+from headrace.model.errors import ErrorCode
 from headrace.security.authentication.exchange import Authenticated, Challenge, Outcome, Refused
 from headrace.security.authentication.oauthbearer import OAuthBearerExchange
+from headrace.security.authentication.session import SaslSession
 from headrace.security.authentication.signing_keys import ALGORITHMS, SigningKeys
 from headrace.security.authentication.tokens import GROUPS_MAX, TokenError, TokenRules, validated
 
@@ -291,6 +293,18 @@ def test_an_unknown_key_asks_for_the_document_again_but_not_often() -> None:
     assert keys.find("rsa", "RS256") is not None
 
     assert asked == [0.0, 10.0, 25.0]
+
+
+def test_a_refusal_is_told_for_the_audit_at_once_and_no_second_time() -> None:
+    connection = SaslSession({"OAUTHBEARER": exchange})
+    connection.on_handshake("OAUTHBEARER", 1, 0)
+
+    challenged = connection.on_token(framed(signed(CLAIMS | {"exp": 1})), 0)
+    ended = connection.on_token(b"\x01", 0)
+
+    assert challenged.refused is not None
+    assert challenged.refused.reason == "the token has expired"
+    assert (ended.error_code, ended.refused) == (ErrorCode.SASL_AUTHENTICATION_FAILED, None)
 
 
 def test_a_refusal_is_acknowledged_with_one_byte_and_ends_the_exchange() -> None:

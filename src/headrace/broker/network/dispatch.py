@@ -260,7 +260,7 @@ class Dispatcher:
         connection.release_start()
         context = RequestContext(ApiKey.SASL_AUTHENTICATE, 0, 0, None, connection)
         answer = await sign_in.on_token(token, context.origin)
-        if answer.refused is not None:
+        if sign_in.is_over:
             connection.close_quietly()
             return
         if (identity := sign_in.session.identity) is not None:

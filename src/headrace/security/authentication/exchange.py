@@ -62,6 +62,7 @@ class Exchange(ABC):
     def __init__(self, mechanism: str) -> None:
         self.mechanism = mechanism
         self.claimed = ""  # the name that the client gave, as long as nothing proves it
+        self.failed: Refused | None = None  # set as soon as it is so, where the client has yet to say that it heard
         self._over = False
 
     def respond(self, message: bytes) -> Outcome:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError
+from headrace.security.authentication.exchange import Authenticated, Challenge, Exchange, RefusalError, Refused
 from headrace.security.authentication.scram_messages import unescaped
 from headrace.security.authentication.signing_keys import SigningKeys
 from headrace.security.authentication.tokens import INSUFFICIENT_SCOPE, TokenError, TokenRules, validated
@@ -28,18 +28,16 @@ class OAuthBearerExchange(Exchange):
         self._keys = keys
         self._rules = rules
         self._now_s = now_s
-        self._failure: tuple[str, str] | None = None  # what the client was told, and the reason
 
     def _step(self, message: bytes) -> Challenge | Authenticated:
-        if self._failure is not None:
-            told, reason = self._failure
-            raise RefusalError(reason, told)
+        if self.failed is not None:
+            raise RefusalError(self.failed.reason, self.failed.message)
         authorization_id, token = _read(message)
         try:
             valid = validated(token, self._keys, self._rules, self._now_s())
         except TokenError as error:
             told = self._error(error.status)
-            self._failure = told, str(error)
+            self.failed = Refused(told, str(error))
             return Challenge(told.encode())
         if authorization_id not in ("", valid.principal.name):
             raise RefusalError("an authorization id that is not the token's")

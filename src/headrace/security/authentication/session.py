@@ -5,6 +5,7 @@ be the same and to use the same mechanism.  A refusal ends the connection after 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -48,7 +49,7 @@ class HandshakeReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenReply:
-    """What SaslAuthenticate is answered.  `refused` is for the audit, and never for the client."""
+    """What SaslAuthenticate is answered.  `refused` is for the audit, once for each sign-in, and never for the client."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -97,12 +98,16 @@ class SaslSession:
         if self.state is not State.CHOSEN or self._exchange is None:
             message = "SaslAuthenticate is expected after SaslHandshake and until the end of the exchange only."
             return self._refused(Refused(message, "out of order"), ErrorCode.ILLEGAL_SASL_STATE)
-        outcome = self._exchange.respond(token)
+        exchange = self._exchange
+        was_told = exchange.failed is not None
+        outcome = exchange.respond(token)
         match outcome:
             case Challenge(reply):
-                return TokenReply(auth_bytes=reply)
+                # A failure counts now: whoever hangs up instead of saying that they heard has tried as well.
+                return TokenReply(auth_bytes=reply, refused=exchange.failed)
             case Refused():
-                return self._refused(outcome)
+                refusal = self._refused(outcome)
+                return replace(refusal, refused=None) if was_told else refusal
             case Authenticated():
                 return self._on_authenticated(outcome, now_ms)
 
