@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import trustme
 from cryptography.x509 import load_pem_x509_certificate
 
 from headrace.gateway.settings import Limits, Tls
@@ -166,6 +167,9 @@ def test_a_renewed_certificate_is_taken_up_and_one_that_does_not_fit_its_key_is_
         assert serial() == first
         put_apart(second, *files)
         until(lambda: serial() != first, "the new one is shown")
+        shown = {first, serial()}
+        put_apart(other.of_broker("third", key_type=trustme.KeyType.RSA), *files)
+        until(lambda: serial() not in shown, "one with a key of another kind is shown, too")
 
 
 def put_apart(file: Path, certificate: Path, key: Path) -> None:

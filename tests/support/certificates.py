@@ -20,10 +20,12 @@ class Authority:
         """Put its certificate where those look who trust it."""
         self._authority.cert_pem.write_to_path(str(self.file))
 
-    def of_broker(self, name: str = "broker", not_after: datetime | None = None) -> Path:
+    def of_broker(
+        self, name: str = "broker", not_after: datetime | None = None, key_type: trustme.KeyType = trustme.KeyType.ECDSA
+    ) -> Path:
         """A file with a key and the certificate of localhost."""
         path = self.folder / f"{name}.pem"
-        certificate = self._authority.issue_cert("localhost", "127.0.0.1", not_after=not_after)
+        certificate = self._authority.issue_cert("localhost", "127.0.0.1", not_after=not_after, key_type=key_type)
         return _written(certificate, path)
 
     def of_host(self, host: str) -> Path:

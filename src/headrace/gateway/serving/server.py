@@ -79,9 +79,7 @@ class Server:
             await asyncio.sleep(LOOK_FOR_CERTIFICATES_S)
             if (found := _changed_at(tls)) != seen:
                 try:
-                    # Tried beside the one in use first, which a key that does not fit would leave without any.
-                    server_context(tls)
-                    context.load_cert_chain(tls.certificate, tls.key, password=lambda: "")
+                    _take_over(context, server_context(tls))
                     seen = found
                     logger.info("took up the new certificate in %s", tls.certificate)
                 except (OSError, InvalidArgument) as error:
@@ -93,6 +91,16 @@ class Server:
             self._server.close()
         await self._runner.shutdown()
         await self._runner.cleanup()
+
+
+def _take_over(listening: ssl.SSLContext, other: ssl.SSLContext) -> None:
+    """Have all handshakes to come use the other.  Loaded into the same one, a certificate stands beside an older one whose key is
+    of another kind, which most clients would still be shown, and a key that does not fit leaves it without any."""
+
+    def on_hello(shaken: ssl.SSLObject, host: str | None, _: ssl.SSLContext) -> None:
+        shaken.context = other
+
+    listening.sni_callback = on_hello
 
 
 def _changed_at(tls: Tls) -> tuple[int, ...]:
