@@ -53,7 +53,7 @@ class TokenError(Exception):
 def validated(token: str, keys: SigningKeys, rules: TokenRules, now_s: float) -> Token:
     """What the token says; raises TokenError."""
     claims = _signed_claims(token, keys)
-    expires_at_s = _check_times(claims, now_s, rules.clock_skew_s)
+    good_until_s = _check_times(claims, now_s, rules.clock_skew_s)
     if claims.get("iss") != rules.issuer:
         raise TokenError("another issuer's token")
     if rules.audiences.isdisjoint(_strings(claims, "aud")):
@@ -65,7 +65,7 @@ def validated(token: str, keys: SigningKeys, rules: TokenRules, now_s: float) ->
         return Token(
             principal=user(_string(claims, rules.user_claim)),
             groups=_groups(claims, rules.groups_claim),
-            expires_at_ms=int(min(expires_at_s, _EXPIRY_S_MAX) * 1000),
+            expires_at_ms=int(min(good_until_s, _EXPIRY_S_MAX) * 1000),
         )
     except PrincipalError as error:
         raise TokenError(str(error)) from None
@@ -98,15 +98,15 @@ def _signed_claims(token: str, keys: SigningKeys) -> Mapping[str, Any]:
 
 
 def _check_times(claims: Mapping[str, Any], now_s: float, skew_s: float) -> float:
-    """When it expires, if it is valid now."""
-    expires_at_s = _time(claims, "exp")
-    if now_s >= expires_at_s + skew_s:
+    """Until when it is valid by our clock, if it is so now: a session that ended sooner would end with the sign-in itself."""
+    good_until_s = _time(claims, "exp") + skew_s
+    if now_s >= good_until_s:
         raise TokenError("the token has expired")
     if _time(claims, "iat") > now_s + skew_s:
         raise TokenError("the token was issued in the future")
     if "nbf" in claims and _time(claims, "nbf") > now_s + skew_s:
         raise TokenError("the token is not valid yet")
-    return expires_at_s
+    return good_until_s
 
 
 def _time(claims: Mapping[str, Any], claim: str) -> float:
