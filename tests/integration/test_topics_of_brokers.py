@@ -62,13 +62,13 @@ def write(broker: Broker, who: str, topic: str) -> int:
         return int(somebody.call(produce(topic, batch(b"forged")), 9).responses[0].partition_responses[0].error_code)
 
 
-def denied_in(broker: Broker) -> set[tuple[str, str]]:
+def denied_in(broker: Broker, api: str = "Produce") -> set[tuple[str, str]]:
     """Who was denied which topic, as the audit trail has it."""
     assert broker.broker is not None
     return {
         (event["actor"]["user"]["uid"], resource["name"])
         for event in events_in(broker.broker)
-        if event["status_id"] == 2
+        if event["status_id"] == 2 and event["api"]["operation"] == api
         for resource in event["resources"]
     }
 
@@ -94,6 +94,14 @@ def test_no_transaction_of_a_client_reaches_into_them(free: Broker, topic: str) 
         (added,) = ann.call(asked_for, 3).results_by_topic_v3_and_below
 
     assert added.results_by_partition[0].partition_error_code == DENIED
+
+
+@pytest.mark.parametrize("topic", sorted(WRITTEN_BY_BROKERS))
+def test_the_trail_has_whoever_tried_to_take_them_into_a_transaction(guarded: Broker, topic: str) -> None:
+    with client(guarded, "root") as root:
+        root.call(filled(ApiKey.ADD_PARTITIONS_TO_TXN, 3, {"name": topic}), 3)
+
+    until(lambda: ("User:root", topic) in denied_in(guarded, "AddPartitionsToTxn"), "the trail has it")
 
 
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS - {CONSUMER_OFFSETS}))

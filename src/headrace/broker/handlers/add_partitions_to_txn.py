@@ -68,7 +68,7 @@ def _left_out(image: CurrentImage, partitions: Iterable[TopicPartition], context
 def _why_not(image: CurrentImage, partition: TopicPartition, context: RequestContext) -> ErrorCode:
     # A broker that asks for a producer has checked that it may write.
     if context.api_version < FROM_BROKERS_SINCE and (
-        partition.topic in INTERNAL_TOPICS or not context.may(Operation.WRITE, ResourceType.TOPIC, partition.topic)
+        not context.may(Operation.WRITE, ResourceType.TOPIC, partition.topic) or partition.topic in INTERNAL_TOPICS
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known = image().partition(partition.topic, partition.partition) is not None
