@@ -156,6 +156,19 @@ def test_who_may_not_read_it_is_told_what_it_takes(client: Command, audited: Bro
     assert "headrace acl allow" in refused.remarks
 
 
+def test_who_may_read_it_is_denied_nothing_while_reading(client: Command, audited: Broker) -> None:
+    as_root, as_ann = (("--bootstrap", audited.bootstrap, "-X", f"client.id={name}") for name in ("root", "ann"))
+    assert client("acl", "allow", "--user", "ann", "--read", "__audit", *as_root).code == 0
+
+    assert client("audit", "tail", *as_ann).code == 0
+    assert client("acl", "remove", "--user", "ann", "--yes", *as_root).code == 0
+    with RawClient(audited.bootstrap, client_id="mallory") as mallory:
+        mallory.call(produce("orders", batch(b"x")), 9)
+    until(lambda: any("mallory" in str(event) for event in events_of(audited)), "what was denied before is recorded, too")
+
+    assert [event for event in events_of(audited) if outcome_of(event) == "denied" and "User:ann" in str(event)] == []
+
+
 def test_a_failed_sign_in_is_a_denial_and_is_found_as_one() -> None:
     event = {
         "class_uid": 3002,

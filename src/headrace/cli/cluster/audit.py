@@ -4,7 +4,6 @@ An event that is there twice, after a write that had to be tried again, is shown
 """
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from headrace.cli.connection import (
 from headrace.cli.failure import Failure
 from headrace.cli.output import iso_time, remark, show_table
 from headrace.cli.topics.consume import Printer, assign_at
-from headrace.model.names import AUDIT
+from headrace.model.names import AUDIT, UNGROUPED
 
 if TYPE_CHECKING:
     from headrace.client.admin.admin import Admin
@@ -184,7 +183,7 @@ def _read(
     consumer = consumer_client(
         bootstrap,
         properties,
-        group_id=f"headrace-audit-{os.getpid()}",
+        group_id=UNGROUPED,
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,
