@@ -134,6 +134,10 @@ def test_a_property_that_is_no_secret_is_not_taken_for_one(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            'bootstrap = "a:1"\n',
+            r"config\.toml: 'bootstrap' belongs into the table of a profile; write a line such as \[profiles\.dev\]",
+        ),
         ("[profile.prod]\n", r"config\.toml: there is no key 'profile'; did you mean 'profiles'\?"),
         ('[profiles.prod]\npasword = "x"\n', r"profile prod: there is no key 'pasword'; did you mean 'password'\?"),
         ("[profiles.prod]\nusername = 7\n", "profile prod: username wants a text in quotes"),

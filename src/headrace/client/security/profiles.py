@@ -66,6 +66,11 @@ def all_profiles(file: Path) -> tuple[dict[str, Profile | InvalidArgument], str 
         raise InvalidArgument(f"{file} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"{file} is not TOML: {error}") from None
+    for key in found:
+        if key in KEYS:
+            raise InvalidArgument(
+                f"{file}: {key!r} belongs into the table of a profile; write a line such as [profiles.dev] above it"
+            )
     _check_keys(found, ("default", "profiles"), f"{file}")
     tables = found.get("profiles", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
