@@ -212,7 +212,7 @@ class BrokerConnection:
     def _hint(self, request: Any) -> str:
         """Why somebody may have hung up who was never heard before."""
         is_greeting, protocol = request.api.key == ApiKey.API_VERSIONS, protocol_of(self._config)
-        if is_greeting and protocol == "ssl":
+        if is_greeting and protocol in ("ssl", "sasl_ssl"):
             # TLS 1.3 has our side done before the other side has looked at our certificate, and some hang up without a word.
             return f"; {MAY_WANT} a certificate of its clients, or another one (certificate_file)"
         if is_greeting:
