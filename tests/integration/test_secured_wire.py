@@ -1,5 +1,6 @@
 """Our own connections to brokers, beside librdkafka's: over TLS, signed in, and with a sentence for each thing that is wrong."""
 
+import asyncio
 import re
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from headrace import Admin, BrokerTimeout, DeliveryFailed, Producer, SecurityFai
 from headrace.cli.main import run
 from headrace.client.admin.wire_admin import WireAdmin
 from headrace.client.broker_connection import BrokerConnection, Endpoint
+from headrace.client.brokers.connection import connect
 from headrace.client.contact import address_of
 from headrace.host.certificates import DevelopmentAuthority
 from headrace.testing import Broker
@@ -109,6 +111,14 @@ def test_a_mechanism_that_is_not_taken_is_named_with_those_that_are() -> None:
         config = {**broker.client_config(), "sasl.mechanism": "PLAIN"}
         with pytest.raises(SecurityFailed, match="does not take sasl_mechanism PLAIN; it takes SCRAM-SHA-256, SCRAM-SHA-512"):
             WireAdmin(broker.bootstrap, config).brokers()
+
+
+def test_who_has_no_credentials_is_told_so_and_does_not_try_kerberos(broker: Broker) -> None:
+    """As the gateway of `headrace serve --http` comes, which has none of its own."""
+    endpoint = Endpoint(*address_of(broker.bootstraps["SASL_PLAINTEXT"]))
+
+    with pytest.raises(SecurityFailed, match="wants its clients to sign in, and no credentials are given"):
+        asyncio.run(connect(endpoint, {"security.protocol": "SASL_PLAINTEXT"}, client_id="nobody"))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from headrace.client.broker_connection import (
 )
 from headrace.client.contact import address_of
 from headrace.client.errors import BrokerTimeout, SecurityFailed
-from headrace.client.security.sasl import SIGNED_IN, mechanism_of, messages_of
+from headrace.client.security.sasl import SIGNED_IN, mechanism_of, messages_of, names_mechanism
 from headrace.client.security.tls import context_of, is_encrypted, protocol_of, tls_failure
 from headrace.model.access.scram_client import NotTheirAnswer
 from headrace.model.errors import ErrorCode
@@ -158,6 +158,9 @@ class Connection(asyncio.Protocol):
             await self._require_that_nobody_signs_in()
 
     async def _sign_in(self, config: Mapping[str, Any]) -> None:
+        if not names_mechanism(config):
+            # Kerberos, which librdkafka would try, is not spoken here, and a failed sign-in is in the audit trail.
+            raise SecurityFailed(f"{self.endpoint} wants its clients to sign in, and no credentials are given")
         mechanism = mechanism_of(config)
         handshake = await self._exchange(
             SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, HANDSHAKE_VERSION, CONNECT_S

@@ -26,6 +26,10 @@ def mechanism_of(config: Mapping[str, Any]) -> str:
     return str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI").upper()
 
 
+def names_mechanism(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("sasl.mechanism") or config.get("sasl.mechanisms"))
+
+
 def is_foreign(config: Mapping[str, Any]) -> bool:
     """Whether only librdkafka can sign in so: by Kerberos, or with a token that it gets by itself."""
     mechanism = mechanism_of(config)

@@ -100,7 +100,8 @@ class Fleet:
                 await self.journal.run()
             except HeadraceError as error:
                 if self.failure != str(error):
-                    logger.warning("webhooks rest, and other gateways are not known: %s", error)
+                    advice = "`headrace gateway --profile NAME` has credentials of its own"
+                    logger.warning("webhooks rest, and other gateways are not known: %s (%s)", error, advice)
                 self.failure = str(error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, AGAIN_S_MAX)
