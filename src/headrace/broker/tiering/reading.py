@@ -6,11 +6,13 @@ for the same, up to so many bytes in all."""
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from headrace.broker.tiering.range_cache import RangeCache
+from headrace.broker.tiering.range_cache import RANGE_BYTES, RangeCache
 from headrace.model.errors import ErrorCode
 from headrace.objects.store import ObjectStore, StoreError
 from headrace.tier.batches import (
@@ -32,6 +34,8 @@ logger = logging.getLogger(__name__)
 READ_AHEAD_BYTES: Final = 4 * 1024 * 1024
 # One read brings so much at most, whatever a client is willing to take.
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
+# So much is on its way at a time, whoever wants it: until it is there, nobody else counts it.
+ON_THE_WAY_BYTES_MAX: Final = 32 * 1024 * 1024
 # Between two entries of the index there is little; what is looked at before the batch that is looked for.
 LOOK_BYTES: Final = 64 * 1024
 RESTS_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -78,6 +82,28 @@ class BroughtReads:
         self._bytes -= size
 
 
+class Room:
+    """For so many bytes at a time; who comes first gets it first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._left = asyncio.Semaphore(bytes_max // RANGE_BYTES)
+        self._line = asyncio.Lock()
+
+    @asynccontextmanager
+    async def of(self, size: int) -> AsyncIterator[None]:
+        taken, wanted = 0, 1 + size // RANGE_BYTES
+        try:
+            # One at a time, or two could wait for what the other has of it.
+            async with self._line:
+                while taken < wanted:
+                    await self._left.acquire()
+                    taken += 1
+            yield
+        finally:
+            for _ in range(taken):
+                self._left.release()
+
+
 class RemoteReader:
     """Reads segments in the store."""
 
@@ -86,6 +112,7 @@ class RemoteReader:
         self._cache = cache
         self._loop = loop
         self.brought = BroughtReads()
+        self._room = Room(ON_THE_WAY_BYTES_MAX)
         self._rests: dict[str, dict[str, bytes]] = {}  # the longest unused first
         self._rests_bytes = 0
 
@@ -94,7 +121,12 @@ class RemoteReader:
         segment = manifest.holding(offset)
         if segment is None:
             return None
-        data, cut = await self._batches(segment, offset, min(max(size, 1), READ_BYTES_MAX))
+        size = min(max(size, 1), READ_BYTES_MAX)
+        async with self._room.of(size):
+            return await self._bring(manifest, segment, offset, size)
+
+    async def _bring(self, manifest: Manifest, segment: RemoteSegment, offset: int, size: int) -> Brought:
+        data, cut = await self._batches(segment, offset, size)
         if cut.first_offset < 0:
             raise RemoteBroken(f"{segment.data} ends before offset {offset}")
         aborted, are_all = await self._aborted(manifest, offset, cut.next_offset)
@@ -138,13 +170,14 @@ class RemoteReader:
         if crc32c(stored.data) != segment.rest_checksum:
             raise RemoteBroken(f"{segment.rest} does not match its checksum")
         try:
-            found = self._rests[segment.rest] = decode_companions(stored.data)
+            found = decode_companions(stored.data)
         except (ValueError, KeyError) as error:
             raise RemoteBroken(f"{segment.rest}: {error}") from error
-        self._rests_bytes += len(stored.data)
+        if segment.rest not in self._rests:  # others may have read it meanwhile
+            self._rests[segment.rest] = found
+            self._rests_bytes += _size(found)
         while self._rests_bytes > RESTS_BYTES_MAX and len(self._rests) > 1:
-            oldest = self._rests.pop(next(iter(self._rests)))
-            self._rests_bytes -= sum(map(len, oldest.values()))
+            self._rests_bytes -= _size(self._rests.pop(next(iter(self._rests))))
         return found
 
     async def _aborted(self, manifest: Manifest, start: int, end: int) -> tuple[tuple[Aborted, ...], bool]:
@@ -186,3 +219,7 @@ class RemoteReader:
                 return found
             offset = cut.next_offset
         return None
+
+
+def _size(rest: dict[str, bytes]) -> int:
+    return sum(map(len, rest.values()))
