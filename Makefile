@@ -24,7 +24,7 @@ SOURCES := src tests benchmarks simulation
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check check-format check-style check-types check-tests coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-versions bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
+.PHONY: help run test check check-format check-style check-types check-tests coverage lint torture alerts bench bench-cluster bench-spark bench-gateway bench-queues bench-versions bench-peers charts compat-go compat-java demo docs package references simulate simulate-long clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -114,7 +114,7 @@ charts: $(STAMPS)/test ## What the Helm chart renders, against Kubernetes' own s
 demo: $(STAMPS)/run $(STAMPS)/spark ## A broker, a generator of events, a Spark pipeline and a live view
 	@$(BIN)/headrace demo $(ARGS)
 
-references: $(STAMPS)/run ## Write the generated pages of docs/ (settings, wire, commands, permissions) and the picture anew
+references: $(STAMPS)/run ## Write the generated pages of docs/ (settings, metrics, runbook, wire, permissions, commands) and the picture anew
 	@$(BIN)/python docs/generate.py
 
 docs: $(STAMPS)/docs references ## Build the documentation site into ./site
@@ -131,7 +131,7 @@ simulate-long: $(STAMPS)/test ## Simulate seed after seed, on all cores, from SE
 
 clean: ## Remove what was built, not ./data
 	rm -rf $(VENV) $(CACHE) build dist site .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@PYTHON=$(PYTHON) sh .ci/virtual-environment $(VENV)
