@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 1180, 930
+# Around the rooms of the broker: from where, and how far.
+BROKER = (28, 215, 814, 281)
 # From the middle of a room to the gap above it.
 ABOVE = 33
 FONT = "font-family='system-ui, -apple-system, Segoe UI, sans-serif'"
@@ -72,28 +74,28 @@ ROOMS = (
     Room("broker/network", "listeners, connections, memory, dispatch", 40, 240, 290),
     Room("broker/handlers", "one file per API", 350, 240, 250),
     Room("broker/administration", "topics, settings, limits", 620, 240, 210),
-    Room("broker/following", "following other leaders", 40, 306, 290),
+    Room("broker/following", "following other leaders", 40, 306, 160),
+    Room("broker/delaying", "what is not due yet", 210, 306, 120),
     Room("broker/tls", "certificates", 350, 306, 126),
     Room("broker/sign_in", "SASL, tokens", 350, 438, 126),
     Room("broker/fetching", "a Fetch's states", 488, 306, 112),
-    Room("broker/cluster", "leadership, in-sync sets", 620, 306, 210),
+    Room("broker/cluster", "leaders, in-sync", 620, 306, 108),
+    Room("broker/scheduling", "cron", 738, 306, 92),
     Room("broker/housekeeping", "retention, compaction", 40, 372, 160),
     Room("broker/tiering", "uploads, old reads", 210, 372, 120),
     Room("broker/partitions", "replicas, flushing", 350, 372, 126),
     Room("broker/sharing", "share groups", 488, 372, 112),
     Room("broker/coordinators", "groups, transactions", 620, 372, 210),
-    Room("broker/health", "disk, space", 40, 438, 88),
-    Room("broker/supervision", "tree of tasks", 138, 438, 100),
-    Room("broker/metrics", "counting", 248, 438, 82),
+    Room("broker/health", "its disk", 40, 438, 62),
+    Room("broker/supervision", "tree of tasks", 108, 438, 92),
+    Room("broker/metrics", "counting", 206, 438, 60),
+    Room("broker/tracing", "requests", 272, 438, 58),
     Room("broker/access", "who may what", 488, 438, 112),
     Room("broker/audit", "what was done", 620, 438, 112),
     Room("broker/telemetry", "of clients", 742, 438, 88),
     Room("metadata", "memory, SQLite, etcd", 860, 240, 280),
-    Room("security", "who, what, quotas", 860, 372, 120),
-    Room("objects", "object stores", 860, 438, 120),
-    Room("broker/delaying", "what is not due yet", 1000, 372, 140),
-    Room("broker/scheduling", "cron", 1000, 438, 140),
-    Room("broker/tracing", "single requests", 860, 438, 120),
+    Room("security", "who, what, quotas", 860, 372, 130),
+    Room("objects", "object stores", 1010, 372, 130),
     Room("replication", "in-sync set, high watermark", 40, 568, 290),
     Room("tier", "manifests, uploads, leftovers", 350, 568, 250),
     Room("coordination", "groups, transactions", 620, 568, 210),
@@ -154,8 +156,8 @@ def picture() -> str:
         f"<rect width='{WIDTH}' height='{HEIGHT}' fill='white'/>",
         *(_floor(floor) for floor in FLOORS),
         _street(),
-        "<rect x='28' y='215' width='814' height='281' rx='10' fill='none' stroke='#c9a66b' stroke-width='1.5'/>",
-        _text(352, 482, "broker", 13, "#8a6d3b", bold=True),
+        "<rect x='{}' y='{}' width='{}' height='{}' rx='10' fill='none' stroke='#c9a66b' stroke-width='1.5'/>".format(*BROKER),
+        _text(40, 494, "broker", 12, "#8a6d3b", bold=True),
         *(_line(journey) for journey in JOURNEYS),
         *(_sign(floor) for floor in FLOORS),
         *(_room(room) for room in ROOMS),

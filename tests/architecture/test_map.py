@@ -3,6 +3,7 @@
 import re
 import runpy
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 from tests.architecture.test_import_direction import MAY_IMPORT, NODE
@@ -80,6 +81,25 @@ def test_the_picture_shows_every_package_and_every_room_of_the_broker() -> None:
     shown = {room.folder for room in runpy.run_path(str(ROOT / "docs/generate_picture.py"))["ROOMS"]}
 
     assert shown == (packages() - {"broker"}) | rooms("broker"), "change docs/generate_picture.py, then run `make references`"
+
+
+def test_no_room_of_the_picture_covers_another_and_those_of_the_broker_are_within_it() -> None:
+    drawing = runpy.run_path(str(ROOT / "docs/generate_picture.py"))
+    left, top, width, height = drawing["BROKER"]
+    covered = [
+        (one.folder, other.folder)
+        for one, other in combinations(drawing["ROOMS"], 2)
+        if one.x < other.x + other.width and other.x < one.x + one.width
+        if one.y < other.y + other.height and other.y < one.y + one.height
+    ]
+    within = {
+        room.folder
+        for room in drawing["ROOMS"]
+        if left < room.x and room.x + room.width < left + width and top < room.y and room.y + room.height < top + height
+    }
+
+    assert not covered
+    assert within == rooms("broker")
 
 
 def test_the_page_shows_the_picture() -> None:
