@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import httpx
@@ -81,6 +82,18 @@ def test_a_session_ends_with_signing_out(somebody: httpx.Client) -> None:
     again = somebody.get("/console/api/topics", headers={"Cookie": f"headrace_console={token}"})
 
     assert again.status_code == 401
+
+
+def test_what_somebody_watches_ends_with_the_session(somebody: httpx.Client, world: World) -> None:
+    sign_in(somebody, "root")
+    with somebody.stream("GET", "/console/api/topics/orders/live?heartbeat_ms=100", timeout=10) as watched:
+        lines = watched.iter_lines()
+        first = next(lines)
+        somebody.delete(SESSION, headers=PAGE)
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(islice(lines, 40))
+
+    assert first.startswith("retry")
 
 
 def test_a_cookie_alone_changes_nothing(somebody: httpx.Client) -> None:

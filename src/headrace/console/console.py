@@ -61,7 +61,7 @@ class Console:
         self.views = Views()
         self.provider = None if settings.oidc is None else Provider(settings.oidc)
         self._pages = Pages()
-        self._watching: asyncio.Task[Any] | None = None
+        self._watching: list[asyncio.Task[Any]] = []
 
     @property
     def operations(self) -> Sequence[Operation]:
@@ -79,12 +79,16 @@ class Console:
         return None if session is None else session.credentials
 
     def start(self) -> None:
-        self._watching = self._gateway.tasks.keep(self.sampler.run, "watch the cluster for the console")
+        keep = self._gateway.tasks.keep
+        self._watching = [
+            keep(self.sampler.run, "watch the cluster for the console"),
+            keep(self.sessions.end_those_over, "end the console's sessions"),
+        ]
 
     async def close(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
         if self._forgotten is not None:
             self._forgotten.cleanup()
 

@@ -1,5 +1,7 @@
 """Who has signed in at the console, and for how long."""
 
+import asyncio
+
 from headrace.console.serving.sessions import Sessions
 from headrace.console.settings import ConsoleSettings
 from headrace.gateway.callers.credentials import Credentials
@@ -35,6 +37,28 @@ def test_a_session_ends_when_nobody_uses_it_and_in_any_case_after_a_while() -> N
 
     assert found == [True, True, True, False]
     assert sessions.find(idle) is None
+
+
+def test_who_only_watches_is_cut_off_when_the_session_is_over() -> None:
+    clock = Clock()
+    sessions = Sessions(ConsoleSettings(session_idle_seconds=10), clock)
+    _, opened = sessions.open(ANN, "password")
+
+    async def watch() -> None:
+        with opened.watched():
+            await asyncio.sleep(60)
+
+    async def story() -> bool:
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        clock.now = 11
+        looking = asyncio.create_task(sessions.end_those_over())
+        await asyncio.wait([watching], timeout=5)
+        looking.cancel()
+        return watching.cancelled()
+
+    assert asyncio.run(story())
+    assert not opened.watching
 
 
 def test_there_are_no_more_sessions_than_there_may_be() -> None:

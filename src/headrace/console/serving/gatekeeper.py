@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final
 
 from aiohttp import web
@@ -43,10 +44,14 @@ class Gatekeeper:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-        problem = self._refusal(request, self._sessions.of(request))
+        session = self._sessions.of(request)
+        problem = self._refusal(request, session)
         if problem is not None:
             return problem.response()
-        response: web.StreamResponse = await handler(request)
+        # Only what looks may be cut short: a change that has begun is answered.
+        watched = nullcontext() if session is None or request.method not in SAFE else session.watched()
+        with watched:
+            response: web.StreamResponse = await handler(request)
         return response
 
     def _refusal(self, request: web.Request, session: Session | None) -> Problem | None:

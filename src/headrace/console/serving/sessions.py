@@ -6,11 +6,13 @@ as the gateway does with those that a request carries itself.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -18,6 +20,7 @@ from headrace.console.settings import ConsoleSettings
 from headrace.gateway.callers.credentials import Credentials
 
 COOKIE: Final = "headrace_console"
+LOOK_S: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -30,6 +33,22 @@ class Session:
     ends_at: float
     used_at: float
     proof: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    watching: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """For a request that may go on and on: it ends with the session."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.watching.add(task)
+        try:
+            yield
+        finally:
+            self.watching.discard(task)
+
+    def end(self) -> None:
+        for task in self.watching:
+            task.cancel()
 
 
 class Sessions:
@@ -50,7 +69,7 @@ class Sessions:
         long the credentials are good, where that is known."""
         self._forget_ended()
         while len(self._known) >= self._settings.sessions_max:
-            del self._known[next(iter(self._known))]
+            self._known.pop(next(iter(self._known))).end()
         token = secrets.token_urlsafe(32)
         lasts = min(self._settings.session_seconds, seconds or self._settings.session_seconds)
         session = Session(credentials, name or credentials.name, how, self._now() + lasts, self._now())
@@ -65,14 +84,24 @@ class Sessions:
     def find(self, token: str) -> Session | None:
         """The session of a token, unless it has ended."""
         session = self._known.pop(_key(token), None)
-        if session is None or self._has_ended(session):
+        if session is None:
+            return None
+        if self._has_ended(session):
+            session.end()
             return None
         session.used_at = self._now()
         self._known[_key(token)] = session
         return session
 
     def close(self, token: str) -> None:
-        self._known.pop(_key(token), None)
+        if (session := self._known.pop(_key(token), None)) is not None:
+            session.end()
+
+    async def end_those_over(self) -> None:
+        """Look, again and again, whose time is over: who only watches asks for nothing that could be refused."""
+        while True:
+            self._forget_ended()
+            await asyncio.sleep(LOOK_S)
 
     def _has_ended(self, session: Session) -> bool:
         now = self._now()
@@ -80,7 +109,7 @@ class Sessions:
 
     def _forget_ended(self) -> None:
         for key in [key for key, session in self._known.items() if self._has_ended(session)]:
-            del self._known[key]
+            self._known.pop(key).end()
 
 
 def _key(token: str) -> bytes:
