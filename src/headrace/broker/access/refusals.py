@@ -106,8 +106,18 @@ def _alter_user_scram_credentials(
     request: alter_user_scram_credentials.AlterUserScramCredentialsRequest, error: ErrorCode
 ) -> alter_user_scram_credentials.AlterUserScramCredentialsResponse:
     users = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
-    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
-        results=tuple(alter_user_scram_credentials.AlterUserScramCredentialsResult(user=name, error_code=error) for name in users)
+    results = (
+        alter_user_scram_credentials.AlterUserScramCredentialsResult(user=name, error_code=error, error_message=_in_words(error))
+        for name in users
+    )
+    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(results=tuple(results))
+
+
+def _describe_user_scram_credentials(
+    request: describe_user_scram_credentials.DescribeUserScramCredentialsRequest, error: ErrorCode
+) -> describe_user_scram_credentials.DescribeUserScramCredentialsResponse:
+    return describe_user_scram_credentials.DescribeUserScramCredentialsResponse(
+        error_code=error, error_message=_in_words(error), results=()
     )
 
 
@@ -278,6 +288,11 @@ def _of_share_states(messages: Any, response: type[Any], topic: type[Any], **not
     return refused
 
 
+def _in_words(error: ErrorCode) -> str:
+    """As Kafka, which never leaves the message out here: librdkafka says "(null)" where it is missing."""
+    return f"{error.name.replace('_', ' ').capitalize()}."
+
+
 def _whole(response: type[Any], **nothing: Any) -> Callable[[Any, ErrorCode], Any]:
     """Of a reply with one error for all of it; the fields that it has to have besides are empty."""
     return lambda request, error: response(error_code=error, **nothing)
@@ -308,9 +323,7 @@ REFUSALS: Final[Mapping[int, Callable[[Any, ErrorCode], Any]]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _whole(describe_client_quotas.DescribeClientQuotasResponse, entries=None),
     ApiKey.DESCRIBE_LOG_DIRS: _whole(describe_log_dirs.DescribeLogDirsResponse, results=()),
     ApiKey.DESCRIBE_QUORUM: _whole(describe_quorum.DescribeQuorumResponse, topics=()),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(
-        describe_user_scram_credentials.DescribeUserScramCredentialsResponse, results=()
-    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.END_TXN: _whole(end_txn.EndTxnResponse),
     ApiKey.HEARTBEAT: _whole(heartbeat.HeartbeatResponse),
