@@ -252,6 +252,7 @@ def test_pages_may_load_nothing_from_elsewhere_and_are_kept_for_good(console: ht
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
     assert page.headers["X-Content-Type-Options"] == "nosniff"
+    assert page.headers["Server"] == "headrace", "and nobody's version"
     assert page.headers["Cache-Control"] == "no-cache"
     assert "//" not in page.text, "no address of anybody else"
     assert "immutable" in part.headers["Cache-Control"]

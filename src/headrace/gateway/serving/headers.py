@@ -14,7 +14,6 @@ ALWAYS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
-    "Server": "headrace",
 }
 ASKED: Final = "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID"
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -30,6 +29,8 @@ class Manners:
     async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         for name, value in ALWAYS.items():
             response.headers.setdefault(name, value)
+        # aiohttp has put its own version and Python's there by now.
+        response.headers["Server"] = "headrace"
         if (origin := self._allowed(request)) is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = "ETag, Retry-After, Link"
