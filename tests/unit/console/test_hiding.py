@@ -16,6 +16,12 @@ def test_a_rule_hides_a_topic_a_prefix_and_the_dead_letters_of_both() -> None:
     assert not Hiding(())
 
 
+@pytest.mark.parametrize("topic", ["__headrace_delayed", "__headrace_schedules", "__headrace_gateway"])
+def test_topics_with_records_of_others_are_hidden_with_any_rule(topic: str) -> None:
+    assert Hiding(("orders:/card",)).hides_all(topic)
+    assert not Hiding(()).concerns(topic)
+
+
 def test_a_rule_hides_parts_of_values() -> None:
     hiding = Hiding(("orders:/card/number", "orders:/items/*/price"))
     value = {"card": {"number": "4111", "kind": "visa"}, "items": [{"price": 3, "sku": "A"}]}

@@ -11,8 +11,11 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from headrace.client.errors import InvalidArgument
+from headrace.model.names import DELAYED, GATEWAY, SCHEDULES
 
 HIDDEN: Final = "•••"
+# Records of any topic wait here, or are kept here to be sent.
+HOLDS_RECORDS_OF_OTHERS: Final = frozenset({DELAYED, SCHEDULES, GATEWAY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,11 @@ class Hiding:
 
     def concerns(self, topic: str) -> bool:
         """Whether anything of a topic is hidden."""
-        return any(self._of(topic))
+        return self.hides_all(topic) or bool(self._of(topic))
 
     def hides_all(self, topic: str) -> bool:
+        if topic in HOLDS_RECORDS_OF_OTHERS:
+            return bool(self._rules)
         return any(rule.pointer is None for rule in self._of(topic))
 
     def parts(self, topic: str) -> list[tuple[str, ...]]:
