@@ -42,6 +42,22 @@ async def _fetched_in_pieces(document: bytes) -> bytes:
         return await token_keys.fetched(f"http://127.0.0.1:{port}/keys")
 
 
+def test_nobody_is_followed_to_another_address() -> None:
+    async def story() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked = await reader.readuntil(b"\r\n\r\n")
+            moved = b"302 Found\r\nLocation: /elsewhere" if asked.startswith(b"GET /keys ") else b"200 OK"
+            writer.write(b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}" % moved)
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            await token_keys.fetched(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys")
+
+    with pytest.raises(ValueError, match="it answers 302"):
+        asyncio.run(story())
+
+
 def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
     settings = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",

@@ -22,6 +22,7 @@ FETCH_SECONDS_MAX = 10.0
 # After a failure, how long until the next try, where that is sooner than the next fetch would be.
 RETRY_SECONDS = 10.0
 DOCUMENT_BYTES_MAX = 1024 * 1024
+OK = 200
 
 
 class TokenKeys:
@@ -71,7 +72,8 @@ class TokenKeys:
                     self._keys.replace(await self._document())
             except Exception as error:
                 seconds = min(seconds, RETRY_SECONDS)
-                logger.error("the keys of tokens cannot be had from %s, and the old ones stay: %s", self._url, error)
+                why = str(error) or type(error).__name__  # a timeout has no words
+                logger.error("the keys of tokens cannot be had from %s, and the old ones stay: %s", self._url, why)
             try:
                 async with asyncio.timeout(seconds):
                     await self._wanted.wait()
@@ -93,6 +95,8 @@ async def fetched(url: str) -> bytes:
     from aiohttp import ClientSession
 
     async with ClientSession(raise_for_status=True) as session, session.get(url, allow_redirects=False) as response:
+        if response.status != OK:
+            raise ValueError(f"it answers {response.status}, and keys are taken from nowhere else")
         text = bytearray()
         async for piece in response.content.iter_any():
             text += piece
