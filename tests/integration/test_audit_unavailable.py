@@ -93,9 +93,13 @@ def test_an_act_whose_record_is_late_is_told_so_and_recorded_once_that_is_possib
         broker.run(lambda real: setattr(real.parts.replicas.find(AUDIT, 0), "advance", lambda: None))
 
         late = create(broker, "second")
+        next_one = create(broker, "third")
 
         assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert (late.error_message or "").startswith("It was done, but is not in the audit trail yet")
+        assert (next_one.error_message or "").startswith("Nothing was done"), "nobody goes on before what was done is recorded"
+        assert broker.broker is not None
+        assert "third" not in broker.broker.image.topics
         broker.run(lambda real: delattr(real.parts.replicas.find(AUDIT, 0), "advance"))
         until(lambda: "second" in created(broker), "the act is recorded")
 
