@@ -1,5 +1,6 @@
 """What becomes of acts where the audit trail cannot be written, is elsewhere, or is copied; and its settings."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 from headrace.broker.app import Broker as RealBroker
+from headrace.broker.audit import trail
 from headrace.broker.partitions.partition import Partition
+from headrace.model.access.principals import Subject
 from headrace.model.errors import ErrorCode, RequestError
 from headrace.model.names import AUDIT
 from headrace.model.settings import SettingError
+from headrace.security.audit.events import Origin
 from headrace.testing import Broker
 from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headrace.wire.messages.incremental_alter_configs import (
@@ -102,6 +106,28 @@ def test_an_act_whose_record_is_late_is_told_so_and_recorded_once_that_is_possib
         assert "third" not in broker.broker.image.topics
         broker.run(lambda real: delattr(real.parts.replicas.find(AUDIT, 0), "advance"))
         until(lambda: "second" in created(broker), "the act is recorded")
+
+
+def test_a_trail_that_cannot_be_written_does_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trail, "END_SECONDS_MAX", 0.2)
+    with Broker(settings=ON) as broker:
+        create(broker, "first")
+
+        async def end() -> float:
+            real = broker.broker
+            assert real is not None
+            assert real.parts.audit is not None
+            real.parts.audit.note_failed_sign_in(Origin(subject=Subject()), "PLAIN", "the user or the password is wrong")
+            await asyncio.sleep(0.05)  # whoever writes it is at it by then
+            began = real.loop.time()
+            await real.parts.audit.close()
+            return real.loop.time() - began
+
+        with unwritable(broker):
+            assert broker.call(end()) < 5
+        assert "1 events of the audit trail could not be written before the end" in caplog.text
 
 
 def test_acts_may_be_allowed_that_are_recorded_later() -> None:

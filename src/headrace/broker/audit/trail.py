@@ -67,6 +67,7 @@ class AuditTrail:
         self._refuses: bool = config["headrace.audit.when.unavailable"] == "refuse"
         self._collected: Aggregator[Collected] = Aggregator()
         self._waiting: deque[bytes] = deque()
+        self._in_hand = 0  # how many of those that waited are being written
         self._is_late = False
         # How many acts were carried out whose events wait.
         self._owed = 0
@@ -221,6 +222,7 @@ class AuditTrail:
         """One after the other, so that whoever waits for it has waited for all of it."""
         async with self._writing:
             events, self._waiting = self._waiting, deque()
+            self._in_hand = len(events)
             owed = self._owed
             try:
                 if events:
@@ -235,6 +237,8 @@ class AuditTrail:
             except BaseException:
                 self._put_back(events)
                 raise
+            finally:
+                self._in_hand = 0
 
     def _put_back(self, events: deque[bytes]) -> None:
         """Before what has come meanwhile; the oldest go where there is no room."""
@@ -244,7 +248,10 @@ class AuditTrail:
     async def close(self) -> None:
         """Tell the rest, if that does not take long."""
         self._take(self._collected.take_all())
-        await self._write_waiting(min(self._seconds, END_SECONDS_MAX))
-        if self._waiting:
-            logger.error("%d events of the audit trail could not be written before the end", len(self._waiting))
+        with suppress(TimeoutError):
+            # Also where somebody else is at it, and waits for longer.
+            async with asyncio.timeout(END_SECONDS_MAX):
+                await self._write_waiting(min(self._seconds, END_SECONDS_MAX))
+        if left := len(self._waiting) + self._in_hand:
+            logger.error("%d events of the audit trail could not be written before the end", left)
         await self._copies.close()
