@@ -90,6 +90,27 @@ def test_each_caller_sees_and_does_what_it_may(gateway: GatewayThread) -> None:
     assert client.get("/topics/of-ann", auth=ANN).status_code == 200
 
 
+def test_who_may_write_no_topic_is_refused_and_writes_as_soon_as_it_is_allowed(gateway: GatewayThread) -> None:
+    """Without any right to write, a producer of librdkafka fails for good: the next request has another."""
+    rule = {
+        "permission": "allow",
+        "principal": "User:bob",
+        "operation": "write",
+        "resource_type": "topic",
+        "resource_name": "of-ann",
+    }
+    records, write = {"records": [{"value": "x"}]}, "/topics/of-ann/records"
+
+    refused = gateway.client.post(write, json=records, auth=BOB)
+    assert gateway.client.post("/acls", json={"acls": [rule]}, auth=ROOT).status_code == 201
+    written = gateway.client.post(write, json=records, auth=BOB)
+    assert gateway.client.request("DELETE", "/acls", params=rule, auth=ROOT).status_code < 300
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "cluster_authorization_failed")
+    assert "no right to WRITE to any topic" in refused.json()["detail"]
+    assert written.status_code == 200, written.text
+
+
 def test_without_credentials_nothing_is_done(gateway: GatewayThread) -> None:
     answer = gateway.client.get("/topics")
 

@@ -188,6 +188,14 @@ def translate(error: KafkaError, action: str, bootstrap: str, cause: str | None 
     return kind(message, code=error.code(), name=name, retriable=passes(error))
 
 
+def fatal_reason(error: KafkaError) -> str:
+    """Why a producer cannot go on."""
+    if error.name() == "CLUSTER_AUTHORIZATION_FAILED":
+        # So is an idempotent producer refused by whom no topic may be written; the right that it lacks is one on its topic.
+        return "this user has no right to WRITE to any topic (CLUSTER_AUTHORIZATION_FAILED)"
+    return str(error.str())
+
+
 def delivery_error(
     error: KafkaError,
     topic: str,

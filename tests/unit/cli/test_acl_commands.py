@@ -215,3 +215,16 @@ def test_rules_hold_for_those_who_sign_in_with_a_password(client: Command) -> No
     assert "No SCRAM user is called ghost" in ghost.remarks
     assert "No SCRAM user" not in made.remarks
     assert "User:ann" in allowed.output
+
+
+def test_who_may_write_no_topic_is_told_so_in_a_sentence(client: Command) -> None:
+    users = {"root": "root-secret", "ann": "ann-secret"}
+    with Broker(settings={"authorizer": "acl", "super.users": "User:root"}, users=users) as broker:
+        root, ann = (["--profile", str(broker.profile(user))] for user in users)
+        assert client("topic", "create", "orders", *root).code == 0
+        assert client("acl", "allow", "-u", "ann", "--read", "orders", *root).code == 0
+
+        refused = client("produce", "orders", *ann, given=b"one\ntwo\n")
+
+    assert refused.code == 1
+    assert "0 records were written to orders and 2 were not: this user has no right to WRITE to any topic" in refused.remarks

@@ -42,6 +42,7 @@ class Tally:
     written: int = 0
     failed: int = 0
     first_error: Any = None
+    fatal_error: Any = None
     first_size: int = 0  # of the record that it is about
     full_disks: dict[int, str] = field(default_factory=dict)
     partitions: dict[int, int] = field(default_factory=dict)
@@ -201,8 +202,8 @@ def _deliver(producer: "Producer", tally: Tally, bootstrap: str, properties: lis
     from headrace.client.admin.full_disks import full_disks, in_words
 
     deadline, waited = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 1, False
-    while undelivered := producer.flush(min(PATIENCE_S, max(0.0, deadline - time.monotonic()))):
-        if time.monotonic() >= deadline:
+    while undelivered := _flush(producer, tally, min(PATIENCE_S, max(0.0, deadline - time.monotonic()))):
+        if tally.fatal_error is not None or time.monotonic() >= deadline:
             break
         known = bool(tally.full_disks)
         tally.full_disks = full_disks(bootstrap, connection_settings(properties))
@@ -212,6 +213,21 @@ def _deliver(producer: "Producer", tally: Tally, bootstrap: str, properties: lis
             remark(f"Waiting for {bootstrap} to acknowledge {counted(undelivered, 'record')}.")
         waited = True
     return int(undelivered)
+
+
+def _flush(producer: "Producer", tally: Tally, timeout: float) -> int:
+    """How many records are left.  A fatal error is raised by librdkafka's binding from within the flush, and a delivery that is
+    reported after it meets it as the cause of a SystemError."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return int(producer.flush(timeout))
+    except (KafkaException, SystemError) as error:
+        fatal = error if isinstance(error, KafkaException) else error.__cause__
+        if not isinstance(fatal, KafkaException):
+            raise
+        tally.fatal_error = fatal.args[0]
+        return len(producer)
 
 
 def _send(
@@ -242,8 +258,11 @@ def _refused(error: Any, value: bytes | None, key: bytes | None) -> str:
 def _reason(topic: str, tally: Tally, bootstrap: str, properties: list[str] | None) -> str:
     """Why records were not written: the first error, and the limit that it is about."""
     from headrace.client.admin.full_disks import full_disks, in_words
+    from headrace.client.errors import fatal_reason
     from headrace.client.producer.refusals import ABOUT_A_LIMIT, NO_SUCH_TOPIC, NOT_MADE, Refusals
 
+    if tally.fatal_error is not None:
+        return f"{fatal_reason(tally.fatal_error)}."
     error = tally.first_error
     if error is not None and error.name() in NO_SUCH_TOPIC and (full := full_disks(bootstrap, connection_settings(properties))):
         return f"{NOT_MADE}: {in_words(full)}."

@@ -26,6 +26,7 @@ from headrace.client.errors import (
     TopicNotFound,
     WrongState,
     delivery_error,
+    fatal_reason,
 )
 from headrace.client.lifetimes import watch
 from headrace.client.logs import log
@@ -79,14 +80,14 @@ class Outbox:
         self.spans = spans
         self.buffer_messages: int = config["queue.buffering.max.messages"]
         self._last_error: str | None = None
-        self._fatal_error: str | None = None
+        self._fatal_error: KafkaError | None = None
         self.closed = False
         self._closed_because = "this producer is closed; open a new one to send more"
         self._unseen = UnseenFailures()
         self._message_bytes_max: int = config["message.max.bytes"]
         self._checked_topics: set[str] = set()
         self._contact = FirstContact(config, connect_timeout, delivery_timeout)
-        self.client = open_client(config, self._note_error)
+        self.client, self.note_error = open_client(config, self._note_error)
         self.partition_counts = PartitionCounts(self.client, bootstrap, delivery_timeout)
         self.transactions: Transactions | None = None
         if transaction_timeout is not None:
@@ -94,7 +95,10 @@ class Outbox:
         self._refusals = Refusals(config)
         self._stopping = threading.Event()
         self._server = threading.Thread(
-            target=serve, args=(self.client, self._stopping, self._contact), name="headrace-producer", daemon=True
+            target=serve,
+            args=(self.client, self.note_error, self._stopping, self._contact),
+            name="headrace-producer",
+            daemon=True,
         )
         self._server.start()
         watch(self)
@@ -159,7 +163,7 @@ class Outbox:
     def shut_down(self, timeout: float | None) -> DeliveryFailed | None:
         self.closed = True
         try:
-            flush(self.client, timeout)
+            flush(self.client, self.note_error, timeout)
         finally:
             self._give_up_the_rest()
             self._stopping.set()
@@ -170,16 +174,16 @@ class Outbox:
     def _give_up_the_rest(self) -> None:
         """The futures of what is left say so instead of waiting for ever."""
         self.client.purge()
-        flush(self.client, GIVE_UP_S)
+        flush(self.client, self.note_error, GIVE_UP_S)
 
     def at_exit(self) -> None:
         """The process ends without a `close`: what is on its way has a moment yet, and what is lost is told."""
         if self.closed:
             return
         self.closed = True
-        if not flush_here(self.client, EXIT_FLUSH_S):
+        if not flush_here(self.client, self.note_error, EXIT_FLUSH_S):
             self.client.purge()
-            flush_here(self.client, GIVE_UP_S)
+            flush_here(self.client, self.note_error, GIVE_UP_S)
         if (failure := self._unseen.first()) is not None:
             log.error("%s; the process ended before close() could say so", failure)
 
@@ -343,8 +347,10 @@ class Outbox:
 
     def _failure(self, error: KafkaError, topic: str, message: Message | None = None) -> DeliveryFailed:
         if self._fatal_error is not None:
-            sentence = f"a record for topic '{topic}' was not written, and this producer cannot go on: {self._fatal_error}"
-            return DeliveryFailed(sentence, topic=topic, name=error.name())
+            sentence = (
+                f"a record for topic '{topic}' was not written, and this producer cannot go on: {fatal_reason(self._fatal_error)}"
+            )
+            return DeliveryFailed(sentence, topic=topic, name=self._fatal_error.name())
         if error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
             if self._contact.why is not None and not self._contact.made:
                 sentence = f"a record for topic '{topic}' was not written: {self._contact.why}"
@@ -367,13 +373,18 @@ class Outbox:
         limit = self._refusals.explain(error.name(), topic)
         return delivery_error(error, topic, self._bootstrap, self._delivery_timeout, self._last_error, message, limit)
 
+    @property
+    def cannot_go_on(self) -> bool:
+        """Whether nothing will ever be sent again: another producer may."""
+        return self._fatal_error is not None
+
     def why_waiting(self) -> str:
         return self._refusals.full_disks() or self._last_error or "no answer"
 
     def _note_error(self, error: KafkaError) -> None:
         self._last_error = error.str()
         if error.fatal():
-            self._fatal_error = self._last_error
+            self._fatal_error = error
         log.debug("%s: %s", self._bootstrap, self._last_error)
 
     def check_open(self) -> None:

@@ -232,7 +232,7 @@ class Producer:
         """Return when every record handed over is acknowledged or given up; BrokerTimeout when `timeout` passes first."""
         self._outbox.check_open()
         refuse_in_callback("flush")
-        if not flush(self._outbox.client, None if timeout is None else seconds("timeout", timeout)):
+        if not flush(self._outbox.client, self._outbox.note_error, None if timeout is None else seconds("timeout", timeout)):
             raise BrokerTimeout(
                 f"{len(self._outbox.client)} records are not yet acknowledged by "
                 f"{self.bootstrap} after {timeout} s ({self._outbox.why_waiting()})"

@@ -22,7 +22,11 @@ from headrace.client.producer.receipts import serving
 SLICE_S = 0.1
 
 
-def open_client(config: dict[str, Any], note_error: Callable[[KafkaError], None]) -> Librdkafka:
+Note = Callable[[KafkaError], None]
+
+
+def open_client(config: dict[str, Any], note_error: Note) -> tuple[Librdkafka, Note]:
+    """The client, and who is told of errors that it raises instead of calling back: the fatal ones."""
     # The client, which the serving thread holds, must not hold the Producer: a forgotten one could never be collected.
     noting = weakref.WeakMethod(note_error)
 
@@ -30,20 +34,20 @@ def open_client(config: dict[str, Any], note_error: Callable[[KafkaError], None]
         if (note := noting()) is not None:
             note(error)
 
-    return new_producer({**config, "error_cb": on_error})
+    return new_producer({**config, "error_cb": on_error}), on_error
 
 
-def serve(client: Librdkafka, stopping: threading.Event, contact: FirstContact) -> None:
+def serve(client: Librdkafka, note: Note, stopping: threading.Event, contact: FirstContact) -> None:
     """Bring delivery reports until told to stop.  Knows only the client, so that a forgotten Producer can be collected."""
     serving.here = True
     while not stopping.is_set():
-        if not _serve_once(client.poll, client, SLICE_S):
+        if not _serve_once(client.poll, client, note, SLICE_S):
             stopping.wait(SLICE_S)
         if not contact.made and len(client) > 0 and contact.is_overdue():
             client.purge()
 
 
-def flush(client: Librdkafka, timeout: float | None) -> bool:
+def flush(client: Librdkafka, note: Note, timeout: float | None) -> bool:
     """Whether everything was answered in time.  librdkafka flushes in a thread of its own and we wait here: its `flush`,
     interrupted by Ctrl-C, may come back with no exception at all, and the program would go on as if nobody had asked it to
     stop."""
@@ -51,7 +55,7 @@ def flush(client: Librdkafka, timeout: float | None) -> bool:
         return True
     deadline = None if timeout is None else time.monotonic() + timeout
     enough = threading.Event()
-    flusher = threading.Thread(target=_flush_all, args=(client, enough), name="headrace-flush", daemon=True)
+    flusher = threading.Thread(target=_flush_all, args=(client, note, enough), name="headrace-flush", daemon=True)
     flusher.start()
     try:
         while flusher.is_alive() and (deadline is None or time.monotonic() < deadline):
@@ -61,28 +65,29 @@ def flush(client: Librdkafka, timeout: float | None) -> bool:
     return len(client) == 0
 
 
-def flush_here(client: Librdkafka, timeout: float) -> bool:
+def flush_here(client: Librdkafka, note: Note, timeout: float) -> bool:
     """The same in this thread, for a process that ends and can start no more of them."""
     deadline = time.monotonic() + timeout
     while len(client) > 0 and time.monotonic() < deadline:
-        if not _serve_once(client.flush, client, SLICE_S):
+        if not _serve_once(client.flush, client, note, SLICE_S):
             break
     return len(client) == 0
 
 
-def _flush_all(client: Librdkafka, enough: threading.Event) -> None:
+def _flush_all(client: Librdkafka, note: Note, enough: threading.Event) -> None:
     serving.here = True
     while len(client) > 0 and not enough.is_set():
-        if not _serve_once(client.flush, client, SLICE_S):
+        if not _serve_once(client.flush, client, note, SLICE_S):
             return
 
 
-def _serve_once(call: Callable[[float], int], client: Librdkafka, timeout: float) -> bool:
+def _serve_once(call: Callable[[float], int], client: Librdkafka, note: Note, timeout: float) -> bool:
     """Let librdkafka call back for a while.  False after a fatal error, which it raises here: then nothing that waits will
     ever be sent, and giving it up is what resolves its futures."""
     try:
         call(timeout)
     except KafkaException as error:
+        note(error.args[0])
         log.error("this producer cannot go on: %s", error.args[0].str())
         client.purge()
         return False

@@ -63,7 +63,8 @@ class Caller:
 
     @property
     def producer(self) -> AsyncProducer:
-        if self._producer is None:
+        if self._producer is None or self._producer._outbox.cannot_go_on:
+            # What was fatal, such as to have no right to write, may be mended by now.
             self._producer = AsyncProducer(
                 self.bootstrap,
                 delivery_timeout=DELIVERY_SECONDS,
