@@ -64,6 +64,18 @@ def test_a_mechanism_that_is_not_offered_is_a_sign_in_that_failed() -> None:
     assert (event["auth_protocol"], "UNSUPPORTED_SASL_MECHANISM" in event["status_detail"]) == ("GSSAPI", True)
 
 
+def test_to_ask_which_mechanisms_there_are_is_no_sign_in() -> None:
+    with Broker(users={"ann": "right"}, settings={"headrace.audit": "on"}) as broker:
+        for mechanism in ("", "GSSAPI"):
+            with RawClient(broker.bootstrap) as client:
+                reply = client.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+                assert reply.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+        event = await_event(broker, lambda event: event["class_uid"] == 3002)
+
+    assert event["auth_protocol"] == "GSSAPI"
+
+
 def test_one_who_shows_no_certificate_that_is_trusted_is_recorded(tmp_path: Path) -> None:
     settings = {"headrace.audit": "on", "ssl.client.auth": "required", "ssl.enabled.protocols": "TLSv1.2"}
     with Broker(tls=True, settings=settings) as broker:

@@ -154,7 +154,8 @@ class SignIn:
 
     def on_handshake(self, mechanism: str, version: int, origin: Origin) -> HandshakeReply:
         reply = self.session.on_handshake(mechanism, version, self._common.clock.wall_ms())
-        if reply.error_code is not ErrorCode.NONE:
+        # Without a name it is a question, as a gateway asks it when its readiness is looked at, and nobody's sign-in.
+        if reply.error_code is not ErrorCode.NONE and mechanism:
             self._common.on_failed(
                 origin, mechanism[:MECHANISM_CHARACTERS_MAX], f"the choice of the mechanism was refused: {reply.error_code.name}"
             )
