@@ -111,6 +111,13 @@ def test_who_may_write_no_topic_is_refused_and_writes_as_soon_as_it_is_allowed(g
     assert written.status_code == 200, written.text
 
 
+def test_who_may_not_see_the_rules_is_not_told_that_there_are_none(gateway: GatewayThread) -> None:
+    refused = gateway.client.get("/acls", auth=ANN)
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "cluster_authorization_failed")
+    assert gateway.client.get("/acls", params={"principal": "User:nobody"}, auth=ROOT).json()["acls"] == []
+
+
 def test_without_credentials_nothing_is_done(gateway: GatewayThread) -> None:
     answer = gateway.client.get("/topics")
 

@@ -14,7 +14,9 @@ from headrace.gateway.api.shapes import described
 from headrace.gateway.serving.problems import bad_request, not_found
 from headrace.model.access.acls import AclFilter, AclRule, Operation, PatternType, Permission, ResourceType
 from headrace.model.access.principals import parse_principal
+from headrace.model.errors import ErrorCode
 from headrace.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from headrace.wire.messages.describe_acls import DescribeAclsRequest
 from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 operations = Operations("access")
@@ -166,7 +168,24 @@ def _rule(acl: Acl) -> AclRule:
 async def list_acls(call: Call) -> AclPage:
     wanted = _filter(call.query)
     found = [_acl(rule) for rule in await call.caller.rules(lambda admin: admin.find(wanted))]
+    if not found:
+        await _require_that_rules_may_be_seen(call)
     return AclPage(*page(found, call.query, _name_of_acl))
+
+
+async def _require_that_rules_may_be_seen(call: Call) -> None:
+    """librdkafka finds none, and no error, where the caller may not see them."""
+    nobodys = DescribeAclsRequest(
+        resource_type_filter=ResourceType.CLUSTER,
+        resource_name_filter="",
+        principal_filter="",
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=Permission.ANY,
+    )
+    reply = await (await call.caller.cluster.any_connection()).call(nobodys)
+    if reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        raise_for(reply.error_code, "the rules", reply.error_message)
 
 
 def _name_of_acl(acl: Acl) -> str:
