@@ -222,9 +222,11 @@ def test_who_may_write_no_topic_is_told_so_in_a_sentence(client: Command) -> Non
     with Broker(settings={"authorizer": "acl", "super.users": "User:root"}, users=users) as broker:
         root, ann = (["--profile", str(broker.profile(user))] for user in users)
         assert client("topic", "create", "orders", *root).code == 0
+        unseen = client("topic", "list", *ann)
         assert client("acl", "allow", "-u", "ann", "--read", "orders", *root).code == 0
 
         refused = client("produce", "orders", *ann, given=b"one\ntwo\n")
 
+    assert "There are no topics, or none that you may see." in unseen.remarks
     assert refused.code == 1
     assert "0 records were written to orders and 2 were not: this user has no right to WRITE to any topic" in refused.remarks

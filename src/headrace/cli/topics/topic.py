@@ -85,7 +85,7 @@ def list_topics(
     elif rows:
         show_table(("topic", "partitions", "replication factor"), [tuple(row.values()) for row in rows])
     else:
-        remark("There are no topics. Create one with `headrace topic create NAME`.")
+        remark("There are no topics, or none that you may see. Create one with `headrace topic create NAME`.")
 
 
 def _replication_factor(found: "TopicDescription") -> int:
