@@ -9,7 +9,7 @@ from headrace.broker.network.dispatch import RequestContext
 from headrace.broker.network.throttling import Throttling
 from headrace.broker.sharing.led import LedSharePartition
 from headrace.broker.sharing.partitions import SharePartitions
-from headrace.broker.sharing.reading import Delivery, deliver
+from headrace.broker.sharing.reading import NOT_YET, Delivery, deliver
 from headrace.broker.sharing.settings import SettingsOf
 from headrace.controller.image import CurrentImage
 from headrace.coordination.share.partition import Wish
@@ -112,15 +112,17 @@ class ShareFetch:
     async def _look(self) -> Found:
         found: Found = {}
         wish, max_bytes = self._appetite.wish, min(self._appetite.max_bytes, self._sharing.bytes_max)
+        held = 0
         for topic_id, index in self._session.turn():
-            room = self._context.connection.share.room_for_reply(max_bytes) if max_bytes > 0 else 0
-            if wish.max_records <= 0 or not room:
+            room = partial(self._room, held, max_bytes - held)
+            if wish.max_records <= 0 or not room():
                 # Nothing is acquired that there is no memory to deliver from; soon there may be.
                 self._look_again_s = RETRY_S
                 break
             try:
                 led = self._find(topic_id, index)
-                delivery = await deliver(led, wish, room, self._sharing.disk, lambda: self._is_wanted)
+                # What is found is not held back for a disk, nor in memory meanwhile, where nobody counts it yet.
+                delivery = await deliver(led, wish, room, self._sharing.disk, lambda: self._is_wanted, may_wait=not held)
             except RequestError as error:
                 if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                     # Consumers do not know what to do about it; a moment later it is there.
@@ -128,11 +130,19 @@ class ShareFetch:
                 else:
                     found[topic_id, index] = error
                 continue
+            if delivery is NOT_YET:
+                self._look_again_s = RETRY_S
             if delivery.acquired:
                 found[topic_id, index] = delivery
                 wish = wish._replace(max_records=wish.max_records - delivery.record_count)
-                max_bytes -= len(delivery.records)
+                held += len(delivery.records)
         return found
+
+    def _room(self, held: int, wanted: int) -> int:
+        """How much more may be read now, beside what is held already for the same reply."""
+        if wanted <= 0:
+            return 0
+        return max(0, self._context.connection.share.room_for_reply(held + wanted) - held)
 
     def _find(self, topic_id: UUID, index: int) -> LedSharePartition:
         topic = self._sharing.image().topics_by_id.get(topic_id)

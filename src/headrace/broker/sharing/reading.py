@@ -28,23 +28,39 @@ class Delivery(NamedTuple):
 
 
 NOTHING = Delivery(b"", ())
+# There is something: it is on its way from an object store, or there is no memory for it now.
+NOT_YET = Delivery(b"", ())
 # How long a share group's member waits for an object store before it hears that there is nothing yet.
 REMOTE_WAIT_S = 0.5
 
 
-async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk, is_wanted: Callable[[], bool]) -> Delivery:
-    """What the member gets of one partition, if it is still wanted by the time it is known.  Raises RequestError."""
+async def deliver(
+    led: LedSharePartition,
+    wish: Wish,
+    room: Callable[[], int],
+    disk: Disk,
+    is_wanted: Callable[[], bool],
+    *,
+    may_wait: bool = True,
+) -> Delivery:
+    """What the member gets of one partition, if it is still wanted, and there is room, by the time it is known.
+
+    Without `may_wait` only what need not be brought from a disk or an object store.  Raises RequestError."""
     share = await led.loaded()
     partition = led.partition
     now = led.now()
     if led.is_paused or not share.can_acquire(now):
         return NOTHING
     offset = share.next_fetch_offset(now)
-    if offset < partition.log.state.local_start and partition.remote is not None:
-        await asyncio.wait([partition.remote.bring(offset, max_bytes)], timeout=REMOTE_WAIT_S)
-        return _deliver_remote(led, share, wish, offset, max_bytes, is_wanted)
+    is_remote = offset < partition.log.state.local_start and partition.remote is not None
+    if not may_wait and (is_remote or not is_warm(partition, offset)):
+        return NOTHING
+    if is_remote:
+        assert partition.remote is not None
+        await asyncio.wait([partition.remote.bring(offset, room())], timeout=REMOTE_WAIT_S)
+        return _deliver_remote(led, share, wish, offset, room(), is_wanted)
     if not is_warm(partition, offset):
-        await warm_up(asyncio.get_running_loop(), disk, partition, offset, max_bytes)
+        await warm_up(asyncio.get_running_loop(), disk, partition, offset, room() or 1)
         now = led.now()
         offset = share.next_fetch_offset(now)  # somebody may have been quicker
     partition.require_leader()
@@ -54,6 +70,8 @@ async def deliver(led: LedSharePartition, wish: Wish, max_bytes: int, disk: Disk
     up_to = partition.readable_to(committed_only=committed_only)
     if offset >= up_to:
         return NOTHING
+    if not (max_bytes := room()):
+        return NOT_YET
     try:
         read = partition.log.read(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=True)
     except StorageError as error:
@@ -73,10 +91,12 @@ def _deliver_remote(
     if partition.remote is None or led.is_over or not is_wanted() or not share.can_acquire(now):
         return NOTHING
     up_to = partition.readable_to(committed_only=led.settings.committed_only)
-    if share.next_fetch_offset(now) != offset:
-        return NOTHING  # somebody was quicker
+    if share.next_fetch_offset(now) != offset or not max_bytes:
+        return NOT_YET  # somebody was quicker, or took the memory
     read = partition.remote.take(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=True)
-    if read is None or not read.data:
+    if read is None:
+        return NOT_YET
+    if not read.data:
         return NOTHING
     data = bytes(read.data)
     batches = list(_batches(partition, data, led.settings.committed_only, read.aborted))
