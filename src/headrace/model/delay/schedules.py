@@ -24,7 +24,7 @@ def read_schedule(value: bytes) -> dict[str, Any]:
     """What a record says of a schedule; ValueError, in words, where that is not one."""
     try:
         given = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for what is nested without end
         raise ValueError("it is not JSON") from None
     if not isinstance(given, dict):
         raise ValueError("it is not a JSON object")
@@ -34,7 +34,7 @@ def read_schedule(value: bytes) -> dict[str, Any]:
     if "run" in given:
         if not isinstance(given["run"], str) or not given["run"]:
             raise ValueError("'run' is not a name")
-        return given
+        return _whole({"run": given["run"]})
     for name, is_needed in _TEXTS.items():
         if (is_needed or given.get(name) is not None) and not isinstance(given.get(name), str):
             raise ValueError(f"{name!r} is not a text")
@@ -45,6 +45,10 @@ def read_schedule(value: bytes) -> dict[str, Any]:
     headers = given.get("headers") or {}
     if not isinstance(headers, dict) or not all(isinstance(each, str) for each in headers.values()):
         raise ValueError("'headers' are not names with texts")
+    return _whole(given)
+
+
+def _whole(given: dict[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(given, ensure_ascii=False).encode()
     except UnicodeEncodeError:
