@@ -19,7 +19,7 @@ from headrace.testing import Broker
 from headrace.wire.apis import ApiKey, messages_of
 from headrace.wire.codec import decode, encode
 from headrace.wire.framing import RequestHeader, read_response_header, request_frame
-from headrace.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headrace.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headrace.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.integration.memory_cluster import MemoryCluster
 from tests.support.half_valid import HalfValidRequests
@@ -28,7 +28,7 @@ from tests.support.raw import RawClient, batch, produce
 REQUESTS = int(os.environ.get("HEADRACE_HALF_VALID", "900"))
 FIRST_SEED = int(os.environ.get("HEADRACE_HALF_VALID_SEED", "1"))
 PATIENCE_S = 0.25
-TOPICS = ("events", "compacted", "orders")
+TOPICS = ("events", "compacted", "orders", "later")
 SETTING_NAMES = (
     "cleanup.policy",
     "segment.bytes",
@@ -40,6 +40,12 @@ SETTING_NAMES = (
     "log.cleaner.backoff.ms",
     "listeners",
     "no.such.setting",
+    "headrace.delay.enable",
+    "headrace.ttl.enable",
+    "remote.storage.enable",
+    "share.record.lock.duration.ms",
+    "share.auto.offset.reset",
+    "headrace.share.breaker.percent",
 )
 NAMES = {
     "Config.name": SETTING_NAMES,
@@ -62,7 +68,18 @@ NAMES = {
     "opic": TOPICS,
     "artition": TOPICS,
     "name": TOPICS,
-    "": (*TOPICS, "new-topic", "__consumer_offsets", "__transaction_state", "group", "pay", "1", "", "uniform"),
+    "": (
+        *TOPICS,
+        "new-topic",
+        "__consumer_offsets",
+        "__transaction_state",
+        "__headrace_schedules",
+        "group",
+        "pay",
+        "1",
+        "",
+        "uniform",
+    ),
 }
 SETTINGS = {"headrace.partitions.max": 200}
 
@@ -190,8 +207,16 @@ class Campaign:
 
 def prepare(broker: "Broker | ThreeBrokers") -> None:
     """Topics and coordinators, so that requests have something to hit."""
+    delayed = tuple(CreatableTopicConfig(name=f"headrace.{each}.enable", value="true") for each in ("delay", "ttl"))
     topics = tuple(
-        CreatableTopic(name=name, num_partitions=3, replication_factor=-1, assignments=(), configs=()) for name in TOPICS
+        CreatableTopic(
+            name=name,
+            num_partitions=3,
+            replication_factor=-1,
+            assignments=(),
+            configs=delayed if name == "later" else (),
+        )
+        for name in TOPICS
     )
     with RawClient(broker.bootstrap) as client:
         client.call(CreateTopicsRequest(topics=topics), 7)

@@ -52,6 +52,19 @@ TEXTS = (
     "1e400",
     "nan",
 )
+# Of records: some of them mean something to a broker, or nearly.
+VALUES = (None, b"v", b"v", b"v", b"[" * 100_000, b'{"run": "1"}', b'{"cron": "* * * * *", "topic": "events"}')
+HEADERS: tuple[tuple[tuple[str, bytes | None], ...], ...] = (
+    (),
+    (),
+    (("headrace-delay-ms", b"1"),),
+    (("headrace-delay-ms", b"9" * 40),),
+    (("headrace-deliver-at", b"0"),),
+    (("headrace-deliver-at", None),),
+    (("headrace-cancel", b""),),
+    (("headrace-ttl-ms", b"-1"),),
+    (("headrace-ttl-ms", b"1"), ("traceparent", b"00-\xff")),
+)
 # What a wait is called: mostly short here, so that most requests are answered at once.
 WAITS_FOR_DATA = frozenset({"max_wait_ms", "timeout_ms"})
 WAITS = WAITS_FOR_DATA | {"session_timeout_ms", "rebalance_timeout_ms", "transaction_timeout_ms"}
@@ -65,7 +78,7 @@ SENSIBLE: Mapping[str, tuple[int, ...]] = {
     "config_operation": (0, 0, 1, 2, 3),
     "election_type": (0, 1),
     "isolation_level": (0, 1),
-    "key_type": (0, 1),
+    "key_type": (0, 1, 2),
     "replica_id": (-1, -1, 1, 2),
     "session_id": (0, 0, 0),
     "session_epoch": (-1, 0, 0, 1),
@@ -198,7 +211,9 @@ class HalfValidRequests:
             }
         stamp = chance.choice((1_700_000_000_000, 0, -1, 2**62))
         key: Callable[[], bytes | None] = lambda: chance.choice((None, b"", b"k"))  # noqa: E731
-        records = [Record(index, stamp, key(), chance.choice((None, b"v")), ()) for index in range(chance.randrange(1, 4))]
+        records = [
+            Record(index, stamp, key(), chance.choice(VALUES), chance.choice(HEADERS)) for index in range(chance.randrange(1, 4))
+        ]
         return build_batch(records, **options)
 
     def _spoilt(self, batch: bytes, boldness: float) -> bytes:
