@@ -36,7 +36,7 @@ KNOWN_MAX = 100_000  # ages remembered while nobody asks for the page that forge
 READS_MAX = 500  # batches here that are looked into in one scrape, to learn their age; the others are told the next time
 REMOTE_READS_MAX = 50  # and elsewhere, each of which is a request
 
-Place = tuple[TopicPartition, int]
+RecordAt = tuple[TopicPartition, int]
 
 
 class Ends(NamedTuple):
@@ -57,8 +57,8 @@ class LogPositions:
         self._disk = disk
         self._elsewhere: dict[TopicPartition, Ends] = {}
         # When the record at an offset was written, of those that somebody stood at before, and stands at now.
-        self._written_ms: dict[Place, int | None] = {}
-        self._seen: dict[Place, int | None] = {}
+        self._written_ms: dict[RecordAt, int | None] = {}
+        self._seen: dict[RecordAt, int | None] = {}
         self._reads = 0
 
     def ends_of(self, identity: TopicPartition) -> Ends | None:
@@ -166,7 +166,7 @@ class LogPositions:
         )
         await asyncio.gather(*map(self._ask_age, wanted))
 
-    async def _ask_age(self, place: Place) -> None:
+    async def _ask_age(self, place: RecordAt) -> None:
         identity, offset = place
         leader, topic = self._leader_of(identity), self._image().topics.get(identity.topic)
         if leader is None or topic is None:

@@ -22,7 +22,7 @@ from headrace.broker.scheduling.placing import Places
 from headrace.broker.scheduling.times import earlier, next_after
 from headrace.broker.supervision.supervision import Rule, Scope, Service
 from headrace.coordination.delay.entries import Staged, Target
-from headrace.coordination.schedule.entries import Definition, Firing, Progress
+from headrace.coordination.schedule.entries import Definition, Firing, ScheduleProgress
 from headrace.coordination.schedule.shard import Answer, Change, ScheduleShard
 from headrace.host.clock import Clock
 from headrace.host.disk import Disk
@@ -120,7 +120,7 @@ class ScheduleCoordinator:
             led.take_news(led.shard.sent(name, firings))
 
 
-def staged_batch(definition: Definition, progress: Progress, firing: Firing) -> bytes:
+def staged_batch(definition: Definition, progress: ScheduleProgress, firing: Firing) -> bytes:
     """A firing as an entry among what waits, due at once."""
     headers = (*definition.headers, (HEADER_NAME, definition.name.encode()), (HEADER_DUE, b"%d" % firing.due_ms))
     record = Record(0, firing.due_ms, definition.key, definition.value, headers_when_delivered(headers, firing.due_ms))

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from headrace.coordination.delay.entries import Target
-from headrace.coordination.schedule.entries import Defined, Definition, Entry, Firing, Forgotten, Progress, Removed
+from headrace.coordination.schedule.entries import Defined, Definition, Entry, Firing, Forgotten, Removed, ScheduleProgress
 from headrace.model.delay.schedules import STATE_SUFFIX, read_schedule
 
 
@@ -20,7 +20,7 @@ class ScheduleEntryCodec:
                 return name.encode(), None
             case Forgotten(name):
                 return (name + STATE_SUFFIX).encode(), None
-            case Progress():
+            case ScheduleProgress():
                 return (entry.name + STATE_SUFFIX).encode(), json.dumps(_state(entry)).encode()
 
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
@@ -60,7 +60,7 @@ def _parts(definition: Definition) -> dict[str, Any]:
     }
 
 
-def _state(progress: Progress) -> dict[str, Any]:
+def _state(progress: ScheduleProgress) -> dict[str, Any]:
     return {
         "made": progress.made_ms,
         "next": progress.next_due_ms,
@@ -71,6 +71,6 @@ def _state(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _read_state(name: str, state: dict[str, Any]) -> Progress:
+def _read_state(name: str, state: dict[str, Any]) -> ScheduleProgress:
     underway = tuple(Firing(number, due, Target(UUID(hex=topic), index)) for number, due, topic, index in state["underway"])
-    return Progress(name, state["made"], state["next"], state["number"], underway, state["run"], state["last"])
+    return ScheduleProgress(name, state["made"], state["next"], state["number"], underway, state["run"], state["last"])

@@ -24,7 +24,7 @@ LIMIT: Final = Parameter("limit", "How many at most.", "number", default=200, mi
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Letter:
     """A dead letter."""
 
     partition: Annotated[int, described("Its partition.", minimum=0)]
@@ -35,7 +35,7 @@ class Place:
 class Chosen:
     """Those to send back, and where to."""
 
-    letters: Annotated[list[Place], described("The chosen ones.", minItems=1, maxItems=200)]
+    letters: Annotated[list[Letter], described("The chosen ones.", minItems=1, maxItems=200)]
     to: Annotated[str | None, described("A topic; else each goes where it came from.", minLength=1, maxLength=249)] = None
 
 
@@ -72,15 +72,15 @@ async def send_back(call: Call) -> dict[str, Any]:
     """One by one, each exactly once; what could not be sent is told with its reason."""
     caller, topic, wanted = call.caller, call.path("topic"), call.body
     sent, failed = 0, []
-    for place in wanted.letters:
+    for chosen in wanted.letters:
         try:
-            await asyncio.to_thread(_one, caller.bootstrap, topic, place, wanted.to, caller.credentials.properties)
+            await asyncio.to_thread(_one, caller.bootstrap, topic, chosen, wanted.to, caller.credentials.properties)
             sent += 1
         except HeadraceError as error:
-            failed.append({"partition": place.partition, "offset": place.offset, "why": sentence(error)})
+            failed.append({"partition": chosen.partition, "offset": chosen.offset, "why": sentence(error)})
     return {"sent": sent, "failed": failed}
 
 
-def _one(bootstrap: str, topic: str, place: Place, to: str | None, properties: Any) -> None:
-    letter = one_parked(bootstrap, topic, place.partition, place.offset, librdkafka=properties)
+def _one(bootstrap: str, topic: str, chosen: Letter, to: str | None, properties: Any) -> None:
+    letter = one_parked(bootstrap, topic, chosen.partition, chosen.offset, librdkafka=properties)
     redrive_one(bootstrap, letter, to=to, librdkafka=properties)

@@ -42,7 +42,7 @@ class Removed(NamedTuple):
     name: str
 
 
-class Progress(NamedTuple):
+class ScheduleProgress(NamedTuple):
     """How far a schedule has got."""
 
     name: str
@@ -63,4 +63,4 @@ class Forgotten(NamedTuple):
     name: str
 
 
-Entry = Defined | Removed | Progress | Forgotten
+Entry = Defined | Removed | ScheduleProgress | Forgotten

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from headrace.coordination.decision import Decision, Reply, Token
 from headrace.coordination.delay.entries import Target
 from headrace.coordination.moment import Moment
-from headrace.coordination.schedule.entries import Defined, Definition, Entry, Firing, Forgotten, Progress, Removed
+from headrace.coordination.schedule.entries import Defined, Definition, Entry, Firing, Forgotten, Removed, ScheduleProgress
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import ProducerIdentity
 
@@ -26,7 +26,7 @@ LOOKED_AT_MAX = 100
 
 NextAfter = Callable[[Definition, int], int | None]
 Earlier = Callable[[Definition, int, int], int | None]
-Place = Callable[[Definition, int], Target | None]
+TargetOf = Callable[[Definition, int], Target | None]
 
 
 class Answer(NamedTuple):
@@ -47,14 +47,14 @@ class Change(NamedTuple):
 class ScheduleShard:
     """All schedules."""
 
-    def __init__(self, next_after: NextAfter, earlier: Earlier, place: Place) -> None:
+    def __init__(self, next_after: NextAfter, earlier: Earlier, place: TargetOf) -> None:
         """`next_after` is when a definition is due next after a time; `earlier` a time from which on it was due so many times,
         about, until another; `place` where its record of a number goes."""
         self._next_after = next_after
         self._earlier = earlier
         self._place = place
         self.definitions: dict[str, Definition] = {}
-        self.progress: dict[str, Progress] = {}
+        self.progress: dict[str, ScheduleProgress] = {}
         self._now = Moment(0, 0.0)
         self._pause_until = 0.0
 
@@ -69,13 +69,13 @@ class ScheduleShard:
                 self.definitions.pop(entry.name, None)
             case Forgotten():
                 self.progress.pop(entry.name, None)
-            case Progress():
+            case ScheduleProgress():
                 self.progress[entry.name] = entry
 
     def replay_marker(self, producer: ProducerIdentity, committed: bool) -> None:
         """There are no transactions here."""
 
-    def underway(self) -> Iterator[tuple[Definition, Progress]]:
+    def underway(self) -> Iterator[tuple[Definition, ScheduleProgress]]:
         """The schedules of which something is on its way."""
         for name, progress in self.progress.items():
             if progress.underway and name in self.definitions:
@@ -93,7 +93,7 @@ class ScheduleShard:
         definition = change.definition
         before = self.progress.get(change.name)
         due_ms = None if definition.is_paused else self._next_after(definition, now.wall_ms)
-        progress = (before or Progress(change.name, now.wall_ms, None, 0))._replace(next_due_ms=due_ms)
+        progress = (before or ScheduleProgress(change.name, now.wall_ms, None, 0))._replace(next_due_ms=due_ms)
         return Decision((Defined(definition), progress), (Reply(token, Answer()),))
 
     def _run(self, name: str, run: str, token: Token, now: Moment) -> Decision[Answer]:
@@ -128,14 +128,14 @@ class ScheduleShard:
                 return Decision((self._fire(self.definitions[name], progress, now.wall_ms),))
         return Decision()
 
-    def _fire(self, definition: Definition, progress: Progress, now_ms: int) -> Progress:
+    def _fire(self, definition: Definition, progress: ScheduleProgress, now_ms: int) -> ScheduleProgress:
         due = self._due(definition, progress, now_ms)
         after = progress._replace(next_due_ms=self._next_after(definition, now_ms))
         for due_ms in due:
             after = self._fired(definition, after, due_ms) or after
         return after
 
-    def _due(self, definition: Definition, progress: Progress, now_ms: int) -> list[int]:
+    def _due(self, definition: Definition, progress: ScheduleProgress, now_ms: int) -> list[int]:
         """The due times up to now that are fired, by what the schedule says of those that were missed."""
         due: list[int] = []
         due_ms = self._first_looked_at(definition, progress.next_due_ms or now_ms, now_ms)
@@ -160,8 +160,8 @@ class ScheduleShard:
         earlier_ms = self._earlier(definition, now_ms, count)
         return due_ms if earlier_ms is None or earlier_ms <= due_ms else self._next_after(definition, earlier_ms - 1)
 
-    def _fired(self, definition: Definition, progress: Progress, due_ms: int) -> Progress | None:
-        """Progress with one more on its way; None where there is nowhere to send it."""
+    def _fired(self, definition: Definition, progress: ScheduleProgress, due_ms: int) -> ScheduleProgress | None:
+        """Its progress with one more on its way; None where there is nowhere to send it."""
         target = self._place(definition, progress.next_number)
         if target is None:
             return None

@@ -10,7 +10,7 @@ from headrace.broker.scheduling.entries import ScheduleEntryCodec
 from headrace.coordination.decision import Decision
 from headrace.coordination.delay.entries import Target
 from headrace.coordination.moment import Moment
-from headrace.coordination.schedule.entries import Definition, Firing, Missed, Progress
+from headrace.coordination.schedule.entries import Definition, Firing, Missed, ScheduleProgress
 from headrace.coordination.schedule.shard import Answer, Change, ScheduleShard
 from headrace.host.clock import SystemClock
 from headrace.log.interface import Origin
@@ -219,7 +219,7 @@ def test_every_due_time_is_fired_once_and_in_order_in_every_story() -> None:
 
 def test_stories_find_a_leader_that_gives_numbers_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     def anew(self: ScheduleShard, name: str, firings: tuple[Firing, ...]) -> Decision[None]:
-        progress: Progress = self.progress[name]
+        progress: ScheduleProgress = self.progress[name]
         return Decision((progress._replace(underway=progress.underway[len(firings) :], next_number=0),))
 
     monkeypatch.setattr(ScheduleShard, "sent", anew)
