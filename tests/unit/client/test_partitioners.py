@@ -93,3 +93,10 @@ def test_records_without_a_key_go_to_partitions_that_exist(partitioner: KeyHash)
 def test_a_salt_of_nothing_is_refused_by_name() -> None:
     with pytest.raises(InvalidArgument, match=r"ways=0 is not accepted; accepted: a whole number of at least 1"):
         Salted(0)
+
+
+@pytest.mark.parametrize("text", ["KeyHash()", "RoundRobin()", "Sticky(100)", "Salted(2)", "Salted(2, only=[b'a', b'b'])"])
+def test_a_partitioner_reads_as_it_was_made(text: str) -> None:
+    made = eval(text, {"KeyHash": KeyHash, "RoundRobin": RoundRobin, "Sticky": Sticky, "Salted": Salted})
+
+    assert repr(made) == text

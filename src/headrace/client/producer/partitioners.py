@@ -23,6 +23,9 @@ class KeyHash:
 
     native: ClassVar[str] = "murmur2_random"
 
+    def __repr__(self) -> str:
+        return "KeyHash()"
+
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         return random.randrange(partition_count) if key is None else partition_of_key(key, partition_count)
 
@@ -34,6 +37,9 @@ class RoundRobin:
 
     def __init__(self) -> None:
         self._next: defaultdict[str, int] = defaultdict(int)
+
+    def __repr__(self) -> str:
+        return "RoundRobin()"
 
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         turn = self._next[topic]
@@ -49,6 +55,9 @@ class Sticky:
     def __init__(self, run: int = 100) -> None:
         self._run = whole_number("run", run, at_least=1)
         self._current: dict[str, tuple[int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"Sticky({self._run})"
 
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         partition, left = self._current.get(topic, (-1, 0))
@@ -77,6 +86,9 @@ class Salted:
         self._ways = whole_number("ways", ways, at_least=1)
         keys = None if only is None else several("only", only, "keys")
         self._only = None if keys is None else frozenset(key.encode() if isinstance(key, str) else key for key in keys)
+
+    def __repr__(self) -> str:
+        return f"Salted({self._ways})" if self._only is None else f"Salted({self._ways}, only={sorted(self._only)})"
 
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         if key is None:
