@@ -27,7 +27,8 @@ class Record(NamedTuple):
 
 
 def read_records(batch: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """All records of one batch, whatever its codec.  Raises BatchError when they are not what the header says."""
+    """All records of one batch, whatever its codec.  Raises BatchError when they are not what the header says, and
+    CompressionError when they cannot be unpacked."""
     header = read_header(batch)
     return parse_records(header, unpacked_body(header, batch, limit))
 

@@ -1,10 +1,15 @@
 """What is said of jobs, as ranges; and how many are fetched ahead."""
 
+from headrace.client.queue.link import _records
 from headrace.client.queue.pace import AHEAD_MAX, Pace
 from headrace.client.queue.words import Said, Word, by_partition
+from headrace.records.batch import build_batch
+from headrace.records.header import LOW_ATTRIBUTES_POSITION, stamp
+from headrace.records.record import Record
 from headrace.wire.codec import decode, encode
+from headrace.wire.messages.fetch import LeaderIdAndEpoch
 from headrace.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
-from headrace.wire.messages.share_fetch import Reason
+from headrace.wire.messages.share_fetch import AcquiredRecords, PartitionData, Reason
 from tests.unit.broker.handlers.replicas_in_memory import TOPIC_ID
 
 
@@ -62,3 +67,23 @@ def test_what_is_fetched_ahead_grows_with_what_is_known_and_falls_with_one_slow_
 
 def test_who_says_how_many_gets_so_many() -> None:
     assert Pace(fixed=7).ahead(100) == 7
+
+
+def test_records_that_cannot_be_unpacked_come_with_the_reason() -> None:
+    """What nobody can read is rejected by whoever gets it; the session goes on."""
+    damaged = bytearray(build_batch([Record(0, 0, None, b"two")]))
+    stamp(damaged, 1, 0)
+    damaged[LOW_ATTRIBUTES_POSITION] |= 1  # gzip, which its records are not
+    partition = PartitionData(
+        partition_index=0,
+        error_code=0,
+        acknowledge_error_code=0,
+        current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+        records=build_batch([Record(0, 0, None, b"one")]) + bytes(damaged),
+        acquired_records=(AcquiredRecords(first_offset=0, last_offset=1, delivery_count=1),),
+    )
+
+    one, two = _records(partition)
+
+    assert (one.message.value(), one.unreadable, two.message.offset()) == (b"one", "", 1)
+    assert two.unreadable.startswith("the batch cannot be read: gzip data is broken")

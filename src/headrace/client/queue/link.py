@@ -24,6 +24,7 @@ from headrace.client.queue.job import Stage, said_of
 from headrace.client.queue.words import PartitionWords, Said, Word, by_partition
 from headrace.model.errors import ErrorCode
 from headrace.records.batch import iterate_batches
+from headrace.records.compression import CompressionError
 from headrace.records.header import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader
 from headrace.records.record import Record, read_records
 from headrace.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
@@ -333,7 +334,7 @@ def _records(partition: PartitionData) -> Iterator[Arrival]:
             continue
         try:
             records, why = read_records(batch), ""
-        except BatchError as error:
+        except (BatchError, CompressionError) as error:
             # Whoever gets it cannot read it either: the dead letters tell of it.
             records = [Record(offset, header.base_timestamp) for offset in range(header.base_offset, header.next_offset)]
             why = f"the batch cannot be read: {error}"

@@ -8,6 +8,7 @@ records and brings word of others.  What a session that broke had yet to say is 
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,7 +20,8 @@ from headrace.gateway.brokers.tails import Shown
 from headrace.gateway.serving.tasks import Tasks
 from headrace.model.errors import ErrorCode
 from headrace.model.identity import TopicPartition
-from headrace.records.header import iterate_fetched_batches
+from headrace.records.compression import CompressionError
+from headrace.records.header import BatchError, iterate_fetched_batches
 from headrace.records.record import Record, read_records
 from headrace.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headrace.wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from headrace.client.brokers.cluster import Cluster
     from headrace.client.brokers.connection import Connection
+
+logger = logging.getLogger(__name__)
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 LEAVE: Final = -1
@@ -246,13 +250,17 @@ class ShareReader:
         if not data.acquired_records:
             return
         place = TopicPartition(self._topic, data.partition_index)
-        records = {record.offset: record for record in _records(data.records)}
+        records, unreadable = _records(data.records)
+        if unreadable:
+            logger.warning(
+                "%s: %d records from offset %d on are rejected, as nobody can read them", place, len(unreadable), min(unreadable)
+            )
         if not session.held:
             session.renewed_at = asyncio.get_running_loop().time()
         for each in data.acquired_records:
             for offset in range(each.first_offset, each.last_offset + 1):
                 if (record := records.get(offset)) is None:
-                    session.words.append((data.partition_index, offset, GAP))
+                    session.words.append((data.partition_index, offset, REJECT if offset in unreadable else GAP))
                     continue
                 session.held.add((data.partition_index, offset))
                 self.taken.put_nowait(Taken(Shown(place, record), each.delivery_count))
@@ -304,8 +312,16 @@ def _batches(words: Iterable[tuple[int, int, int]]) -> dict[int, tuple[Acknowled
     }
 
 
-def _records(raw: Any) -> Iterable[Record]:
+def _records(raw: Any) -> tuple[dict[int, Record], set[int]]:
+    """Records by their offsets, and the offsets of those that no reader can make sense of."""
     buffer = memoryview(raw or b"")
+    found: dict[int, Record] = {}
+    unreadable: set[int] = set()
     for header, at in iterate_fetched_batches(buffer):
-        if not header.is_control:
-            yield from read_records(buffer[at : at + header.size])
+        if header.is_control:
+            continue
+        try:
+            found |= {record.offset: record for record in read_records(buffer[at : at + header.size])}
+        except (BatchError, CompressionError):
+            unreadable.update(range(header.base_offset, header.next_offset))
+    return found, unreadable
