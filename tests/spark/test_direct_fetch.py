@@ -7,6 +7,8 @@ import pytest
 
 from headrace.model.identity import TopicPartition
 from headrace.records.batch import build_batch, stamp
+from headrace.records.checksum import crc32c
+from headrace.records.header import LOW_ATTRIBUTES_POSITION
 from headrace.records.record import Record
 from headrace.spark.source.fetching import direct
 from headrace.spark.source.plan import OffsetRange
@@ -78,3 +80,16 @@ def test_a_broker_that_is_short_of_memory_now_and_then_costs_no_row(monkeypatch:
     offsets, failure = rows_and_failure(monkeypatch, *replies)
 
     assert (offsets, failure) == ([0, 1, 2, 3], None)
+
+
+def test_a_batch_that_cannot_be_unpacked_has_librdkafka_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = bytearray(batch_at(1))
+    damaged[LOW_ATTRIBUTES_POSITION] |= 1  # gzip, which its records are not
+    damaged[17:21] = crc32c(damaged[21:]).to_bytes(4, "big")
+
+    offsets, failure = rows_and_failure(monkeypatch, batch_at(0), bytes(damaged))
+
+    assert offsets == [0]
+    assert failure is not None
+    assert failure.position == 1
+    assert "gzip data is broken" in failure.reason

@@ -19,6 +19,7 @@ import pyarrow as pa
 from headrace.client.broker_connection import BrokerConnection, Endpoint
 from headrace.client.security.tls import protocol_of
 from headrace.model.errors import ErrorCode
+from headrace.records.compression import CompressionError
 from headrace.records.header import BatchError
 from headrace.spark.source.fetching.batch_decoder import FetchedRecords
 from headrace.spark.source.fetching.fetch import CLIENT_ID, fetch_frame, read_fetch_reply
@@ -49,7 +50,7 @@ def read_directly(read: RangeRead) -> Iterator[pa.RecordBatch]:
     try:
         yield from fetcher.batches()
         fetcher.keep_connection()
-    except (OSError, ValueError, IndexError, BatchError, WireError) as fault:
+    except (OSError, ValueError, IndexError, BatchError, CompressionError, WireError) as fault:
         raise DirectFetchFailed(fetcher.given, f"{type(fault).__name__}: {fault}") from None
     finally:
         fetcher.close()
