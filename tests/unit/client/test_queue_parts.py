@@ -1,5 +1,12 @@
 """What is said of jobs, as ranges; and how many are fetched ahead."""
 
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+from confluent_kafka import Message
+
+from headrace.client.queue.job import Stage, job_of
 from headrace.client.queue.link import _records
 from headrace.client.queue.pace import AHEAD_MAX, Pace
 from headrace.client.queue.words import Said, Word, by_partition
@@ -87,3 +94,14 @@ def test_records_that_cannot_be_unpacked_come_with_the_reason() -> None:
 
     assert (one.message.value(), one.unreadable, two.message.offset()) == (b"one", "", 1)
     assert two.unreadable.startswith("the batch cannot be read: gzip data is broken")
+
+
+def test_a_job_that_fails_is_named_in_the_log_without_what_is_in_it(caplog: pytest.LogCaptureFixture) -> None:
+    message = Message(topic="mails", partition=2, offset=5, value=b"private")
+    job = job_of(message, None, b"private", 1, cast(Any, Mock()), 0.0)
+    job._stage = Stage.WORKING
+
+    with job:
+        raise ValueError("no such address")
+
+    assert caplog.messages == ["job mails[2]@5 failed in attempt 1 and is released: ValueError: no such address"]

@@ -60,7 +60,7 @@ class Job(KeyedRecord[K, V]):
 
     def _say(self, word: Word, reason: str = "") -> None:
         if not self._link.say(self, word, reason):
-            raise WrongState(f"{self!r} is over: it was done, released or rejected before")
+            raise WrongState(f"{name_of(self)} is over: it was done, released or rejected before")
 
     def end(self, error: BaseException | None) -> None:
         """Say what follows from how its work ended, if nothing was said yet."""
@@ -79,13 +79,18 @@ class Job(KeyedRecord[K, V]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         self.end(error)
         if error is not None and isinstance(error, Exception) and not isinstance(error, Reject):
-            log.warning("%r failed in attempt %d and is released: %s", self, self.attempt, _described(error))
+            log.warning("%s failed in attempt %d and is released: %s", name_of(self), self.attempt, _described(error))
         return isinstance(error, Exception)
 
     def __repr__(self) -> str:
         return (
             f"Job({self.topic}[{self.partition}]@{self.offset}, attempt={self.attempt}, key={self.key!r}, value={self.value!r})"
         )
+
+
+def name_of(job: Job[Any, Any]) -> str:
+    """For logs and errors, which are no place for what is in a job."""
+    return f"job {job.topic}[{job.partition}]@{job.offset}"
 
 
 def _described(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from headrace.client.admin.wire_admin import raise_for
 from headrace.client.brokers.connection import Connection
 from headrace.client.errors import BrokerError, BrokerTimeout
 from headrace.client.logs import log
-from headrace.client.queue.job import Stage, said_of
+from headrace.client.queue.job import Stage, name_of, said_of
 from headrace.client.queue.words import PartitionWords, Said, Word, by_partition
 from headrace.model.errors import ErrorCode
 from headrace.records.batch import iterate_batches
@@ -249,7 +249,7 @@ class BrokerLink:
                     # Not when it is answered: what is released may have come again by then.
                     del self.held[key]
             elif word.word is not Word.RENEW:
-                log.warning("%r was not ours any more when it was over; somebody else may get it, too", job)
+                log.warning("%s was not ours any more when it was over; somebody else may get it, too", name_of(job))
         return said
 
     def _send_words(self, connection: Connection) -> bool:

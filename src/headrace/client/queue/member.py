@@ -21,7 +21,7 @@ from headrace.client.brokers.cluster import COORDINATOR_MOVED, Cluster
 from headrace.client.brokers.connection import Connection
 from headrace.client.errors import BrokerError, BrokerTimeout, DecodeFailed, HeadraceError, SecurityFailed
 from headrace.client.logs import log
-from headrace.client.queue.job import Job, Stage, job_of
+from headrace.client.queue.job import Job, Stage, job_of, name_of
 from headrace.client.queue.link import Arrival, BrokerLink
 from headrace.client.queue.pace import Pace
 from headrace.client.queue.words import Word
@@ -146,7 +146,7 @@ class Member:
         with self._lock:
             self._waiting += 1
         if reason:
-            log.warning("%r is rejected: %s", job, reason)
+            log.warning("%s is rejected: %s", name_of(job), reason)
             link.say(job, Word.REJECT, reason)
         elif is_expired:
             link.say(job, Word.ACCEPT)
