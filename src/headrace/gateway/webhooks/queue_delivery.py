@@ -16,7 +16,7 @@ from headrace.gateway.webhooks.delivery import GONE, Courier, Ended, Tried, now_
 from headrace.gateway.webhooks.patience import backoff_s, retry_after_s
 from headrace.gateway.webhooks.posting import body_of
 
-LANES: Final = 32
+POSTS_AT_ONCE: Final = 32
 HELD_MAX: Final = 500
 
 
@@ -28,7 +28,7 @@ class QueueCourier(Courier):
         tasks = Tasks()
         reader = ShareReader(self._caller.cluster, self._wanted.group, self._wanted.topic, max(HELD_MAX, 2 * self._wanted.batch))
         running = [tasks.spawn(reader.run(), "take records of a queue")]
-        running += [tasks.spawn(self._lane_of(reader), "deliver what was taken") for _ in range(LANES)]
+        running += [tasks.spawn(self._deliver_from(reader), "deliver what was taken") for _ in range(POSTS_AT_ONCE)]
         try:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -36,7 +36,7 @@ class QueueCourier(Courier):
         finally:
             await tasks.close()
 
-    async def _lane_of(self, reader: ShareReader) -> None:
+    async def _deliver_from(self, reader: ShareReader) -> None:
         while True:
             some = [await reader.taken.get()]
             while len(some) < self._wanted.batch and not reader.taken.empty():
