@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from headrace import Admin, Producer
+from headrace.console.nouns import pipelines
 from headrace.console.serving.oidc import OidcSettings
 from headrace.model.identity import TopicPartition
 from tests.support.console import USERS, ConsoleThread, OpenIdProvider, World
@@ -122,6 +123,16 @@ def test_each_sees_and_does_what_the_brokers_allow(somebody: httpx.Client) -> No
     assert somebody.get("/console/api/topics/orders/messages").status_code in (403, 404)
     assert somebody.get("/console/api/history?series=topic/orders/records_in").json()["points"] == []
     assert somebody.delete("/topics/orders", headers=proof).status_code in (403, 404)
+
+
+def test_pipelines_are_shown_to_those_who_may_see_the_cluster(somebody: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "_shown", lambda: [{"name": "daily", "file": "/home/bob/daily.toml"}])
+    seen = {}
+    for name in ("root", "ann"):
+        sign_in(somebody, name)
+        seen[name] = [each["name"] for each in somebody.get("/console/api/pipelines").json()["pipelines"]]
+
+    assert seen == {"root": ["daily"], "ann": []}
 
 
 def test_who_signs_in_at_a_provider_is_who_its_token_says(world: World) -> None:
