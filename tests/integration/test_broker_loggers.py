@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.network import dispatch
 from headrace.model.errors import ErrorCode
 from headrace.testing import Broker
 from headrace.wire.messages.alter_configs import AlterConfigsRequest
@@ -135,13 +136,12 @@ def test_levels_cannot_be_replaced_all_at_once(client: RawClient) -> None:
 def test_a_request_that_fails_is_logged_by_what_its_client_knows_it_by(
     broker: Broker, client: RawClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert broker.broker is not None
-
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(broker.broker.server, "start", fail)
+    monkeypatch.setattr(dispatch, "decode", fail)
+    host, port = client.socket.getsockname()
     number = client.send_request(DescribeConfigsRequest(resources=()), 4)
     assert client.is_closed_by_broker()
 
-    assert f"DescribeConfigs request {number} of 'raw' from 127.0.0.1 failed" in caplog.messages
+    assert f"DescribeConfigs request {host}:{port}/{number} of 'raw' failed" in caplog.messages

@@ -89,6 +89,7 @@ LOCAL = (
     "log ",
     "demo",
     "doctor",
+    "recover",
     "acl check",
     "acl template",
 )

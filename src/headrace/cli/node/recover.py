@@ -1,6 +1,5 @@
 """`headrace recover`: the tiered topics of a cluster that was lost, made again from the object store alone."""
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -52,6 +51,8 @@ def recover(
     lost cluster can no longer change them, should it ever come back. What was only on its disks is gone, and so are consumer
     groups' positions, rights and topics that were not tiered.
     """
+    import asyncio
+
     found = [each for each in asyncio.run(_look(source, cluster)) if topic is None or each.name in topic]
     if not found:
         raise Failure(f"{source} has no topics to recover.")
@@ -86,6 +87,8 @@ def _tell(topic: FoundTopic) -> None:
 
 async def _wait_for(admin: Any, topic: FoundTopic) -> None:
     """Until every partition begins and ends where the store's does."""
+    import asyncio
+
     wanted = {index: end for index, (_, end) in topic.ends.items()}
     deadline = asyncio.get_running_loop().time() + SECONDS_MAX
     while True:

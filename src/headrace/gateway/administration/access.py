@@ -22,7 +22,8 @@ from headrace.wire.messages.describe_client_quotas import DescribeClientQuotasRe
 operations = Operations("access")
 
 RESOURCES = tuple(each.name.lower() for each in ResourceType if each.name not in ("UNKNOWN", "ANY"))
-OPERATIONS = tuple(each.name.lower() for each in Operation if each.name not in ("UNKNOWN", "ANY"))
+# Those that librdkafka knows, which carries the rules.
+OPERATIONS = tuple(each.name.lower() for each in Operation if Operation.ANY < each <= Operation.IDEMPOTENT_WRITE)
 PATTERNS = ("literal", "prefixed")
 
 

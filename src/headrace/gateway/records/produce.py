@@ -180,12 +180,12 @@ async def _answer(caller: Caller, topic: str, records: list[Raw]) -> Reply:
 
 async def write(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]:
     """Hand records over, and wait for all of them."""
-    try:
-        await _require(caller, topic)
-    except BrokerTimeout:
-        pass  # librdkafka tries for longer
-    except HeadraceError as error:
-        return [_receipt(error)] * len(records)
+    return await _write_to(caller, topic, records, await _why_not(caller, topic))
+
+
+async def _write_to(caller: Caller, topic: str, records: list[Raw], why_not: HeadraceError | None) -> list[Receipt]:
+    if why_not is not None:
+        return [_receipt(why_not)] * len(records)
     if all(record.is_plain for record in records) and len(records) > 1:
         return await _write_plain(caller, topic, records)
     pending: list[Any] = []
@@ -206,6 +206,17 @@ async def write(caller: Caller, topic: str, records: list[Raw]) -> list[Receipt]
     waited = [each for each in pending if isinstance(each, asyncio.Future)]
     results = iter(await asyncio.gather(*waited, return_exceptions=True))
     return [_receipt(next(results) if isinstance(each, asyncio.Future) else each) for each in pending]
+
+
+async def _why_not(caller: Caller, topic: str) -> HeadraceError | None:
+    """Why nothing can be written to a topic; None where it can, or may be in time."""
+    try:
+        await _require(caller, topic)
+    except BrokerTimeout:
+        return None  # librdkafka tries for longer
+    except HeadraceError as error:
+        return error
+    return None
 
 
 async def _require(caller: Caller, topic: str) -> None:
@@ -274,7 +285,10 @@ async def _stream(call: Call) -> web.StreamResponse:
                 await _flush(response, pending, 0)
                 await response.write(orjson.dumps({"error": records.document()}) + b"\n")
                 break
-            pending.append(call.gateway.tasks.spawn(_write_some(call.caller, topic, records), "write a part of a stream"))
+            # One after the other: a part that waited for the topic beside the next one would come after it.
+            why_not = await _why_not(call.caller, topic)
+            writing = _write_some(call.caller, topic, records, why_not)
+            pending.append(call.gateway.tasks.spawn(writing, "write a part of a stream"))
             await _flush(response, pending, STREAM_BATCHES)
         await _flush(response, pending, 0)
     finally:
@@ -284,9 +298,9 @@ async def _stream(call: Call) -> web.StreamResponse:
     return response
 
 
-async def _write_some(caller: Caller, topic: str, records: list[Raw | Problem]) -> list[Receipt]:
+async def _write_some(caller: Caller, topic: str, records: list[Raw | Problem], why_not: HeadraceError | None) -> list[Receipt]:
     good = [each for each in records if isinstance(each, Raw)]
-    written = iter(await write(caller, topic, good) if good else [])
+    written = iter(await _write_to(caller, topic, good, why_not) if good else [])
     return [next(written) if isinstance(each, Raw) else Receipt(error=each.document()) for each in records]
 
 
