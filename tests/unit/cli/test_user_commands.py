@@ -27,6 +27,15 @@ def write_private(file: Path, content: str) -> None:
     file.write_text(content)
 
 
+@pytest.mark.parametrize("act", ["add", "password"])
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(headrace: Command, act: str) -> None:
+    refused = headrace("user", act, "ann", "planted-secret", "--bootstrap", "127.0.0.1:1")
+
+    assert refused.code == 2
+    assert "--password-file" in refused.remarks
+    assert "planted-secret" not in refused.remarks + refused.output
+
+
 def test_a_user_is_added_shown_changed_and_removed(client: Command, tmp_path: Path) -> None:
     write_private(tmp_path / "password", "secret\n")
     given = ("--password-file", str(tmp_path / "password"))

@@ -26,8 +26,13 @@ Data = Annotated[
 ]
 
 
-@app.command(epilog="Example: [bold]headrace user add ann --data data[/bold], before the first start")
+# So that what is too much on the command line, most likely a password, is not repeated in an error.
+EXTRA = {"allow_extra_args": True}
+
+
+@app.command(context_settings=EXTRA, epilog="Example: [bold]headrace user add ann --data data[/bold], before the first start")
 def add(
+    context: typer.Context,
     name: Name,
     password_file: PasswordFile = None,
     data: Data = None,
@@ -35,6 +40,7 @@ def add(
     properties: Properties = None,
 ) -> None:
     """Add a user, who may then sign in by SCRAM-SHA-256, SCRAM-SHA-512 and, where it is enabled, PLAIN."""
+    _refuse_passwords(context)
     if data is not None:
         _add_to_stopped(data, name, _password(password_file))
         return
@@ -45,14 +51,16 @@ def add(
     remark(f"Added {name}.")
 
 
-@app.command()
+@app.command(context_settings=EXTRA)
 def password(
+    context: typer.Context,
     name: Name,
     password_file: PasswordFile = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     properties: Properties = None,
 ) -> None:
     """Change a user's password.  Who is signed in with the old one stays so until the session ends."""
+    _refuse_passwords(context)
     users = _users(bootstrap, properties)
     if name not in users.all():
         raise Failure(f"there is no user {name}; add one with `headrace user add {name}`.")
@@ -82,6 +90,14 @@ def remove(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, properties: Pro
         raise Failure(f"there is no user {name}.")
     users.remove(name, set(found))
     remark(f"Removed {name}.")
+
+
+def _refuse_passwords(context: typer.Context) -> None:
+    if context.args:
+        raise typer.BadParameter(
+            "A password is no argument, as everybody can read a command line: leave it out to be asked for it, or use "
+            "--password-file FILE."
+        )
 
 
 def _users(bootstrap: str, properties: list[str] | None) -> "Users":
