@@ -29,6 +29,7 @@ ALLOWED = {
     "cluster/test_alerts.py: keep_writing": "producers that write all the time, at a pace",
     "compat/test_transactions_exactly_once.py: wreak_havoc": "a kill comes at a random moment",
     "integration/queue_worker.py: main": SLOW,
+    "integration/test_audit_unavailable.py: end": "the end comes amid a write that gets no answer",
     "integration/test_bounded_memory.py: test_a_trickle_is_cut_and_what_is_sent_fast_enough_is_not": PACE,
     "integration/test_degraded.py: sync": SLOW_DISK,
     "integration/test_sdk_async.py: handle": SLOW,
@@ -47,6 +48,8 @@ ALLOWED = {
     "spark/files_job.py: slowly": SLOW,
     "spark/test_spark_torture.py: test_a_broker_that_is_away_for_half_a_minute_costs_no_row": AWAY,
     "unit/broker/test_flushing.py: sync": SLOW_DISK,
+    "unit/broker/tiering/test_remote_reader.py: read": "an object store that takes its time",
+    "unit/console/test_console_sessions.py: watch": "somebody who only watches",
     "unit/metadata/test_etcd.py: pass_on": "a member that answers late",
 }
 

@@ -4,6 +4,8 @@ import random
 import uuid
 from typing import Protocol
 
+_chance = random.SystemRandom()
+
 
 class Entropy(Protocol):
     def uuid(self) -> uuid.UUID:
@@ -22,4 +24,4 @@ class SystemEntropy:
         return uuid.uuid4()
 
     def uniform(self, low: float, high: float) -> float:
-        return random.uniform(low, high)
+        return _chance.uniform(low, high)

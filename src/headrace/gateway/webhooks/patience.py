@@ -18,7 +18,7 @@ OPEN_S_MAX: Final = 120.0
 def backoff_s(attempt: int, chance: float | None = None) -> float:
     """After so many attempts: doubling, with a jitter of half of it, so that those who failed together do not come together."""
     whole = min(LONGEST_S, FIRST_S * 2.0 ** min(attempt - 1, 20))
-    return whole * (0.5 + 0.5 * (random.random() if chance is None else chance))
+    return whole * (0.5 + 0.5 * (random.SystemRandom().random() if chance is None else chance))
 
 
 def retry_after_s(header: str | None, now_s: float) -> float:

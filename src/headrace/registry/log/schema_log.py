@@ -104,7 +104,7 @@ class SchemaLog:
             except HeadraceError as error:
                 log.info("another registry writes, or none can; trying again: %s", error)
                 await self._in_thread(self._let_go)
-                await asyncio.sleep(random.random() * min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S))
+                await asyncio.sleep(random.SystemRandom().random() * min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S))
                 attempt += 1
 
     async def _decided(self, decide: Callable[[Catalog], Decision[T]], *, fresh: bool) -> Decision[T]:
