@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 LISTEN ?= 127.0.0.1:9092
 DATA   ?= ./data
-JOBS   ?= 7
+JOBS   ?= 5
 SEED   ?= 1
 ROUNDS ?= 50
 ARGS   ?=

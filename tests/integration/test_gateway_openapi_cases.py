@@ -18,7 +18,7 @@ from headrace.gateway.gateway import all_operations
 from headrace.testing import Broker
 from tests.support.gateway import GatewayThread
 
-CASES = int(os.environ.get("HEADRACE_OPENAPI_CASES", "2"))
+CASES = int(os.environ.get("HEADRACE_OPENAPI_CASES", "1"))
 # A stream has no end of its own, and what the whole cluster lives by is not for chance.
 LEFT_OUT = {"GET /topics/{topic}/events", "PUT /brokers/{broker}/loggers/{logger}", "DELETE /brokers/{broker}"}
 DESCRIBED = openapi([each for room in all_operations() for each in room.each if f"{each.method} {each.path}" not in LEFT_OUT])

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
-ROUNDS, RECORDS = 4, 30
+ROUNDS, RECORDS = 2, 30
 
 
 def test_no_acknowledged_record_is_lost_by_kills_at_any_step(tmp_path: Path) -> None:
