@@ -36,7 +36,7 @@ run: $(STAMPS)/run ## Serve on 127.0.0.1:9092 with the data in ./data (LISTEN=, 
 test: $(STAMPS)/test $(STAMPS)/spark $(STAMPS)/debian $(STAMPS)/node $(STAMPS)/classes ## Every test
 	@$(PYTEST) -rR $(ARGS)
 
-check: $(STAMPS)/test $(STAMPS)/spark ## Format, lint, types, architecture and the quicker unit tests, beside each other: a minute
+check: $(STAMPS)/test $(STAMPS)/spark ## Format, lint, types, architecture and the quicker unit tests, beside each other: a minute and a half
 	@$(MAKE) --no-print-directory --jobs check-format check-style check-types check-tests
 
 check-format:
